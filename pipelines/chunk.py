@@ -1,0 +1,130 @@
+"""A note cut into heading-aware pieces for search."""
+
+import hashlib
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from pipelines.errors import ConfigurationError
+from pipelines.markdown import line_starts
+from pipelines.model import Chunk, ChunkSettings, Heading, Note
+
+FULL_WINDOW_TOKENS = 512
+FULL_TARGET_WORDS = 600
+FULL_OVERLAP_WORDS = 80
+MAX_CHARS = 6_000
+_SECTION_LEVEL = 2
+# Han, kana, Hangul and their compatibility forms: written without spaces, so each character is a word.
+CJK = (
+    r"\u1100-\u11ff\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    r"\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
+
+
+def chunk_settings(window_tokens: int, target: int | None, overlap: int | None) -> ChunkSettings:
+    """Choose words a chunk and words of overlap for a model that reads `window_tokens` tokens.
+
+    600 and 80 where the window has 512 tokens or more. A shorter window gets as many words as it can read
+    at English's 1.28 tokens a word, and 15 % of them as overlap: 200 and 30 at 256 tokens. A given value
+    wins; a given target alone keeps the overlap's proportion.
+
+    Raises ConfigurationError unless 0 <= overlap < target.
+    """
+    words, shared = FULL_TARGET_WORDS, FULL_OVERLAP_WORDS
+    if window_tokens < FULL_WINDOW_TOKENS:
+        words = max(1, window_tokens * 25 // 32)
+        shared = words * 15 // 100
+    chosen = words if target is None else target
+    common = chosen * shared // words if overlap is None else overlap
+    if not 0 <= common < chosen:
+        raise ConfigurationError(
+            f"chunks of {chosen} words cannot overlap by {common}: set an overlap from 0 to below the target"
+        )
+    return ChunkSettings(target_words=chosen, overlap_words=common, max_chars=MAX_CHARS)
+
+
+def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
+    """Cut a note's body at its `##` headings, and sections longer than the target by a sliding window.
+
+    Chunks come in order; every character that is not white space lies in at least one of them.
+    """
+    starts = line_starts(note.text)
+    path = _HeadingPath(note.headings)
+    chunks: list[Chunk] = []
+    for label, first, last in _sections(note):
+        for start, end in _windows(note.text, first, last, settings):
+            text = note.text[start:end]
+            chunks.append(
+                Chunk(
+                    text=text,
+                    text_hash=hashlib.sha256(text.encode()).hexdigest(),
+                    section=label,
+                    heading_path=path.at(start),
+                    position=len(chunks),
+                    start=start,
+                    end=end,
+                    first_line=bisect_right(starts, start),
+                    last_line=bisect_right(starts, end - 1),
+                )
+            )
+    return tuple(chunks)
+
+
+class _HeadingPath:
+    """The headings that enclose an offset; offsets are asked in ascending order, so it never looks back."""
+
+    def __init__(self, headings: tuple[Heading, ...]) -> None:
+        self._headings = headings
+        self._next = 0
+        self._open: list[Heading] = []
+
+    def at(self, offset: int) -> tuple[str, ...]:
+        while self._next < len(self._headings) and self._headings[self._next].start <= offset:
+            heading = self._headings[self._next]
+            while self._open and self._open[-1].level >= heading.level:
+                self._open.pop()
+            self._open.append(heading)
+            self._next += 1
+        return tuple(heading.text for heading in self._open)
+
+
+def _sections(note: Note) -> Iterator[tuple[str, int, int]]:
+    """Yield (label, start, end) of the text before the first `##` and of each section that one opens."""
+    cuts = [heading for heading in note.headings if heading.level == _SECTION_LEVEL]
+    ends = [*(heading.start for heading in cuts), len(note.text)]
+    top = next((h.text for h in note.headings if h.level == 1 and h.start < ends[0] and h.text), note.title)
+    yield top, note.body_start, ends[0]
+    for heading, end in zip(cuts, ends[1:], strict=True):
+        yield heading.text or note.title, heading.start, end
+
+
+def _windows(text: str, first: int, last: int, settings: ChunkSettings) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of each window over the words between two offsets."""
+    words = _words(text, first, last, settings)
+    begin = 0
+    while begin < len(words):
+        start = words[begin][0]
+        end = min(begin + settings.target_words, len(words))
+        while words[end - 1][1] - start > settings.max_chars:
+            end -= 1
+        yield start, words[end - 1][1]
+        if end == len(words):
+            return
+        # A window that the ceiling cut short overlaps in proportion: 80 words of 90 would multiply the text.
+        shared = (end - begin) * settings.overlap_words // settings.target_words
+        begin = max(begin + 1, end - shared)
+
+
+def _words(text: str, first: int, last: int, settings: ChunkSettings) -> list[tuple[int, int]]:
+    """Return where each word starts and ends; a text that fits into one window counts as one word."""
+    if len(_WORD.findall(text, first, last)) <= settings.target_words:
+        start, end = last - len(text[first:last].lstrip()), first + len(text[first:last].rstrip())
+        if start < end <= start + settings.max_chars:
+            return [(start, end)]
+    longest = settings.max_chars
+    return [
+        (cut, min(cut + longest, word.end()))
+        for word in _WORD.finditer(text, first, last)
+        for cut in range(word.start(), word.end(), longest)
+    ]

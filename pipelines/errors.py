@@ -1,0 +1,115 @@
+"""Every error that Everindex raises on purpose.
+
+A message says what happened, to what, and what to do about it. `retry_helps` tells a worker whether the
+same work may succeed later (a busy file) or only after somebody changed something (a note that is too large).
+"""
+
+
+class EverindexError(Exception):
+    """The root of the tree."""
+
+    retry_helps = False
+
+
+class ConfigurationError(EverindexError):
+    """A setting or `_domains.yaml` cannot be used."""
+
+
+class DomainsFileError(ConfigurationError):
+    """`_domains.yaml` is invalid; the message names file, line and reason."""
+
+
+class VaultNotFoundError(EverindexError):
+    """The vault's folder is not there (missing, or not mounted)."""
+
+    retry_helps = True
+
+
+class StateError(EverindexError):
+    """The state folder cannot be made or written."""
+
+
+class AlreadyRunningError(EverindexError):
+    """Another process already runs this vault."""
+
+
+class NotRunningError(EverindexError):
+    """No running service was found for the vault."""
+
+
+class ServiceError(EverindexError):
+    """The running service refused a request or answered with an error."""
+
+
+class NoteError(EverindexError):
+    """One note cannot be indexed; `kind` names the reason that `status` and `why` show."""
+
+    kind = "unreadable"
+
+
+class NoteVanishedError(NoteError):
+    """The file is no longer there."""
+
+    kind = "vanished"
+    retry_helps = True
+
+
+class NoteUnreadableError(NoteError):
+    """The file cannot be read (permission, I/O error)."""
+
+    kind = "unreadable"
+    retry_helps = True
+
+
+class NoteChangedError(NoteError):
+    """The file changed while it was being read."""
+
+    kind = "changing"
+    retry_helps = True
+
+
+class NotARegularFileError(NoteError):
+    """The path is a FIFO, a socket, a device or a link, not a file."""
+
+    kind = "not-a-file"
+
+
+class NoteTooLargeError(NoteError):
+    """The file is larger than the configured limit."""
+
+    kind = "too-large"
+
+
+class NameCollisionError(NoteError):
+    """Two files have the same name in Unicode's composed form."""
+
+    kind = "name-collision"
+
+
+class StaleWorkError(EverindexError):
+    """The lease ran out or a newer generation arrived: this result must not be written."""
+
+
+class CacheError(EverindexError):
+    """A cache file cannot be used."""
+
+
+class CacheCorruptError(CacheError):
+    """SQLite finds a cache damaged."""
+
+
+class ModelMismatchError(CacheError):
+    """A cache was built with another embedding model or dimension."""
+
+
+class SqliteTooOldError(CacheError):
+    """The SQLite library has the WAL-reset bug (before 3.51.3)."""
+
+
+class ModelUnavailableError(EverindexError):
+    """An embedding model cannot be loaded."""
+
+
+class BadVectorError(EverindexError):
+    """A model returned a vector that is not finite, is zero, or has the wrong dimension."""
+

@@ -1,0 +1,260 @@
+"""Leased ledger rows -> commits, one a note: words first in a scan, words and vectors at once for a save."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pipelines import vault
+from pipelines.chunk import chunk_note
+from pipelines.errors import (
+    BadVectorError,
+    CacheError,
+    NoteChangedError,
+    NoteError,
+    NoteVanishedError,
+    StaleWorkError,
+    VaultNotFoundError,
+)
+from pipelines.markdown import decode, parse_note
+from pipelines.model import HIGH_PRIORITY, Chunk, ChunkSettings, FileContent, LeasedRow, Note
+from pipelines.store.cache import Cache, Vector
+from pipelines.store.ledger import MAX_ATTEMPTS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+PIPELINE_VERSION = 1
+"""Raise it when the same note would give other chunks, links or index words: every note is done again."""
+
+TEXTS_PER_SLICE = 32
+"""So many texts are embedded before a worker looks up: about half a second of work."""
+_ROWS_PER_SLICE = 32
+
+
+class DocumentEncoder(Protocol):
+    """What ingest needs of an embedder."""
+
+    def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return one unit vector a text: shape (len(texts), dimension)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """What indexing a domain takes. `present` says whether the vault is there; `siblings` are other caches."""
+
+    domain: str
+    root: Path
+    max_bytes: int
+    chunking: ChunkSettings
+    owner: str
+    present: Callable[[], bool]
+    encoder: Callable[[], DocumentEncoder]
+    siblings: Callable[[], Iterable[Path]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a slice of work did."""
+
+    committed: int = 0
+    removed: int = 0
+    parked: int = 0
+    postponed: int = 0
+    embedded_texts: int = 0
+    paths: list[str] = field(default_factory=list)
+
+    @property
+    def touched(self) -> int:
+        """How many rows were dealt with in any way."""
+        return self.committed + self.removed + self.parked + self.postponed
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    row: LeasedRow
+    content: FileContent
+    note: Note
+    chunks: tuple[Chunk, ...]
+
+
+def pipeline_name(chunking: ChunkSettings) -> str:
+    """Name everything that decides what chunks a note gives; a cache records it."""
+    return f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"
+
+
+def index_saved(cache: Cache, ingest: Ingest, paths: Sequence[str]) -> Outcome:
+    """Index notes that somebody just saved, each with its vectors in one commit.
+
+    Where a batch has more new texts than a slice holds, its vectors stay owed: the next save must not wait.
+    """
+    outcome = Outcome()
+    while rows := cache.ledger.lease("words", _ROWS_PER_SLICE, ingest.owner, paths):
+        prepared = _prepare_all(cache, ingest, rows, outcome)
+        texts = {chunk.text_hash: chunk.text for item in prepared for chunk in item.chunks}
+        missing = texts.keys() - cache.vectors(texts).keys()
+        vectors: Mapping[str, Vector] = {}
+        if len(missing) <= TEXTS_PER_SLICE:
+            try:
+                vectors = _encode(cache, ingest, {h: texts[h] for h in missing}, outcome)
+            except BadVectorError:
+                pass  # the words are committed; the vectors' own turn parks the note with this error
+        _commit_all(cache, ingest, prepared, vectors, outcome)
+    return outcome
+
+
+def index_words(cache: Cache, ingest: Ingest) -> Outcome:
+    """Index the next owed notes' words and links; their vectors follow, unless they are known already."""
+    outcome = Outcome()
+    rows = cache.ledger.lease("words", _ROWS_PER_SLICE, ingest.owner)
+    _commit_all(cache, ingest, _prepare_all(cache, ingest, rows, outcome), {}, outcome)
+    return outcome
+
+
+def embed_owed(cache: Cache, ingest: Ingest) -> Outcome:
+    """Embed the next owed texts, and attach the vectors of each note that has all of its own by now."""
+    outcome = Outcome()
+    rows = cache.ledger.lease("vectors", _ROWS_PER_SLICE, ingest.owner)
+    if not rows:
+        return outcome
+    owed = cache.owed_texts(rows)
+    batch: dict[str, str] = {}
+    chosen = []
+    for row in rows:
+        if len(batch) >= TEXTS_PER_SLICE:
+            break
+        chosen.append(row)
+        for text_hash, text in owed[row.path].items():
+            if len(batch) < TEXTS_PER_SLICE:
+                batch[text_hash] = text
+    cache.ledger.release([row for row in rows if row not in chosen])
+    try:
+        cache.store_vectors(_encode(cache, ingest, batch, outcome))
+    except BadVectorError as error:
+        _set_aside(cache, chosen, error, outcome)
+        return outcome
+    for row in chosen:
+        try:
+            if cache.commit_vectors(row):
+                outcome.committed += 1
+            else:
+                cache.ledger.release([row])  # a long note: the rest of it is the next slice's
+                outcome.postponed += 1
+        except StaleWorkError:
+            cache.ledger.release([row])
+            outcome.postponed += 1
+    return outcome
+
+
+def _set_aside(cache: Cache, rows: Sequence[LeasedRow], error: BadVectorError, outcome: Outcome) -> None:
+    """Find the note with the bad vector: alone it is parked, in company each is tried alone."""
+    for row in rows:
+        if len(rows) == 1 and row.attempts >= MAX_ATTEMPTS:
+            cache.park(row, "bad-vector", str(error), keep_words=True)
+            outcome.parked += 1
+        else:
+            cache.ledger.postpone(row, "bad-vector", str(error))
+            outcome.postponed += 1
+
+
+def _encode(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Outcome) -> dict[str, Vector]:
+    """Return a vector for each text: from a sibling cache of the same model where one has it."""
+    found: dict[str, Vector] = {}
+    for path in ingest.siblings() if texts else ():
+        try:
+            sibling = Cache.open(path)
+        except CacheError:
+            continue  # another domain's trouble, reported where it belongs
+        if (sibling.meta.model, sibling.meta.dimension) == (cache.meta.model, cache.meta.dimension):
+            found |= sibling.vectors(texts.keys() - found.keys())
+        sibling.close()
+    new = [text_hash for text_hash in texts if text_hash not in found]
+    if new:
+        found |= dict(zip(new, ingest.encoder().encode_documents([texts[h] for h in new]), strict=True))
+        outcome.embedded_texts += len(new)
+    return found
+
+
+def _prepare_all(
+    cache: Cache, ingest: Ingest, rows: Sequence[LeasedRow], outcome: Outcome
+) -> list[_Prepared]:
+    prepared = []
+    for row in rows:
+        try:
+            if row.wanted_hash is None:
+                cache.commit_deletion(row)
+                outcome.removed += 1
+                outcome.paths.append(row.path)
+            else:
+                prepared.append(_prepare(ingest, row))
+        except NoteVanishedError:
+            _vanished(cache, ingest, row)
+            outcome.postponed += 1
+        except StaleWorkError:
+            cache.ledger.release([row])
+            outcome.postponed += 1
+        except NoteError as error:
+            _fail(cache, row, error.kind, str(error), outcome, retry=error.retry_helps, cause=error)
+        except VaultNotFoundError:
+            cache.ledger.release(rows)
+            raise
+        except Exception as error:  # noqa: BLE001 - a bug that one note brings out must not stop the others
+            reason = f"{type(error).__name__} while reading {row.path!r}: {error}"
+            _fail(cache, row, "internal-error", reason, outcome, retry=False, cause=error)
+    return prepared
+
+
+def _prepare(ingest: Ingest, row: LeasedRow) -> _Prepared:
+    content = vault.read(ingest.root, row.raw, ingest.max_bytes)
+    text, warnings = decode(content.data)
+    note = parse_note(row.path, text)
+    note = replace(note, warnings=(*warnings, *note.warnings))
+    return _Prepared(row, content, note, chunk_note(note, ingest.chunking))
+
+
+def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
+    """Want the deletion of a note whose file is gone, if the vault itself is there."""
+    if not ingest.present():
+        raise VaultNotFoundError(f"the vault {ingest.root} is not there; its notes are kept until it is back")
+    cache.ledger.release([row])
+    cache.ledger.record(ingest.domain, [], [row.path], priority=HIGH_PRIORITY)
+
+
+def _fail(
+    cache: Cache, row: LeasedRow, kind: str, reason: str, outcome: Outcome, *, retry: bool, cause: Exception
+) -> None:
+    """Park a note, or put it off where a later try may go well."""
+    # A file that is being written is not a broken one: it is tried for as long as it takes.
+    endless = isinstance(cause, NoteChangedError)
+    try:
+        if retry and (endless or row.attempts < MAX_ATTEMPTS):
+            cache.ledger.postpone(row, kind, reason)
+            outcome.postponed += 1
+        else:
+            cache.park(row, kind, reason)
+            outcome.parked += 1
+            outcome.paths.append(row.path)
+    except StaleWorkError:
+        cache.ledger.release([row])
+        outcome.postponed += 1
+
+
+def _commit_all(
+    cache: Cache,
+    ingest: Ingest,
+    prepared: Sequence[_Prepared],
+    vectors: Mapping[str, Vector],
+    outcome: Outcome,
+) -> None:
+    for item in prepared:
+        own = {c.text_hash: vectors[c.text_hash] for c in item.chunks if c.text_hash in vectors}
+        try:
+            cache.commit_note(item.row, item.content, item.note, item.chunks, own)
+            outcome.committed += 1
+            outcome.paths.append(item.row.path)
+        except StaleWorkError:
+            cache.ledger.release([item.row])
+            outcome.postponed += 1

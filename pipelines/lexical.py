@@ -1,0 +1,164 @@
+"""What the full-text index sees of a text, and of a query: both go through the same tokens.
+
+The FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) then only folds case and diacritics and stems.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from pipelines.chunk import CJK
+
+MOST_TERMS = 64
+# Longer runs are data (base64, hashes), whose parts nobody looks for.
+_LONGEST_IDENTIFIER = 64
+_SHORTEST_PART = 2
+_DIACRITIC = re.compile(r"[\u0300-\u036f]+")
+# Symbols that people search for; all others only separate words. `#` counts in C#, not in `# heading`.
+_SYMBOL = (
+    r"\+\+|(?<=[A-Za-z])#(?![\w#])|[\xa2-\xa7\xa9\xae\xb0\xb1\xb6\u20a0-\u20cf\u2100-\u214f\u2190-\u27bf"
+    r"\u2b00-\u2bff\U0001f000-\U0001faff]"
+)
+_TOKEN = re.compile(rf"{_SYMBOL}|[{CJK}]+|[^\W_{CJK}]+")
+_IS_CJK = re.compile(rf"[{CJK}]")
+_SCRIPT_RUN = re.compile(rf"(?P<cjk>[{CJK}]+)|[^{CJK}]+")
+_QUERY_PART = re.compile(r'(?P<minus>(?<!\S)-(?=["\w]))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))')
+_STOPWORDS = frozenset(
+    (
+        *("a", "about", "an", "and", "are", "as", "at", "be", "but", "by", "can", "did", "do", "does", "for"),
+        *("from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "my", "no", "not"),
+        *("of", "on", "or", "our", "so", "that", "the", "their", "them", "then", "there", "these", "they"),
+        *("this", "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with"),
+        *("you", "your"),
+    )
+)
+_Term = tuple[str, ...]
+
+
+def index_text(text: str) -> str:
+    """Return a text as FTS5 shall read it: words, identifiers whole and in parts, CJK by the character."""
+    return " ".join(_tokens(text))
+
+
+def match_expression(query: str) -> str | None:
+    """Return an FTS5 MATCH expression that finds what a person typed; None if there is nothing to search.
+
+    Words are joined by OR, `"a phrase"` stays together, `-word` excludes.
+    """
+    wanted, excluded = _read_query(query)
+    found = _distinct(
+        term for text, is_phrase in wanted for term in ([_tokens(text)] if is_phrase else _terms(text))
+    )
+    terms = [term for term in found if not _is_stopword(term)] or found
+    if not terms:
+        return None
+    either = _any_of(terms)
+    unwanted = _distinct(map(_tokens, excluded))
+    return f"({either}) NOT ({_any_of(unwanted)})" if unwanted else either
+
+
+def query_terms(query: str) -> tuple[str, ...]:
+    """Return what an excerpt should mark of a query: its words in lower case, identifiers also in parts."""
+    wanted, _ = _read_query(query)
+    words = dict.fromkeys(word.lower() for text, _ in wanted for word in _marked(text))
+    return tuple([word for word in words if word not in _STOPWORDS] or words)[:MOST_TERMS]
+
+
+def _tokens(text: str) -> _Term:
+    """Split a text into what FTS5 takes for single words: they hold nothing but letters and digits."""
+    tokens: list[str] = []
+    for found in _TOKEN.findall(_composed(text)):
+        if found.isdecimal() or (found.isalpha() and (found.islower() or found.istitle())):
+            tokens.append(found)
+        elif _IS_CJK.match(found):
+            tokens += filter(str.isalnum, found)
+        elif not found[0].isalnum():
+            tokens.append("sym" + "".join(f"{ord(character):x}" for character in found))
+        else:
+            parts = _parts(found)
+            tokens += [found, *parts] if len(parts) > 1 else parts
+    return tuple(tokens)
+
+
+def _composed(text: str) -> str:
+    """Write accented letters as one character, and drop the accents that no letter takes in."""
+    return text if text.isascii() else _DIACRITIC.sub("", unicodedata.normalize("NFC", text))
+
+
+def _parts(word: str) -> list[str]:
+    """Cut an identifier where letters meet digits, at camelCase's humps, and after an acronym."""
+    if len(word) > _LONGEST_IDENTIFIER:
+        return [word]
+    cuts = [0, *(at for at in range(1, len(word)) if _is_hump(word, at)), len(word)]
+    return [word[start:end] for start, end in pairwise(cuts)]
+
+
+def _is_hump(word: str, at: int) -> bool:
+    before, here = word[at - 1], word[at]
+    if before.isalpha() != here.isalpha():
+        return True
+    return here.isupper() and (not before.isupper() or word[at + 1 : at + 2].islower())
+
+
+def _read_query(query: str) -> tuple[list[tuple[str, bool]], list[str]]:
+    """Split a query into wanted (text, is a phrase) and excluded texts."""
+    wanted: list[tuple[str, bool]] = []
+    excluded: list[str] = []
+    for part in _QUERY_PART.finditer(_composed(query)):
+        is_phrase = part["phrase"] is not None
+        text = part["phrase"] if is_phrase else part["word"]
+        if part["minus"]:
+            excluded.append(text)
+        else:
+            wanted.append((text, is_phrase))
+    return wanted, excluded
+
+
+def _terms(word: str) -> Iterator[_Term]:
+    """Yield the phrases to look for: a compound and its parts; of CJK, which has no spaces, each pair."""
+    for run in _SCRIPT_RUN.finditer(word):
+        tokens = _tokens(run[0])
+        if run["cjk"]:
+            yield from _pairs(tokens)
+        else:
+            yield tokens
+            yield from ((token,) for token in tokens if _is_part(token, word))
+
+
+def _is_part(token: str, word: str) -> bool:
+    """Say whether a token is worth a search of its own: not one letter, and not what stands for a symbol."""
+    return len(token) >= _SHORTEST_PART and token in word
+
+
+def _pairs(characters: _Term) -> Iterator[_Term]:
+    return pairwise(characters) if len(characters) > 1 else iter([characters])
+
+
+def _marked(text: str) -> Iterator[str]:
+    for run in _SCRIPT_RUN.finditer(text):
+        if run["cjk"]:
+            yield from map("".join, _pairs(tuple(run[0])))
+            continue
+        for word in run[0].split():
+            found = list(_TOKEN.finditer(word))
+            if found:
+                yield word[found[0].start() : found[-1].end()]
+                yield from (token for token in _tokens(word) if _is_part(token, word))
+
+
+def _is_stopword(term: _Term) -> bool:
+    return len(term) == 1 and term[0].lower() in _STOPWORDS
+
+
+def _distinct(terms: Iterable[_Term]) -> list[_Term]:
+    """Return the first 64 terms that differ, each cut to 64 words: a phrase's beginning still finds it."""
+    kept: dict[str, _Term] = {}
+    for term in terms:
+        if term:
+            kept.setdefault(" ".join(term).lower(), term[:MOST_TERMS])
+    return list(kept.values())[:MOST_TERMS]
+
+
+def _any_of(terms: Iterable[_Term]) -> str:
+    return " OR ".join(f'"{" ".join(term)}"' for term in terms)

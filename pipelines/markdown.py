@@ -1,0 +1,301 @@
+"""A Markdown file as a Note: its text, properties, headings, links and tags, by Obsidian's rules.
+
+markdown-it-py finds the blocks. Its inline parser then runs only on blocks that can hold a link or a tag,
+with rules of our own for what Obsidian adds. Math and comments are read by one of these rules, not by a
+plugin, because the plugin searches to the end of the file for every `$$` that is never closed.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline, image, link
+from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+
+from pipelines.frontmatter import TAG, is_tag, read_frontmatter, read_properties, split_wikilink, strings
+from pipelines.model import Heading, Link, LinkKind, Note
+
+# An end to each search, so that a run of `[[` costs no more than its length times this.
+LONGEST_WIKILINK = 2_000
+# Outlines nest deeper than markdown-it's 20; past the limit it skips the rest of the file.
+DEEPEST_BLOCK = 100
+_LINE_END = re.compile(r"\r\n?|\n")
+_EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
+_MARKUP = re.compile(r"[\[\]\\`*_~<&!$%#\n]")
+_INLINE_MATH = re.compile(r"\$(?![\s$])(?:[^$\\]|\\.)*+(?<!\s)\$(?!\d)", re.DOTALL)
+_EMPHASIS = "*_~="
+
+
+@dataclass(slots=True)
+class _Found:
+    headings: list[Heading] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+
+
+def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """Decode a file's bytes as UTF-8 without its byte order mark, and say what had to be replaced."""
+    warnings = []
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8-sig", "replace")
+        warnings.append(f"not UTF-8 at byte {error.start}: what cannot be read was replaced")
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+        warnings.append("NUL bytes were replaced")
+    return text, tuple(warnings)
+
+
+def line_starts(text: str) -> list[int]:
+    r"""Return the offset at which each line of a text starts; `\n`, `\r\n` and `\r` end a line."""
+    return [0, *(end.end() for end in _LINE_END.finditer(text))]
+
+
+def parse_note(path: str, text: str) -> Note:
+    """Parse one file. Whatever a person wrote gives a Note; what could not be read is said in `warnings`."""
+    front = read_frontmatter(text)
+    starts = line_starts(text)
+    # A block that is not YAML is read by itself: its lines are no headings, and it cannot swallow the note.
+    block = _parse_part(text, front.body_start, front.end, starts, headings=False)
+    body = _parse_part(text, max(front.body_start, front.end), len(text), starts, headings=True)
+    properties = read_properties(front.values, [*block.tags, *body.tags])
+    title = properties.title or next((h.text for h in body.headings if h.level == 1 and h.text), "")
+    return Note(
+        path=path,
+        title=title or PurePosixPath(path).stem,
+        text=text,
+        body_start=front.body_start,
+        frontmatter=front.values,
+        headings=tuple(body.headings),
+        links=(
+            *_property_links(front.values, text[: front.body_start], starts),
+            *block.links,
+            *body.links,
+        ),
+        tags=properties.tags,
+        aliases=properties.aliases,
+        author=properties.author,
+        kind=properties.kind,
+        published_at=properties.published_at,
+        evergreen=properties.evergreen,
+        warnings=(*front.warnings, *properties.warnings),
+    )
+
+
+def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headings: bool) -> _Found:
+    """Find the links and tags, and if asked the headings, between two line starts of a text."""
+    found = _Found()
+    first_line = bisect_right(starts, start) - 1
+    env: dict[str, object] = {}
+    section, opener = "", Token("", "", 0)
+    for token in _BLOCKS.parse(text[start:end], env):
+        if token.type != "inline":
+            opener = token
+            continue
+        line = first_line + (token.map[0] if token.map else 0)
+        heading = headings and opener.type == "heading_open" and opener.level == 0
+        children = _inline(token.content, env, markup=heading)
+        if heading:
+            section = _shown(children) if children else token.content
+            found.headings.append(Heading(int(opener.tag[1]), section, line + 1, starts[line]))
+        found.links.extend(_links(children, token.content, line + 1, section))
+        found.tags.extend(child.content for child in children if child.type == "tag")
+    return found
+
+
+def _inline(content: str, env: dict[str, object], *, markup: bool) -> list[Token]:
+    """Parse inline Markdown, or return nothing if it can hold no link, no tag, and no markup that matters."""
+    if "[" in content or "#" in content or (markup and _MARKUP.search(content)):
+        return _INLINES.inline.parse(content, _INLINES, env, [])
+    return []
+
+
+def _links(tokens: Sequence[Token], content: str, line: int, section: str) -> Iterator[Link]:
+    counted = 0
+    for index, token in enumerate(tokens):
+        if "at" not in token.meta:
+            continue
+        at = token.meta["at"]
+        line += content.count("\n", counted, at)
+        counted = at
+        kind: LinkKind = "wikilink" if token.type == "wikilink" else "markdown"
+        if token.meta["embed"]:
+            kind = "embed"
+        if token.type == "wikilink":
+            target, fragment, text = token.meta["link"]
+        else:
+            where = str(token.attrs.get("src" if token.type == "image" else "href", ""))
+            if not where or _EXTERNAL.match(where):
+                continue
+            target, _, fragment = where.partition("#")
+            target, fragment = unquote(target), unquote(fragment)
+            text = token.content if token.type == "image" else _shown(_until_close(tokens, index))
+        yield Link(kind, target, fragment, text, line, section)
+
+
+def _until_close(tokens: Sequence[Token], opening: int) -> Iterator[Token]:
+    for index in range(opening + 1, len(tokens)):
+        if tokens[index].type == "link_close":
+            return
+        yield tokens[index]
+
+
+def _shown(tokens: Iterable[Token]) -> str:
+    """Return inline tokens as a reader sees them, without markup, on one line."""
+    parts = []
+    for token in tokens:
+        if token.type == "wikilink":
+            parts.append(token.meta["link"][2])
+        elif token.type == "tag":
+            parts.append(f"#{token.content}")
+        elif token.type in {"softbreak", "hardbreak"}:
+            parts.append(" ")
+        elif token.type in {"text", "text_special", "code_inline", "image", "math"}:
+            parts.append(token.content)
+    return "".join(parts).strip()
+
+
+def _property_links(values: Mapping[str, object], block: str, starts: Sequence[int]) -> Iterator[Link]:
+    for name, value in values.items():
+        for item in strings(value):
+            for inner in _wikilinks(item):
+                if (parts := split_wikilink(inner)) is None:
+                    continue
+                # YAML may have unescaped or folded the value: then its line is not known.
+                at = max(block.find(f"[[{inner}]]"), 0)
+                yield Link("property", *parts, bisect_right(starts, at), "", name)
+
+
+def _wikilinks(text: str) -> Iterator[str]:
+    at = text.find("[[")
+    while at >= 0:
+        end = _wikilink_end(text, at, len(text))
+        if end is not None:
+            yield text[at + 2 : end - 2]
+        at = text.find("[[", end or at + 1)
+
+
+def _wikilink_end(text: str, at: int, limit: int) -> int | None:
+    """Return where the wikilink ends whose `[[` is at `at`; None where there is none on this line."""
+    closing = text.find("]]", at + 2, min(limit, at + LONGEST_WIKILINK))
+    if closing < 0 or "[[" in (rest := text[at + 1 : closing]) or "\n" in rest:
+        return None
+    return closing + 2
+
+
+def _wikilink(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  (markdown-it's signature)
+    """Read `[[...]]` and `![[...]]`."""
+    embed = state.src.startswith("![[", state.pos, state.posMax)
+    if not embed and not state.src.startswith("[[", state.pos, state.posMax):
+        return False
+    opening = state.pos + embed
+    end = _wikilink_end(state.src, opening, state.posMax)
+    parts = split_wikilink(state.src[opening + 2 : end - 2]) if end else None
+    if end is None or parts is None:
+        return False
+    if not silent:
+        token = state.push("wikilink", "", 0)
+        token.meta = {"at": state.pos, "embed": embed, "link": parts}
+    state.pos = end
+    return True
+
+
+def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+    """Read `#tag` after white space, a line's start, or markers of emphasis."""
+    if state.src[state.pos] != "#" or state.linkLevel:
+        return False
+    before = state.src[max(0, state.pos - 4) : state.pos].rstrip(_EMPHASIS)
+    match = TAG.match(state.src, state.pos + 1, state.posMax)
+    if match is None or (before and not before[-1].isspace()):
+        return False
+    name = match[0].strip("/")
+    if not is_tag(name):
+        return False
+    if not silent:
+        state.push("tag", "", 0).content = name
+    state.pos = match.end()
+    return True
+
+
+def _math_or_comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+    """Read `$x$`, `$$x$$` and `%%x%%`, in which nothing is a link or a tag."""
+    marker = state.src[state.pos : state.pos + 2]
+    if marker in {"$$", "%%"}:
+        closing = state.src.find(marker, state.pos + 2, state.posMax)
+        end = closing + 2 if closing >= 0 else 0
+    elif marker[0] == "$":
+        match = _INLINE_MATH.match(state.src, state.pos, state.posMax)
+        end = match.end() if match else 0
+    else:
+        return False
+    if not end:
+        return False
+    if not silent:
+        token = state.push("comment" if marker == "%%" else "math", "", 0)
+        token.content = state.src[state.pos : end].strip("$")
+    state.pos = end
+    return True
+
+
+def _math_or_comment_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
+    """Read lines from one that begins with `$$` or `%%`, and has no second one, to the next that has one."""
+    if state.is_code_block(start):
+        return False
+    opening = state.bMarks[start] + state.tShift[start]
+    marker = state.src[opening : opening + 2]
+    if marker not in {"$$", "%%"} or state.src.find(marker, opening + 2, state.eMarks[start]) >= 0:
+        return False
+    for line in range(start + 1, end):
+        if state.sCount[line] < state.blkIndent and not state.isEmpty(line):
+            return False
+        if state.src.find(marker, state.bMarks[line], state.eMarks[line]) >= 0:
+            if not silent:
+                state.line = line + 1
+            return True
+    return False
+
+
+def _located(
+    rule: Callable[[StateInline, bool], bool], *, embed: bool
+) -> Callable[[StateInline, bool], bool]:
+    """Make a rule of markdown-it's note on its token where in the block the link starts."""
+
+    def located(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+        at, first = state.pos, len(state.tokens)
+        found = rule(state, silent)
+        if found and not silent:
+            token = next(t for t in islice(state.tokens, first, None) if t.type in {"link_open", "image"})
+            token.meta = {"at": at, "embed": embed}
+        return found
+
+    return located
+
+
+def _block_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST_BLOCK}).enable("table")
+    parser.use(footnote_plugin, inline=False, move_to_end=False)
+    parser.block.ruler.before("fence", "math_or_comment", _math_or_comment_block, {"alt": ["paragraph"]})
+    return parser.disable(["inline", "text_join"])
+
+
+def _inline_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark").enable("strikethrough")
+    rules = parser.inline.ruler
+    rules.at("link", _located(link, embed=False))
+    rules.at("image", _located(image, embed=True))
+    rules.before("link", "wikilink", _wikilink)
+    rules.before("link", "tag", _tag)
+    rules.before("escape", "math_or_comment", _math_or_comment)
+    return parser
+
+
+_BLOCKS = _block_parser()
+_INLINES = _inline_parser()

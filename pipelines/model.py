@@ -1,0 +1,193 @@
+"""The words of the domain as types; standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+LinkKind = Literal["wikilink", "embed", "markdown", "property"]
+EventKind = Literal["created", "modified", "deleted"]
+
+HIGH_PRIORITY = 100
+"""A save: somebody is waiting for it."""
+
+LOW_PRIORITY = 10
+"""A scan, a re-chunk: it may take as long as it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a note: its level (1-6), its plain text, its first line (from 1) and character offset."""
+
+    level: int
+    text: str
+    line: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link as it is written: where it points, what it shows, where it stands.
+
+    `target` is what stands before the first `#`, percent-decoded for a Markdown link, empty for a link into
+    the note itself; `fragment` is what follows it. `property` names the frontmatter key it was found in.
+    """
+
+    kind: LinkKind
+    target: str
+    fragment: str
+    text: str
+    line: int
+    section: str
+    property: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One Markdown file, parsed. `text` is the whole decoded file; offsets and lines count in it."""
+
+    path: str
+    title: str
+    text: str
+    body_start: int
+    frontmatter: Mapping[str, object]
+    headings: tuple[Heading, ...]
+    links: tuple[Link, ...]
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    author: str | None
+    kind: str | None
+    published_at: str | None
+    evergreen: bool
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A heading-aware piece of a note: `note.text[start:end]`, on lines `first_line..last_line` (from 1)."""
+
+    text: str
+    text_hash: str
+    section: str
+    heading_path: tuple[str, ...]
+    position: int
+    start: int
+    end: int
+    first_line: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSettings:
+    """How notes are cut: words a chunk, words of overlap, and a ceiling in characters."""
+
+    target_words: int
+    overlap_words: int
+    max_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A Markdown file seen on disk: its key (NFC, POSIX), the name that opens it, and what `stat` said."""
+
+    path: str
+    raw: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """The exact bytes that were read of one file, their SHA-256, and what `fstat` said of them."""
+
+    data: bytes
+    sha256: str
+    found: FoundFile
+
+
+@dataclass(frozen=True, slots=True)
+class DiffEvent:
+    """What the watcher puts on the queue: one path of a domain changed from one content to another."""
+
+    domain: str
+    path: str
+    kind: EventKind
+    old_hash: str | None
+    new_hash: str | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedRow:
+    """A ledger row that this worker holds until it commits, fails or the lease runs out."""
+
+    path: str
+    raw: str
+    wanted_hash: str | None
+    generation: int
+    applied_generation: int
+    attempts: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Decay settings for notes of one kind."""
+
+    group_by_path_prefix: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """How a domain weighs older material down."""
+
+    mode: Literal["off", "ranked_grouped"] = "off"
+    ladder: tuple[float, ...] = (1.0, 0.6, 0.45, 0.35, 0.25)
+    recency_boost_days: int = 30
+    recency_boost_amount: float = 0.05
+    kind_overrides: Mapping[str, Kind] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A slice of the vault with a cache, taxonomy, review queue and retrieval settings of its own.
+
+    `path` is the folder it owns, relative to the vault, `""` for the whole of it. `embedding` is `None`
+    where the domain names no model.
+    """
+
+    slug: str
+    path: str
+    legacy: bool = False
+    taxonomy: str = "_taxonomy.md"
+    review_queue: str = "_review-queue.md"
+    embedding: str | None = None
+    embedding_dim: int | None = None
+    decay: Decay = field(default_factory=Decay)
+    lexical_weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How a domain stands: what `status` prints."""
+
+    notes: int
+    chunks: int
+    vectors: int
+    pending: int
+    oldest_pending_s: float
+    vectors_pending: int
+    parked: int
+    ignored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk among a retriever's or a layer's results; `score` is the last layer's."""
+
+    chunk_id: int
+    path: str
+    score: float
+    scores: Mapping[str, float] = field(default_factory=dict)

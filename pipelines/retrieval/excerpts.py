@@ -1,0 +1,55 @@
+"""The part of a chunk that shows why it was found, with the words that were asked for marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
+_SENTENCES = 2
+_LONGEST = 320
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A piece of text and the ranges `(start, end)` in it that match the question."""
+
+    text: str
+    marks: tuple[tuple[int, int], ...]
+
+
+def excerpt(text: str, terms: Sequence[str]) -> Excerpt:
+    """Choose the two sentences of a chunk with the most of the terms, in the text's order, and mark them.
+
+    Where no term occurs (the chunk was found by meaning), its first sentences are shown.
+    """
+    sentences = [s for s in (" ".join(part.split()) for part in _SENTENCE_END.split(text)) if s]
+    # A heading's line alone says little; it counts only if nothing else is there.
+    body = [s for s in sentences if not s.startswith("#")] or sentences
+    pattern = _pattern(terms)
+    found = [{m.group().casefold() for m in pattern.finditer(s)} if pattern else set() for s in body]
+    best = sorted(range(len(body)), key=lambda i: (-len(found[i]), i))[:_SENTENCES]
+    shown = " … ".join(_around(body[i], pattern) for i in sorted(best))
+    marks = tuple(m.span() for m in pattern.finditer(shown)) if pattern else ()
+    return Excerpt(shown, marks)
+
+
+def _pattern(terms: Sequence[str]) -> re.Pattern[str] | None:
+    """Match any of the terms, at the beginning of a word where the term begins with a letter of one."""
+    parts = [
+        (r"(?<!\w)" if term[0].isalnum() and term.isascii() else "") + re.escape(term)
+        for term in sorted(terms, key=len, reverse=True)
+        if term
+    ]
+    return re.compile("|".join(parts), re.IGNORECASE) if parts else None
+
+
+def _around(sentence: str, pattern: re.Pattern[str] | None) -> str:
+    """Cut a very long sentence down to what stands around its first match."""
+    if len(sentence) <= _LONGEST:
+        return sentence
+    match = pattern.search(sentence) if pattern else None
+    start = max(0, min((match.start() if match else 0) - _LONGEST // 3, len(sentence) - _LONGEST))
+    cut = sentence[start : start + _LONGEST].strip()
+    return ("…" if start else "") + cut + ("…" if start + _LONGEST < len(sentence) else "")

@@ -1,0 +1,123 @@
+"""A question over one or more domains: retrieve, fuse, collapse to notes, check the disk, cut excerpts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipelines import lexical, vault
+from pipelines.model import Domain, Hit
+from pipelines.retrieval.excerpts import Excerpt, excerpt
+from pipelines.retrieval.fusion import reciprocal_rank_fusion
+from pipelines.store import search as store
+from pipelines.store.cache import Cache, Vector
+from pipelines.store.connection import snapshot
+
+_SHALLOWEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A note among the answers: its best chunk, and whether the file changed since it was indexed."""
+
+    domain: str
+    path: str
+    title: str
+    section: str
+    excerpt: Excerpt
+    score: float
+    lines: tuple[int, int]
+    modified: str
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A domain to ask: its cache, and the question's vector by its model (None while the model loads)."""
+
+    domain: Domain
+    cache: Cache
+    vector: Vector | None
+
+
+def search(sources: Sequence[Source], query: str, k: int, *, root: Path, present: bool) -> list[Result]:
+    """Answer a question with at most `k` notes, best first; domains are merged by rank (RRF).
+
+    A note whose file is gone is left out. While the whole vault is away (`present` false) nothing can be
+    checked, and every hit is marked stale.
+    """
+    answers: dict[tuple[str, str], Result] = {}
+    rankings: dict[str, list[tuple[str, str]]] = {}
+    for source in sources:
+        results = _search_domain(source, query, k, root=root, present=present)
+        rankings[source.domain.slug] = [(r.domain, r.path) for r in results]
+        answers |= {(r.domain, r.path): r for r in results}
+    if len(sources) == 1:
+        return list(answers.values())
+    merged = reciprocal_rank_fusion(rankings, dict.fromkeys(rankings, 1.0))
+    return [replace(answers[key], score=score) for key, score in merged[:k]]
+
+
+def _search_domain(source: Source, query: str, k: int, *, root: Path, present: bool) -> list[Result]:
+    depth = max(_SHALLOWEST, 4 * k)
+    with snapshot(source.cache.con):
+        hits = _collapse(_retrieve(source, query, depth))
+        current = _on_disk(source.cache, hits, root) if present else dict.fromkeys((h.path for h in hits), True)
+        kept = [hit for hit in hits if hit.path in current][:k]
+        rows = store.chunk_rows(source.cache, [hit.chunk_id for hit in kept])
+    terms = lexical.query_terms(query)
+    return [
+        Result(
+            domain=source.domain.slug,
+            path=hit.path,
+            title=row.title,
+            section=row.section,
+            excerpt=excerpt(row.text, terms),
+            score=hit.score,
+            lines=(row.first_line, row.last_line),
+            modified=row.modified,
+            stale=current[hit.path],
+        )
+        for hit in kept
+        if (row := rows.get(hit.chunk_id))
+    ]
+
+
+def _retrieve(source: Source, query: str, depth: int) -> list[Hit]:
+    """Ask both retrievers for chunks and fuse their rankings."""
+    near = store.nearest(source.cache, source.vector, depth) if source.vector is not None else []
+    expression = lexical.match_expression(query)
+    match = store.matching(source.cache, expression, depth) if expression else []
+    scores: dict[int, dict[str, float]] = {}
+    for name, found in (("cosine", near), ("bm25", match)):
+        for chunk_id, score in found:
+            scores.setdefault(chunk_id, {})[name] = score
+    fused = reciprocal_rank_fusion(
+        {"vector": [i for i, _ in near], "lexical": [i for i, _ in match]},
+        {"vector": 1.0, "lexical": source.domain.lexical_weight},
+    )
+    paths = store.chunk_paths(source.cache, [chunk_id for chunk_id, _ in fused])
+    return [
+        Hit(chunk_id, paths[chunk_id], score, {**scores[chunk_id], "fused": score})
+        for chunk_id, score in fused
+        if chunk_id in paths
+    ]
+
+
+def _collapse(hits: Sequence[Hit]) -> list[Hit]:
+    """Keep each note's best chunk, in order."""
+    best: dict[str, Hit] = {}
+    for hit in hits:
+        best.setdefault(hit.path, hit)
+    return list(best.values())
+
+
+def _on_disk(cache: Cache, hits: Sequence[Hit], root: Path) -> dict[str, bool]:
+    """Return for each hit whose file is there whether it changed since it was indexed: one `stat` a hit."""
+    current = {}
+    for path, (raw, size, mtime_ns, dirty) in cache.ledger.stat_of([hit.path for hit in hits]).items():
+        file = vault.look(root, raw)
+        if file is not None:
+            current[path] = dirty or (file.size, file.mtime_ns) != (size, mtime_ns)
+    return current

@@ -1,0 +1,64 @@
+"""How a vault stands: the same facts for `status`, `GET /health` and the progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from pipelines import vault
+from pipelines.domains import Registry
+from pipelines.ignore import IgnoreRules
+from pipelines.model import Counts
+from pipelines.store.cache import Cache
+from pipelines.store.state import State
+
+
+def domain_status(cache: Cache, state: State, slug: str) -> dict[str, Any]:
+    """Return a domain's counts, its model, and how far its vectors are."""
+    counts = cache.counts()
+    rate = state.heard(f"embed:{slug}")
+    speed = rate.value["texts_per_s"] if rate else None
+    return asdict(counts) | {
+        "oldest_pending_s": round(counts.oldest_pending_s, 1),
+        "cache": str(cache.path),
+        "model": cache.meta.model,
+        "dimension": cache.meta.dimension,
+        "percent": percent(counts),
+        "seconds_left": round(counts.vectors_pending / speed) if speed and counts.vectors_pending else None,
+    }
+
+
+def percent(counts: Counts) -> float:
+    """Return how much of the known work is done, words and vectors counted alike."""
+    total = counts.notes + counts.pending + counts.chunks
+    owed = counts.pending + counts.vectors_pending
+    return round(100 * (1 - owed / total), 1) if owed else 100.0
+
+
+def why(path: str, registry: Registry, rules: IgnoreRules, caches: Mapping[str, Cache]) -> dict[str, Any]:
+    """Say whether a path is indexed, pending, parked, ignored or unknown, and for what reason."""
+    key = vault.note_key(path)
+    answer: dict[str, Any] = {"path": key, "domain": None, "state": "unknown", "reason": None}
+    owner = registry.owner(key)
+    if owner:
+        answer["domain"] = owner.slug
+    row = caches[owner.slug].ledger.row(key) if owner and owner.slug in caches else None
+    if row and row.parked:
+        return answer | {
+            "state": "parked",
+            "reason": f"{row.error_kind}: {row.error}",
+            "attempts": row.attempts,
+        }
+    if row and row.pending:
+        reason = row.error or ("it is being removed" if row.wanted_hash is None else "it is next")
+        return answer | {"state": "pending", "reason": reason, "attempts": row.attempts}
+    if row:
+        vectors = "its vectors are still owed" if row.vectors_pending else None
+        return answer | {"state": "indexed", "reason": vectors, "indexed_at": row.indexed_at}
+    if not vault.is_note(key):
+        return answer | {"state": "ignored", "reason": "not a Markdown file (.md, .markdown)"}
+    rule = rules.for_file(path) or next((r for c in caches.values() if (r := c.ignored_rule(key))), None)
+    if rule:
+        return answer | {"state": "ignored", "reason": rule}
+    return answer | {"reason": "there is no such file, or it has not been seen yet; `everindex reload` looks"}

@@ -1,0 +1,404 @@
+"""A domain's cache file: made once for one model, and written one transaction a note."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from pipelines import lexical
+from pipelines.errors import BadVectorError, CacheError, ModelMismatchError
+from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
+from pipelines.store.connection import connect, corrupt, snapshot, transaction
+from pipelines.store.ledger import Ledger
+
+SCHEMA_VERSION = 1
+VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMeta:
+    """What a cache was built with; `pipeline` names everything that decides what chunks it holds."""
+
+    model: str
+    dimension: int
+    pipeline: str
+
+
+class Cache:
+    """One connection to a domain's cache. Not shared between threads."""
+
+    def __init__(self, path: Path, con: apsw.Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
+        self.path = path
+        self.meta = meta
+        self.con = con
+        self.ledger = Ledger(con, clock)
+
+    @classmethod
+    def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
+        """Open a cache for writing, making it where there is none.
+
+        A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError,
+        StateError.
+        """
+        con = connect(path)
+        try:
+            with transaction(con):
+                if not con.execute("SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'").fetchone():
+                    _build(con, meta)
+            found = _read_meta(con, path)
+            cache = cls(path, con, found, clock)
+            check_model(found, meta.model, meta.dimension, path)
+            if found.pipeline != meta.pipeline:
+                cache._adopt(meta)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            con.close()
+            raise corrupt(path, error) from error
+        except BaseException:
+            con.close()
+            raise
+        return cache
+
+    @classmethod
+    def open(cls, path: Path) -> Cache:
+        """Open an existing cache for reading. Raises CacheError where it is not there yet."""
+        if not path.exists():
+            raise CacheError(f"{path} is not there yet; `everindex up` or `everindex index` makes it")
+        con = connect(path, readonly=True)
+        try:
+            return cls(path, con, _read_meta(con, path), time.monotonic)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            con.close()
+            raise corrupt(path, error) from error
+        except BaseException:
+            con.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.con.close()
+
+    def _adopt(self, meta: CacheMeta) -> None:
+        with transaction(self.con):
+            self.con.execute("UPDATE vault_meta SET value = ? WHERE key = 'pipeline'", (meta.pipeline,))
+            self.ledger.want_all_again()
+        self.meta = meta
+
+    # Vectors
+
+    def vectors(self, hashes: Iterable[str]) -> dict[str, Vector]:
+        """Return the stored vectors among these text hashes."""
+        return {
+            text_hash: np.frombuffer(blob, "<f4")
+            for text_hash, blob in self.con.execute(
+                "SELECT text_hash, embedding FROM vault_vector"
+                " WHERE text_hash IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(hashes)),),
+            )
+        }
+
+    def store_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by their texts' hashes. Raises BadVectorError, having stored none."""
+        with transaction(self.con):
+            self._keep_vectors(vectors)
+
+    def _keep_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        rows = [(text_hash, self._blob(vector)) for text_hash, vector in vectors.items()]
+        # Until a chunk of it is there it counts as unused: work that dies leaves nothing for ever.
+        self.con.executemany(
+            "INSERT INTO vault_vector VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            ((text_hash, blob, time.time()) for text_hash, blob in rows),
+        )
+
+    def _blob(self, vector: Vector) -> bytes:
+        if vector.shape != (self.meta.dimension,) or not np.isfinite(vector).all() or not vector.any():
+            raise BadVectorError(
+                f"the model {self.meta.model} returned a vector of shape {vector.shape} that is not "
+                f"{self.meta.dimension} finite numbers, or is zero; it was not stored"
+            )
+        return vector.astype("<f4").tobytes()
+
+    def drop_unused_vectors(self) -> int:
+        """Delete vectors whose last chunk went longer ago than the grace period; return how many."""
+        with transaction(self.con):
+            self.con.execute(
+                "DELETE FROM vault_vector WHERE unused_since < ?", (time.time() - VECTOR_GRACE_SECONDS,)
+            )
+            return self.con.changes()
+
+    def owed_texts(self, rows: Sequence[LeasedRow]) -> dict[str, dict[str, str]]:
+        """Return for each path the texts without a vector at hand, by hash."""
+        owed: dict[str, dict[str, str]] = {row.path: {} for row in rows}
+        for path, text_hash, text in self.con.execute(
+            "SELECT c.path, c.text_hash, c.text FROM vault_chunk c"
+            " LEFT JOIN vault_vector v USING (text_hash)"
+            " WHERE c.has_vector = 0 AND v.text_hash IS NULL"
+            " AND c.path IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(owed)),),
+        ):
+            owed[path][text_hash] = text
+        return owed
+
+    # One transaction a note
+
+    def commit_note(
+        self,
+        row: LeasedRow,
+        content: FileContent,
+        note: Note,
+        chunks: Sequence[Chunk],
+        vectors: Mapping[str, Vector],
+    ) -> bool:
+        """Write a note's words and links, and its vectors if all are there; say whether they were.
+
+        Raises StaleWorkError and BadVectorError, having written nothing.
+        """
+        with transaction(self.con):
+            generation = self.ledger.claim(row, content.sha256)
+            old_title = self._upsert_node(note, content)
+            self._replace_chunks(note, chunks, retitled=old_title != _titles(note))
+            self._replace_links(note)
+            self._keep_vectors(vectors)
+            embedded = self._attach_vectors(note.path)
+            self.ledger.applied(
+                row, generation, content.found, content.sha256, embedded=embedded, at=_now_iso()
+            )
+        return embedded
+
+    def commit_vectors(self, row: LeasedRow) -> bool:
+        """Attach a note's vectors if all are stored by now; say whether they were. Raises StaleWorkError."""
+        with transaction(self.con):
+            self.ledger.claim(row, row.wanted_hash)
+            embedded = self._attach_vectors(row.path)
+            if embedded:
+                self.ledger.embedded(row)
+        return embedded
+
+    def commit_deletion(self, row: LeasedRow) -> None:
+        """Remove a note that is gone. Raises StaleWorkError when it is back."""
+        with transaction(self.con):
+            self.ledger.claim(row, None)
+            self._remove(row.path)
+            self.ledger.removed(row)
+
+    def park(self, row: LeasedRow, kind: str, reason: str, *, keep_words: bool = False) -> None:
+        """Set a note aside with its reason; what was indexed of it goes, unless only vectors failed."""
+        with transaction(self.con):
+            self.ledger.claim(row, row.wanted_hash)
+            if not keep_words:
+                self._remove(row.path)
+            self.ledger.parked(row, kind, reason)
+
+    def _upsert_node(self, note: Note, content: FileContent) -> str | None:
+        row = self.con.execute("SELECT title, aliases FROM vault_node WHERE path = ?", (note.path,)).fetchone()
+        modified = datetime.fromtimestamp(content.found.mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
+        self.con.execute(
+            "INSERT OR REPLACE INTO vault_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                note.path,
+                note.title,
+                json.dumps(note.frontmatter, ensure_ascii=False),
+                json.dumps(note.tags, ensure_ascii=False),
+                json.dumps(note.aliases, ensure_ascii=False),
+                note.author,
+                note.kind,
+                note.published_at,
+                modified,
+                note.evergreen,
+                json.dumps(note.warnings, ensure_ascii=False),
+            ),
+        )
+        return "\n".join((row[0], *json.loads(row[1]))) if row else None
+
+    def _replace_chunks(self, note: Note, chunks: Sequence[Chunk], *, retitled: bool) -> None:
+        """Keep the rows whose text stayed, so that an edit touches only its own chunks."""
+        kept: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for chunk_id, text_hash, section in self.con.execute(
+            "SELECT id, text_hash, section FROM vault_chunk WHERE path = ? ORDER BY position DESC", (note.path,)
+        ):
+            kept[text_hash, section].append(chunk_id)
+        for chunk in chunks:
+            same = kept.get((chunk.text_hash, chunk.section))
+            place = (
+                chunk.position,
+                json.dumps(chunk.heading_path, ensure_ascii=False),
+                chunk.start,
+                chunk.end,
+                chunk.first_line,
+                chunk.last_line,
+            )
+            if same:
+                chunk_id = same.pop()
+                self.con.execute(
+                    "UPDATE vault_chunk SET position = ?, heading_path = ?, start_offset = ?, end_offset = ?,"
+                    " first_line = ?, last_line = ? WHERE id = ?",
+                    (*place, chunk_id),
+                )
+                if not retitled:
+                    continue
+                self.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = ?", (chunk_id,))
+            else:
+                self.con.execute(
+                    "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
+                    " last_line, path, section, text, text_hash, has_vector)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+                    (*place, note.path, chunk.section, chunk.text, chunk.text_hash),
+                )
+                chunk_id = self.con.last_insert_rowid()
+            self.con.execute(
+                "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
+                (
+                    chunk_id,
+                    lexical.index_text(_titles(note)),
+                    lexical.index_text(chunk.section),
+                    lexical.index_text(chunk.text),
+                ),
+            )
+        self._remove_chunks([chunk_id for ids in kept.values() for chunk_id in ids])
+
+    def _remove_chunks(self, ids: Sequence[int]) -> None:
+        for chunk_id in ids:
+            (text_hash,) = self.con.execute(
+                "DELETE FROM vault_chunk WHERE id = ? RETURNING text_hash", (chunk_id,)
+            ).fetchone()
+            self.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = ?", (chunk_id,))
+            self.con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
+            self.con.execute(
+                "UPDATE vault_vector SET unused_since = ?2 WHERE text_hash = ?1"
+                " AND NOT EXISTS (SELECT 1 FROM vault_chunk WHERE text_hash = ?1)",
+                (text_hash, time.time()),
+            )
+
+    def _replace_links(self, note: Note) -> None:
+        self.con.execute("DELETE FROM vault_link WHERE path = ?", (note.path,))
+        self.con.executemany(
+            "INSERT INTO vault_link VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (note.path, position, k.kind, k.target, k.fragment, k.text, k.line, k.section, k.property)
+                for position, k in enumerate(note.links)
+            ),
+        )
+
+    def _attach_vectors(self, path: str) -> bool:
+        """Give a note's chunks their vectors, if every one of them has one."""
+        rows = self.con.execute(
+            "SELECT c.id, c.text_hash, v.embedding FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
+            " WHERE c.path = ? AND c.has_vector = 0",
+            (path,),
+        ).fetchall()
+        if any(blob is None for _, _, blob in rows):
+            return False
+        for chunk_id, text_hash, blob in rows:
+            self.con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk_id, blob))
+            self.con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", (chunk_id,))
+            self.con.execute("UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?", (text_hash,))
+        return True
+
+    def _remove(self, path: str) -> None:
+        ids = self.con.execute("SELECT id FROM vault_chunk WHERE path = ?", (path,)).fetchall()
+        self._remove_chunks([chunk_id for (chunk_id,) in ids])
+        self.con.execute("DELETE FROM vault_link WHERE path = ?", (path,))
+        self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
+
+    # What status shows
+
+    def set_ignored(self, ignored: Mapping[str, str]) -> None:
+        """Replace the list of ignored Markdown files, path -> rule; nothing is written if it is the same."""
+        if dict(self.con.execute("SELECT path, rule FROM vault_ignored").fetchall()) == dict(ignored):
+            return
+        with transaction(self.con):
+            self.con.execute("DELETE FROM vault_ignored")
+            self.con.executemany("INSERT INTO vault_ignored VALUES (?, ?)", ignored.items())
+
+    def note_ignored(self, path: str, rule: str | None) -> None:
+        """Write down by which rule one path is ignored, or that it is not."""
+        if self.ignored_rule(path) == rule:
+            return
+        with transaction(self.con):
+            self.con.execute("DELETE FROM vault_ignored WHERE path = ?", (path,))
+            if rule:
+                self.con.execute("INSERT INTO vault_ignored VALUES (?, ?)", (path, rule))
+
+    def counts(self) -> Counts:
+        """Count what `status` shows, all of one moment."""
+        with snapshot(self.con):
+            pending, oldest = self.ledger.pending()
+            notes, chunks, owed, parked, ignored = self.con.execute(
+                "SELECT (SELECT count(*) FROM vault_node n WHERE NOT EXISTS"
+                "   (SELECT 1 FROM vault_file f WHERE f.path = n.path AND f.parked = 1)),"
+                " (SELECT count(*) FROM vault_chunk),"
+                " (SELECT count(*) FROM vault_chunk WHERE has_vector = 0),"
+                " (SELECT count(*) FROM vault_file WHERE parked = 1),"
+                " (SELECT count(*) FROM vault_ignored)"
+            ).fetchone()
+            vectors_pending = self.vectors_pending()
+        return Counts(notes, chunks, chunks - owed, pending, oldest, vectors_pending, parked, ignored)
+
+    def vectors_pending(self) -> int:
+        """Count the chunks whose vectors are owed; a parked note's are not."""
+        return int(
+            self.con.execute(
+                "SELECT count(*) FROM vault_chunk c WHERE has_vector = 0"
+                " AND NOT EXISTS (SELECT 1 FROM vault_file f WHERE f.path = c.path AND f.parked = 1)"
+            ).fetchone()[0]
+        )
+
+    def ignored_rule(self, path: str) -> str | None:
+        """Return the rule by which the last scan ignored a path."""
+        row = self.con.execute("SELECT rule FROM vault_ignored WHERE path = ?", (path,)).fetchone()
+        return row[0] if row else None
+
+
+def check_model(found: CacheMeta, model: str, dimension: int, path: Path) -> None:
+    """Refuse a cache of another model. Raises ModelMismatchError with the ways out."""
+    if (found.model, found.dimension) != (model, dimension):
+        raise ModelMismatchError(
+            f"{path.name} was built with {found.model} ({found.dimension} dimensions), but the settings say "
+            f"{model} ({dimension}); run `everindex reembed` to change over, or set the model back "
+            f"(EMBEDDING_MODEL={found.model})"
+        )
+
+
+def _titles(note: Note) -> str:
+    return "\n".join((note.title, *note.aliases))
+
+
+def _now_iso() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _build(con: apsw.Connection, meta: CacheMeta) -> None:
+    schema = files("pipelines.store").joinpath("schema.sql").read_text(encoding="utf-8")
+    con.execute(schema.replace(":dimension]", f"{meta.dimension}]"))
+    con.executemany(
+        "INSERT INTO vault_meta VALUES (?, ?)",
+        [
+            ("model", meta.model),
+            ("dimension", str(meta.dimension)),
+            ("pipeline", meta.pipeline),
+            ("schema_version", str(SCHEMA_VERSION)),
+        ],
+    )
+
+
+def _read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
+    try:
+        meta = dict(con.execute("SELECT key, value FROM vault_meta").fetchall())
+    except apsw.SQLError as error:
+        raise CacheError(f"{path} is not a cache of Everindex ({error}); move it away") from error
+    if meta.get("schema_version") != str(SCHEMA_VERSION):
+        raise CacheError(
+            f"{path} was made by another version of Everindex (schema {meta.get('schema_version')}, this one "
+            f"writes {SCHEMA_VERSION}); run `everindex index --rebuild`"
+        )
+    return CacheMeta(meta["model"], int(meta["dimension"]), meta["pipeline"])

@@ -1,0 +1,85 @@
+"""How SQLite is opened: apsw, WAL, sqlite-vec, and transactions that never upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import sqlite_vec
+
+from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError
+
+_OLDEST = 3_051_003
+_BUSY_MS = 20_000
+_READONLY = apsw.SQLITE_OPEN_READONLY
+_READWRITE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
+
+def check_sqlite_version(number: int = apsw.SQLITE_VERSION_NUMBER) -> None:
+    """Refuse an SQLite in which two connections can corrupt a WAL. Raises SqliteTooOldError."""
+    if number < _OLDEST:
+        raise SqliteTooOldError(
+            f"SQLite {number} has a bug that can corrupt a database with two writers (fixed in 3.51.3); "
+            "install a newer `apsw`"
+        )
+
+
+def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    """Open a database file with our pragmas and sqlite-vec.
+
+    Raises StateError (cannot be opened or written) or CacheCorruptError.
+    """
+    check_sqlite_version()
+    try:
+        con = apsw.Connection(str(path), flags=_READONLY if readonly else _READWRITE)
+    except apsw.Error as error:
+        raise StateError(f"{path} cannot be opened ({error}); check the state folder's permissions") from error
+    con.set_busy_timeout(_BUSY_MS)
+    con.enable_load_extension(True)  # noqa: FBT003 - apsw takes it by position
+    con.load_extension(sqlite_vec.loadable_path())
+    con.enable_load_extension(False)  # noqa: FBT003
+    pragmas = ["mmap_size = 1073741824", "cache_size = -16000", "temp_store = memory"]
+    if not readonly:
+        # The journal's size is bounded: a reader that was slow for a while must not leave a huge file.
+        pragmas += ["journal_mode = wal", "synchronous = normal", "journal_size_limit = 67108864"]
+    try:
+        for pragma in pragmas:
+            con.execute(f"PRAGMA {pragma}").fetchall()
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise corrupt(path, error) from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.FullError) as error:
+        raise StateError(f"{path} cannot be used ({error}); check the disk and its permissions") from error
+    return con
+
+
+def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
+    """Return the error that names a damaged file and the way out."""
+    return CacheCorruptError(
+        f"{path} is damaged ({error}); `everindex index --rebuild` builds a new cache beside it and keeps it"
+    )
+
+
+@contextmanager
+def transaction(con: apsw.Connection) -> Iterator[None]:
+    """Run a write transaction. IMMEDIATE: one that upgrades from reading gets SQLITE_BUSY at once."""
+    con.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        # SQLite may have rolled back by itself (a full disk).
+        if con.in_transaction:
+            con.execute("ROLLBACK")
+        raise
+    con.execute("COMMIT")
+
+
+@contextmanager
+def snapshot(con: apsw.Connection) -> Iterator[None]:
+    """Run several reads that see one state of the database."""
+    con.execute("BEGIN DEFERRED")
+    try:
+        yield
+    finally:
+        con.execute("END")

@@ -1,0 +1,113 @@
+-- A domain's cache. Derived from the vault: it can be deleted and rebuilt at any time.
+-- `:dimension` is replaced when a cache is created; a table of vectors has one dimension for life.
+
+-- embedding model, dimension, schema version, pipeline version, how notes are cut
+CREATE TABLE vault_meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- The ledger: what is on disk against what is indexed. A row is dirty while applied_generation < generation,
+-- unembedded while embedded_generation < applied_generation. wanted_hash is NULL for a deleted file, and
+-- 'unread:...' where the content could not be hashed yet. raw is the name that opens the file.
+-- lease_until, next_attempt_at and dirty_since are on the monotonic clock.
+CREATE TABLE vault_file (
+    path TEXT PRIMARY KEY,
+    raw BLOB NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    wanted_hash TEXT,
+    indexed_hash TEXT,
+    generation INTEGER NOT NULL,
+    applied_generation INTEGER NOT NULL DEFAULT 0,
+    embedded_generation INTEGER NOT NULL DEFAULT 0,
+    priority INTEGER NOT NULL,
+    dirty_since REAL NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_attempt_at REAL,
+    error_kind TEXT,
+    error TEXT,
+    parked INTEGER NOT NULL DEFAULT 0,
+    lease_token TEXT,
+    lease_until REAL,
+    lease_owner TEXT,
+    indexed_at TEXT
+) WITHOUT ROWID;
+CREATE INDEX vault_file_dirty ON vault_file (priority DESC, dirty_since, path)
+    WHERE applied_generation < generation AND parked = 0;
+CREATE INDEX vault_file_unembedded ON vault_file (priority DESC, dirty_since, path)
+    WHERE embedded_generation < applied_generation;
+CREATE INDEX vault_file_parked ON vault_file (path) WHERE parked = 1;
+
+-- Markdown files that are not notes of this domain, and the rule that says so.
+CREATE TABLE vault_ignored (
+    path TEXT PRIMARY KEY,
+    rule TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE vault_node (
+    path TEXT PRIMARY KEY,
+    title TEXT NOT NULL,
+    frontmatter TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    aliases TEXT NOT NULL,
+    author TEXT,
+    kind TEXT,
+    published_at TEXT,
+    modified_at TEXT NOT NULL,
+    evergreen INTEGER NOT NULL,
+    warnings TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE vault_chunk (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    path TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    section TEXT NOT NULL,
+    heading_path TEXT NOT NULL,
+    text TEXT NOT NULL,
+    text_hash TEXT NOT NULL,
+    start_offset INTEGER NOT NULL,
+    end_offset INTEGER NOT NULL,
+    first_line INTEGER NOT NULL,
+    last_line INTEGER NOT NULL,
+    has_vector INTEGER NOT NULL
+);
+CREATE INDEX vault_chunk_path ON vault_chunk (path, position);
+CREATE INDEX vault_chunk_text ON vault_chunk (text_hash);
+CREATE INDEX vault_chunk_owed ON vault_chunk (path) WHERE has_vector = 0;
+
+-- Every text that was embedded, by the hash of exactly that text; float32 little-endian, unit length.
+-- unused_since: when its last chunk went (wall clock, seconds); kept for a while, so that a move is free.
+CREATE TABLE vault_vector (
+    text_hash TEXT PRIMARY KEY,
+    embedding BLOB NOT NULL,
+    unused_since REAL
+);
+
+CREATE VIRTUAL TABLE vault_chunk_vec USING vec0 (
+    chunk_id INTEGER PRIMARY KEY,
+    embedding FLOAT[:dimension] distance_metric=cosine
+);
+
+-- Contentless: it holds what lexical.index_text returned, which is not the stored text.
+CREATE VIRTUAL TABLE vault_chunk_fts USING fts5 (
+    title, section, text,
+    content = '', contentless_delete = 1,
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+
+-- Links as they are written.
+CREATE TABLE vault_link (
+    path TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    target TEXT NOT NULL,
+    fragment TEXT NOT NULL,
+    text TEXT NOT NULL,
+    line INTEGER NOT NULL,
+    section TEXT NOT NULL,
+    property TEXT,
+    PRIMARY KEY (path, position)
+) WITHOUT ROWID;

@@ -1,0 +1,239 @@
+"""The disk: which files are notes, safe reads that hash exactly what they read, atomic writes."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.errors import (
+    NameCollisionError,
+    NotARegularFileError,
+    NoteChangedError,
+    NoteTooLargeError,
+    NoteUnreadableError,
+    NoteVanishedError,
+    VaultNotFoundError,
+)
+from pipelines.ignore import IgnoreRules
+from pipelines.model import FileContent, FoundFile
+
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+DOT_FOLDER = ".everindex"
+ID_FILE = "id"
+
+
+def note_key(raw: str) -> str:
+    """Return the key of a relative path: POSIX, valid Unicode, composed form (NFC)."""
+    text = raw if raw.isascii() else os.fsencode(raw).decode("utf-8", "replace")
+    return unicodedata.normalize("NFC", text)
+
+
+def is_note(name: str) -> bool:
+    """Say whether a file's name is a Markdown note's."""
+    return name.lower().endswith(MARKDOWN_SUFFIXES)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What makes a vault this vault: an id that moves with it, and the folder's device and inode."""
+
+    vault_id: str
+    marked: bool
+    device: int
+    inode: int
+
+
+def identify(root: Path) -> Identity:
+    """Return the vault's identity, writing the id into its dot-folder at first sight.
+
+    Where the dot-folder cannot be written the id is made from the path, and `marked` is false.
+    Raises VaultNotFoundError.
+    """
+    try:
+        info = root.stat()
+    except OSError as error:
+        raise VaultNotFoundError(f"the vault {root} cannot be opened ({error.strerror}); check the path") from error
+    if not stat.S_ISDIR(info.st_mode):
+        raise VaultNotFoundError(f"the vault {root} is not a folder; give the folder that holds the notes")
+    marker = root / DOT_FOLDER / ID_FILE
+    try:
+        if not marker.exists():
+            marker.parent.mkdir(exist_ok=True)
+            write_atomic(marker, (secrets.token_hex(6) + "\n").encode())
+        vault_id = marker.read_text(encoding="ascii").strip()
+        if vault_id and all(c in "0123456789abcdef" for c in vault_id):
+            return Identity(vault_id, marked=True, device=info.st_dev, inode=info.st_ino)
+    except (OSError, UnicodeDecodeError):
+        pass  # a vault that we may only read is identified by where it lies
+    by_path = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
+    return Identity(by_path, marked=False, device=info.st_dev, inode=info.st_ino)
+
+
+def identify_anew(root: Path) -> Identity:
+    """Give a copy of a vault an id of its own."""
+    (root / DOT_FOLDER / ID_FILE).unlink()
+    return identify(root)
+
+
+def is_present(root: Path, identity: Identity) -> bool:
+    """Say whether the vault is really there: an empty mount point or a missing folder is not the vault."""
+    try:
+        info = root.stat()
+    except OSError:
+        return False
+    if (info.st_dev, info.st_ino) == (identity.device, identity.inode):
+        return True
+    marker = root / DOT_FOLDER / ID_FILE
+    try:
+        return identity.marked and marker.read_text(encoding="ascii").strip() == identity.vault_id
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+@dataclass(slots=True)
+class Scan:
+    """Every Markdown file below a folder: the notes, those ignored and by which rule, colliding names."""
+
+    notes: dict[str, FoundFile]
+    ignored: dict[str, str]
+    collisions: dict[str, list[str]]
+
+
+def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
+    """Walk a folder of the vault (`""`: all of it) with `os.scandir`, following no links.
+
+    Folders that are ignored are walked too, for names only, so that every Markdown file is accounted for.
+    Raises VaultNotFoundError when the vault's own folder cannot be listed.
+    """
+    result = Scan({}, {}, {})
+    rule = rules.for_folder(folder)
+    _scan_folder(root, folder, rules, rule, result)
+    for key, raws in result.collisions.items():
+        first = result.notes.pop(key)
+        for raw in raws:
+            # Each keeps the form it has on disk as its key, so that neither hides the other.
+            own_key = os.fsencode(raw).decode("utf-8", "replace")
+            result.notes[own_key] = FoundFile(own_key, raw, first.size, first.mtime_ns, first.inode)
+    return result
+
+
+def _scan_folder(root: Path, folder: str, rules: IgnoreRules, inherited: str | None, out: Scan) -> None:
+    try:
+        entries = list(os.scandir(root / folder))
+    except OSError as error:
+        if not folder:
+            raise VaultNotFoundError(
+                f"the vault {root} cannot be listed ({error.strerror}); check that it is mounted and readable"
+            ) from error
+        out.ignored.setdefault(note_key(folder) + "/", f"unreadable folder ({error.strerror})")
+        return
+    rules.enter(folder, (entry.name for entry in entries))
+    prefix = f"{folder}/" if folder else ""
+    for entry in entries:
+        raw = prefix + entry.name
+        if entry.is_dir(follow_symlinks=False):
+            _scan_folder(root, raw, rules, inherited or rules.match(raw, is_folder=True), out)
+        elif is_note(entry.name):
+            rule = inherited or ("symlink (not followed)" if entry.is_symlink() else rules.match(raw))
+            if rule:
+                out.ignored[note_key(raw)] = rule
+            else:
+                _add(entry, raw, out)
+
+
+def _add(entry: os.DirEntry[str], raw: str, out: Scan) -> None:
+    try:
+        info = entry.stat(follow_symlinks=False)
+    except OSError:
+        return  # vanished since the folder was listed
+    key = note_key(raw)
+    if key in out.notes:
+        out.collisions.setdefault(key, [out.notes[key].raw]).append(raw)
+    else:
+        out.notes[key] = FoundFile(key, raw, info.st_size, info.st_mtime_ns, info.st_ino)
+
+
+def look(root: Path, raw: str) -> FoundFile | None:
+    """Return what `stat` says of one file (not followed), or None where there is none."""
+    try:
+        info = (root / raw).lstat()
+    except OSError:
+        return None
+    return FoundFile(note_key(raw), raw, info.st_size, info.st_mtime_ns, info.st_ino)
+
+
+def twins(root: Path, raw: str) -> list[str]:
+    """Return the other files whose names have the same composed form (NFC) as this one."""
+    if raw.isascii():
+        return []
+    own = look(root, raw)
+    others = {unicodedata.normalize(form, raw) for form in ("NFC", "NFD")} - {raw}
+    found = ((other, look(root, other)) for other in sorted(others))
+    # A file system that normalises names shows one file under both.
+    return [other for other, file in found if file and (own is None or file.inode != own.inode)]
+
+
+def read(root: Path, raw: str, max_bytes: int) -> FileContent:
+    """Read one note and hash exactly the bytes that were read; `root` is resolved already.
+
+    Raises NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError,
+    NoteChangedError (it was written to meanwhile), NameCollisionError.
+    """
+    other = twins(root, raw)
+    if other:
+        raise NameCollisionError(
+            f"{raw!r} and {other[0]!r} are the same name in two Unicode forms; rename one of them"
+        )
+    try:
+        fd = os.open(root / raw, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise _open_error(raw, error) from error
+    with os.fdopen(fd, "rb") as file:
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            raise NotARegularFileError(f"{raw!r} is not a regular file; it is not indexed")
+        if not Path(os.path.realpath(root / raw)).is_relative_to(root):
+            raise NotARegularFileError(f"{raw!r} lies behind a link that leaves the vault; it is not indexed")
+        if before.st_size > max_bytes:
+            raise NoteTooLargeError(
+                f"{raw!r} has {before.st_size / 1e6:.1f} MB, more than max_note_mb = {max_bytes / 1e6:g}; "
+                "split it, or raise the setting"
+            )
+        try:
+            data = file.read(max_bytes + 1)
+        except OSError as error:
+            raise NoteUnreadableError(f"{raw!r} cannot be read ({error.strerror})") from error
+        after = os.fstat(fd)
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(data) != after.st_size:
+        raise NoteChangedError(f"{raw!r} was written to while it was read; it is read again when it is quiet")
+    found = FoundFile(note_key(raw), raw, after.st_size, after.st_mtime_ns, after.st_ino)
+    return FileContent(data, hashlib.sha256(data).hexdigest(), found)
+
+
+def _open_error(raw: str, error: OSError) -> Exception:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return NoteVanishedError(f"{raw!r} is no longer there")
+    if error.errno == errno.ELOOP:
+        return NotARegularFileError(f"{raw!r} is a symbolic link; links are not followed")
+    if error.errno == errno.ENXIO:
+        return NotARegularFileError(f"{raw!r} is not a regular file; it is not indexed")
+    return NoteUnreadableError(f"{raw!r} cannot be opened ({error.strerror}); check its permissions")
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old bytes or the new ones: beside, fsync, replace."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""How processes are configured and how they talk."""

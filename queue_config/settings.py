@@ -1,0 +1,114 @@
+"""Settings: the only reader of the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from platformdirs.unix import Unix
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+# XDG folders on macOS too: the docs name one place.
+_XDG = Unix("everindex", appauthor=False)
+CONFIG_FILE = "config.toml"
+
+
+def config_file() -> Path:
+    """Return the path of the TOML file that is read after the environment; it need not exist."""
+    return Path(_XDG.user_config_dir) / CONFIG_FILE
+
+
+def state_home() -> Path:
+    """Return the folder that holds one state folder a vault."""
+    return Path(_XDG.user_state_dir)
+
+
+def _plain(name: str) -> AliasChoices:
+    """Read a field from EVERINDEX_<NAME>, else from the plain NAME, else from its key in the TOML file."""
+    return AliasChoices(f"EVERINDEX_{name.upper()}", name.upper(), name)
+
+
+class Settings(BaseSettings):
+    """What a process is told: arguments, then the environment, then the TOML file, then these defaults."""
+
+    model_config = SettingsConfigDict(env_prefix="EVERINDEX_", extra="forbid", frozen=True)
+
+    vault: Path | None = Field(None, description="the folder of notes")
+    state: Path | None = Field(None, description="caches, queue, token and logs; default: one folder a vault")
+    port: int = Field(8741, ge=0, le=65535, description="the query worker's port on 127.0.0.1")
+    redis_url: SecretStr | None = Field(
+        None, validation_alias=_plain("redis_url"), description="Redis for the queue; default: an SQLite file"
+    )
+    embedding_model: str | None = Field(
+        None, validation_alias=_plain("embedding_model"), description="overrides every domain's embedding"
+    )
+    domain: str | None = Field(
+        None, validation_alias=_plain("domain"), description="serve and index this domain alone"
+    )
+    chunk_target_tokens: int | None = Field(
+        None, ge=20, description="words a chunk; default: 600, less for a model with a short window"
+    )
+    chunk_overlap_tokens: int | None = Field(
+        None, ge=0, description="words two neighbouring chunks share; default: 80, less for a short window"
+    )
+    max_note_mb: float = Field(10.0, gt=0, description="a larger note is parked")
+    settle_seconds: float = Field(0.3, ge=0, description="a path is read after it was quiet for so long")
+    reconcile_seconds: float = Field(300.0, gt=0, description="disk and ledger are compared so often")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class names the parameters
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources: arguments, environment, TOML file."""
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls, toml_file=config_file()),
+        )
+
+    @property
+    def max_note_bytes(self) -> int:
+        """The largest note that is indexed, in bytes."""
+        return int(self.max_note_mb * 1_000_000)
+
+
+def explain(error: ValidationError) -> str:
+    """Say in one line which settings cannot be used and why."""
+    return "; ".join(
+        f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']} (got {e.get('input')!r})"
+        for e in error.errors(include_url=False)
+    )
+
+
+def provenance(settings: Settings, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return for each setting its value as text and where it came from; `given` are the arguments."""
+    environment = EnvSettingsSource(Settings)()
+    toml = TomlConfigSettingsSource(Settings, toml_file=config_file())()
+    rows: dict[str, tuple[str, str]] = {}
+    for name, field in Settings.model_fields.items():
+        alias = field.validation_alias
+        keys = [str(c) for c in alias.choices] if isinstance(alias, AliasChoices) else [name]
+        if name in given:
+            origin = "argument"
+        elif any(key in environment for key in keys):
+            origin = "environment"
+        elif any(key in toml for key in keys):
+            origin = str(config_file())
+        else:
+            origin = "default"
+        value = getattr(settings, name)
+        shown = ("set" if value else "not set") if "SecretStr" in str(field.annotation) else str(value)
+        rows[name] = (shown, origin)
+    return rows

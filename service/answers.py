@@ -1,0 +1,120 @@
+"""The shapes of the query worker's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+
+class IndexState(BaseModel):
+    """Whether the index is behind: notes that wait, for how long, vectors owed, whether meaning is searched."""
+
+    pending: int
+    oldest_pending_s: float
+    vectors_pending: int
+    model_ready: bool = Field(description="false while the model loads: answers are by word alone")
+
+
+class SearchHit(BaseModel):
+    """A note among the answers; `lines` are its best chunk's, `marks` are ranges in `excerpt`."""
+
+    path: str
+    title: str
+    section: str
+    excerpt: str
+    marks: list[tuple[int, int]]
+    score: float
+    lines: tuple[int, int]
+    modified: str
+    stale: bool
+    domain: str
+
+
+class SearchAnswer(BaseModel):
+    """The answer of `GET /search`."""
+
+    query: str
+    results: list[SearchHit]
+    count: int
+    took_ms: float
+    index: IndexState
+
+
+class DomainHealth(BaseModel):
+    """How one domain stands."""
+
+    notes: int
+    chunks: int
+    vectors: int
+    pending: int
+    oldest_pending_s: float
+    vectors_pending: int
+    parked: int
+    ignored: int
+    cache: str
+    model: str
+    dimension: int
+    percent: float
+    seconds_left: int | None
+
+
+class Health(BaseModel):
+    """The answer of `GET /health`."""
+
+    status: str
+    version: str
+    vault: str
+    vault_present: bool
+    model_ready: bool
+    domains: dict[str, DomainHealth]
+    pending: int
+    oldest_pending_s: float
+    vectors_pending: int
+    last_reconcile: dict[str, Any] | None
+    problems: list[str]
+
+
+class NodeChunk(BaseModel):
+    """One chunk of a note: where it stands, and its text."""
+
+    section: str
+    heading_path: list[str]
+    lines: tuple[int, int]
+    range: tuple[int, int] = Field(description="character offsets into the note's text")
+    text: str
+
+
+class NodeAnswer(BaseModel):
+    """The answer of `GET /node/<path>`."""
+
+    path: str
+    domain: str
+    title: str
+    frontmatter: dict[str, Any]
+    tags: list[str]
+    aliases: list[str]
+    author: str | None
+    kind: str | None
+    published_at: str | None
+    modified: str
+    evergreen: bool
+    warnings: list[str]
+    links: list[dict[str, Any]]
+    chunks: list[NodeChunk]
+    indexed_at: str | None
+
+
+class ReloadAnswer(BaseModel):
+    """The answer of `POST /reload`: what the scan found, by domain."""
+
+    found: dict[str, dict[str, int]]
+
+
+class Ready(BaseModel):
+    """The answer of `GET /ready`."""
+
+    ready: bool
+    model_ready: bool
+    percent: float
+    seconds_left: int | None

@@ -1,0 +1,99 @@
+"""`everindex index`, `index --rebuild` and `reembed`: the pipeline in this process, without a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipelines.errors import CacheError
+from pipelines.model import Counts, Domain
+from pipelines.rebuild import build_beside, catch_up
+from pipelines.reconcile import reconcile
+from pipelines.store.cache import Cache
+from workers.resources import Resources
+
+Progress = Callable[[str, Counts], None]
+
+
+def index_once(resources: Resources, progress: Progress) -> list[str]:
+    """Bring every cache up to date with the disk; return a line a domain."""
+    resources.check_models()
+    resources.require_present()
+    caches = resources.caches()
+    reports = reconcile(
+        resources.root, resources.registry(), caches, max_bytes=resources.settings.max_note_bytes
+    )
+    resources.state().say("reconcile", {slug: report.plain() for slug, report in reports.items()})
+    lines = []
+    for domain in resources.domains():
+        cache, report = caches[domain.slug], reports[domain.slug]
+        embedded = catch_up(
+            cache, resources.ingest(domain, cache), lambda counts, slug=domain.slug: progress(slug, counts)
+        )
+        counts = cache.counts()
+        lines.append(
+            f"{domain.slug}: {report.new} new, {report.updated} changed, {report.removed} removed, "
+            f"{report.unchanged} as they were; {embedded} texts embedded; "
+            f"{counts.notes} notes, {counts.parked} parked, {counts.ignored} ignored"
+        )
+    return lines
+
+
+def rebuild_caches(
+    resources: Resources, progress: Progress, *, only_other_models: bool = False
+) -> list[str]:
+    """Build each domain's next cache beside its present one and switch to it; return a line a domain."""
+    resources.require_present()
+    lines = []
+    for domain in resources.domains():
+        old = resources.state().cache_path(domain.slug)
+        if only_other_models and _has_model(resources, domain):
+            continue
+        number = _next_number(resources, domain)
+        path = resources.state().numbered(domain.slug, number)
+        cache = resources.open_cache(path, resources.model_of(domain))
+        embedded = build_beside(
+            resources.registry(),
+            cache,
+            resources.ingest(domain, cache),
+            lambda counts, slug=domain.slug: progress(slug, counts),
+        )
+        resources.state().switch_cache(domain.slug, number)
+        # What was saved between the last comparison and the switch went into the old cache.
+        reconcile(
+            resources.root,
+            resources.registry(),
+            {domain.slug: cache},
+            max_bytes=resources.settings.max_note_bytes,
+        )
+        lines.append(
+            f"{domain.slug}: {cache.counts().notes} notes in {path.name} with {cache.meta.model}, "
+            f"{embedded} texts embedded; {old.name} is kept"
+        )
+        cache.close()
+    return lines
+
+
+def _has_model(resources: Resources, domain: Domain) -> bool:
+    path = resources.state().cache_path(domain.slug)
+    if not path.exists():
+        return True  # it will be made with the right one
+    cache = Cache.open(path)
+    cache.close()
+    return cache.meta.model == resources.model_of(domain).name
+
+
+def _next_number(resources: Resources, domain: Domain) -> int:
+    """Return the number of an interrupted build with the wanted model, or the first one that is free."""
+    state = resources.state()
+    number = state.cache_number(domain.slug) + 1
+    while (path := state.numbered(domain.slug, number)).exists():
+        try:
+            cache = Cache.open(path)
+        except CacheError:
+            number += 1
+            continue
+        cache.close()
+        if cache.meta.model == resources.model_of(domain).name:
+            break
+        number += 1
+    return number

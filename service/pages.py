@@ -1,0 +1,95 @@
+"""The pages a person opens: a search box with its answers, and a note as it is on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import FastAPI, HTTPException, Query
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.responses import PlainTextResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from pipelines import vault
+from pipelines.errors import NoteError
+from pipelines.markdown import decode
+from service.questions import Questions
+from service.security import COOKIE, Sessions
+
+_SHOWN = 20
+_LONGEST_QUERY = 4_000
+
+
+def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
+    """Return a text as HTML with `<mark>` around the given ranges; everything else is escaped."""
+    parts, at = [Markup()], 0
+    for start, end in marks:
+        parts += [escape(text[at:start]), Markup("<mark>{}</mark>").format(text[start:end])]
+        at = end
+    return Markup().join([*parts, escape(text[at:])])
+
+
+def add_pages(app: FastAPI, questions: Questions, sessions: Sessions) -> None:
+    """Add the HTML routes, and those that sign a browser in."""
+    templates = Environment(
+        loader=PackageLoader("service"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    templates.filters["mark"] = mark
+    templates.filters["quote"] = quote
+    templates.globals["obsidian"] = lambda path: obsidian_link(questions.resources.root, path)
+    app.mount("/static", StaticFiles(packages=[("service", "static")]), name="static")
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    def search_page(q: Annotated[str, Query(max_length=_LONGEST_QUERY)] = "") -> str:
+        """Show the search box and, for a question, its answers."""
+        answer = questions.search(q, _SHOWN) if q.strip() else None
+        return templates.get_template("search.html").render(
+            q=q,
+            answer=answer,
+            index=answer.index if answer else questions.index_state(),
+            notes=sum(counts.notes for counts in questions.health().domains.values()),
+            root=questions.resources.root,
+        )
+
+    @app.get("/notes/{path:path}", response_class=HTMLResponse, include_in_schema=False)
+    def note_page(path: str) -> str:
+        """Show a note's text as it is on disk. The path is a key of the ledger, never opened as given."""
+        for _, cache in questions.readers():
+            known = cache.ledger.stat_of([path]).get(path)
+            if known:
+                text = _text(questions, known[0])
+                return templates.get_template("note.html").render(
+                    path=path, text=text, root=questions.resources.root
+                )
+        raise HTTPException(404, questions.why(path))
+
+    @app.post("/session", include_in_schema=False)
+    def session() -> dict[str, str]:
+        """Give a program that has the token a one-time code for its user's browser."""
+        return {"code": sessions.new_code()}
+
+    @app.get("/open/{code}", include_in_schema=False)
+    def open_browser(code: str) -> Response:
+        """Sign a browser in with a one-time code."""
+        cookie = sessions.redeem(code)
+        if cookie is None:
+            return PlainTextResponse("This link was used or is too old; run `everindex open`.\n", 401)
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(COOKIE, cookie, max_age=30 * 24 * 3600, httponly=True, samesite="strict")
+        return response
+
+
+def _text(questions: Questions, raw: str) -> str:
+    try:
+        content = vault.read(questions.resources.root, raw, questions.resources.settings.max_note_bytes)
+    except NoteError as error:
+        raise HTTPException(404, str(error)) from error
+    return decode(content.data)[0]
+
+
+def obsidian_link(root: Path, path: str) -> str:
+    """Return the link that opens a note in Obsidian."""
+    return f"obsidian://open?path={quote(str(root / path), safe='')}"

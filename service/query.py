@@ -1,0 +1,120 @@
+"""The query worker: questions over read-only caches, as JSON."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import anyio.to_thread
+import structlog
+from fastapi import FastAPI, HTTPException, Query
+from fastapi.responses import JSONResponse
+from starlette.middleware import Middleware
+from starlette.requests import Request
+
+from pipelines.errors import EverindexError
+from queue_config.settings import Settings
+from service.answers import Health, NodeAnswer, Ready, ReloadAnswer, SearchAnswer
+from service.pages import add_pages
+from service.questions import Questions
+from service.security import Guard, Sessions, read_token
+from workers.resources import Resources
+from workers.tasks import make_tasks
+
+LONGEST_QUERY = 4_000
+_MOST_RESULTS = 200
+_RELOAD_SECONDS = 120.0
+_THREADS = 8
+
+log = structlog.get_logger()
+
+
+def create_app(settings: Settings, port: int) -> FastAPI:
+    """Build the query worker's application for the address 127.0.0.1:`port`."""
+    resources = Resources(settings)
+    resources.check_models()
+    questions = Questions(resources)
+    queue = resources.queue()
+    tasks = make_tasks(queue, resources)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        threading.Thread(target=_load, args=(questions,), name="load-models", daemon=True).start()
+        yield
+
+    sessions = Sessions(read_token(resources.place.state))
+    app = FastAPI(
+        title="Everindex",
+        version=version("everindex"),
+        lifespan=lifespan,
+        middleware=[Middleware(Guard, sessions=sessions, port=port)],
+        # Their pages load scripts from a network.
+        docs_url=None,
+        redoc_url=None,
+    )
+    add_pages(app, questions, sessions)
+
+    @app.exception_handler(EverindexError)
+    def explain(_: Request, error: EverindexError) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, 503 if error.retry_helps else 500)
+
+    @app.get("/health")
+    def health() -> Health:
+        """Say that the process lives, what it serves, and how far the index is behind."""
+        return questions.health()
+
+    @app.get("/ready")
+    def ready() -> Ready:
+        """Say whether everything known is indexed, with percent and time left if not."""
+        return questions.ready()
+
+    @app.get("/search")
+    def search_notes(
+        q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY)],
+        k: Annotated[int, Query(ge=1, le=_MOST_RESULTS)] = 10,
+        domain: str | None = None,
+    ) -> SearchAnswer:
+        """Find notes by meaning and by exact word; one hit a note, best first."""
+        return questions.search(q, k, domain)
+
+    @app.get("/node/{path:path}")
+    def node(path: str) -> NodeAnswer:
+        """Return a note's row, links and chunks."""
+        return questions.node(path)
+
+    @app.get("/why/{path:path}")
+    def why_path(path: str) -> dict[str, Any]:
+        """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
+        return questions.why(path)
+
+    @app.post("/reload")
+    def reload() -> ReloadAnswer:
+        """Compare the whole vault with the index; return what differed."""
+        resources.require_present()
+        request = secrets.token_hex(8)
+        tasks.reconcile_vault(request)
+        deadline = time.monotonic() + _RELOAD_SECONDS
+        while time.monotonic() < deadline:
+            answer = resources.state().heard(f"reload:{request}")
+            if answer:
+                resources.state().forget(f"reload:{request}")
+                return ReloadAnswer(found=answer.value)
+            time.sleep(0.02)
+        raise HTTPException(504, "no worker took the reload; it waits on the queue (is a worker running?)")
+
+    return app
+
+
+def _load(questions: Questions) -> None:
+    try:
+        questions.load_models()
+    except EverindexError as error:
+        log.error("no search by meaning: the model cannot be loaded", reason=str(error))
+    except Exception:
+        log.exception("no search by meaning: the model cannot be loaded")

@@ -1,0 +1,97 @@
+"""Answers as a person reads them in a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def print_search(console: Console, answer: dict[str, Any]) -> None:
+    """Print hits with their excerpts, and say if the index is behind."""
+    for number, hit in enumerate(answer["results"], start=1):
+        head = Text(f"{number:>2}. ")
+        head.append(hit["title"], "bold")
+        if hit["section"] and hit["section"] != hit["title"]:
+            head.append(f" › {hit['section']}")
+        console.print(head)
+        where = f"    {hit['path']}:{hit['lines'][0]}"
+        console.print(Text(where + ("  changed since it was indexed" if hit["stale"] else ""), "cyan"))
+        excerpt = Text(hit["excerpt"])
+        for start, end in hit["marks"]:
+            excerpt.stylize("bold yellow", start, end)
+        console.print(Text("    ").append_text(excerpt))
+    index = answer["index"]
+    notes = "note" if answer["count"] == 1 else "notes"
+    tail = f"{answer['count']} {notes} in {answer['took_ms']:.0f} ms"
+    if index["pending"]:
+        tail += f"; {index['pending']} saved notes are not indexed yet (oldest {index['oldest_pending_s']} s)"
+    elif index["vectors_pending"]:
+        tail += f"; {index['vectors_pending']} passages are not searched by meaning yet"
+    if not index["model_ready"]:
+        tail += "; by word only, the model is loading"
+    console.print(Text(tail, "dim"))
+
+
+def print_node(console: Console, node: dict[str, Any]) -> None:
+    """Print a note's row and its chunks."""
+    console.print(Text(node["title"], "bold"))
+    facts = {
+        "path": node["path"],
+        "domain": node["domain"],
+        "tags": ", ".join(node["tags"]),
+        "aliases": ", ".join(node["aliases"]),
+        "author": node["author"],
+        "kind": node["kind"],
+        "published": node["published_at"],
+        "modified": node["modified"],
+        "indexed": node["indexed_at"],
+        "links": ", ".join(link["target"] or f"#{link['fragment']}" for link in node["links"]),
+        "warnings": "; ".join(node["warnings"]),
+    }
+    for name, value in facts.items():
+        if value:
+            console.print(Text(f"  {name:<10}{value}"))
+    for chunk in node["chunks"]:
+        label = " › ".join(chunk["heading_path"]) or chunk["section"]
+        console.print(Text(f"\nlines {chunk['lines'][0]}–{chunk['lines'][1]}  {label}", "cyan"))
+        console.print(Text(chunk["text"]))
+
+
+def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str, str]]) -> None:
+    """Print a row a domain, then what is wrong."""
+    where = "running" if facts["running"] else "not running"
+    console.print(f"{facts['vault']} ({where})", soft_wrap=True, markup=False)
+    table = Table(box=None, pad_edge=False)
+    columns = ("notes", "chunks", "vectors", "pending", "parked", "ignored")
+    table.add_column("domain")
+    for name in columns:
+        table.add_column(name, justify="right")
+    table.add_column("model")
+    for slug, domain in facts["domains"].items():
+        table.add_row(slug, *(f"{domain[name]:,}" for name in columns), domain["model"])
+    console.print(table)
+    if facts["pending"]:
+        console.print(f"{facts['pending']} notes wait, the oldest for {facts['oldest_pending_s']} s")
+    if facts["vectors_pending"]:
+        left = [d["seconds_left"] for d in facts["domains"].values() if d["seconds_left"]]
+        eta = f", about {max(left)} s left" if left else ""
+        console.print(f"{facts['vectors_pending']:,} passages are not searched by meaning yet{eta}")
+    if facts["last_reconcile"]:
+        console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
+    for problem in facts["problems"]:
+        console.print(Text(problem, "red"))
+    for note in parked:
+        console.print(Text(f"parked: {note['path']} ({note['kind']}): {note['reason']}", "yellow"))
+
+
+def print_config(console: Console, rows: dict[str, tuple[str, str]]) -> None:
+    """Print a row a setting: name, value, origin."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("setting", "value", "from"):
+        table.add_column(name)
+    for name, (value, origin) in rows.items():
+        table.add_row(name, value, origin)
+    console.print(table)

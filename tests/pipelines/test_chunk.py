@@ -1,0 +1,194 @@
+import hashlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.chunk import chunk_note, chunk_settings
+from pipelines.errors import ConfigurationError
+from pipelines.markdown import line_starts, parse_note
+from pipelines.model import ChunkSettings
+
+SMALL = ChunkSettings(target_words=10, overlap_words=3, max_chars=200)
+
+
+def chunks(text, settings=SMALL):
+    return chunk_note(parse_note("My note.md", text), settings)
+
+
+def texts(text, settings=SMALL):
+    return [chunk.text for chunk in chunks(text, settings)]
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("window", "target", "overlap", "expected"),
+    [
+        (512, None, None, (600, 80)),
+        (8192, None, None, (600, 80)),
+        (256, None, None, (200, 30)),
+        (128, None, None, (100, 15)),
+        (1, None, None, (1, 0)),
+        (512, 300, None, (300, 40)),
+        (512, 300, 10, (300, 10)),
+        (256, None, 5, (200, 5)),
+        (512, 1, None, (1, 0)),
+    ],
+)
+def test_a_shorter_window_gets_fewer_words_and_given_values_win(window, target, overlap, expected):
+    chosen = chunk_settings(window, target, overlap)
+    assert (chosen.target_words, chosen.overlap_words) == expected
+    assert chosen.max_chars == 6_000
+
+
+@pytest.mark.parametrize(("target", "overlap"), [(50, 50), (50, 90), (50, -1), (0, None), (-5, None), (None, 600)])
+def test_an_overlap_must_be_smaller_than_the_target(target, overlap):
+    with pytest.raises(ConfigurationError, match="overlap"):
+        chunk_settings(512, target, overlap)
+
+
+# Sections
+
+
+def test_a_note_is_cut_at_its_second_level_headings():
+    found = chunks("# Top\nintro\n## A\none\n### Deep\ntwo\n## B\nthree\n# Other\nfour")
+    assert [chunk.text for chunk in found] == [
+        "# Top\nintro",
+        "## A\none\n### Deep\ntwo",
+        "## B\nthree\n# Other\nfour",
+    ]
+    assert [chunk.section for chunk in found] == ["Top", "A", "B"]
+    assert [chunk.position for chunk in found] == [0, 1, 2]
+
+
+def test_text_before_the_first_section_is_labelled_by_the_title_where_there_is_no_h1():
+    assert [chunk.section for chunk in chunks("intro\n## A\n# Late\n")] == ["My note", "A"]
+
+
+def test_a_heading_in_a_code_fence_does_not_split():
+    assert texts("a\n```\n## not a heading\n```\nb") == ["a\n```\n## not a heading\n```\nb"]
+
+
+def test_an_underlined_heading_splits():
+    assert texts("a\n\nB\n---\nc") == ["a", "B\n---\nc"]
+
+
+def test_frontmatter_is_in_no_chunk():
+    assert texts("---\ntitle: T\n---\n\nbody\n") == ["body"]
+
+
+def test_unreadable_frontmatter_is_text():
+    assert texts("---\ntitle: {{T}}\n---\nbody") == ["---\ntitle: {{T}}\n---\nbody"]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\n", "---\na: 1\n---\n\n"])
+def test_an_empty_note_has_no_chunks(text):
+    assert texts(text) == []
+
+
+def test_a_heading_without_text_below_it_is_still_findable():
+    assert texts("## A\n\n## B\n") == ["## A", "## B"]
+
+
+def test_a_section_whose_heading_has_no_words_is_labelled_by_the_note():
+    assert chunks("##\ntext")[0].section == "My note"
+
+
+# Windows
+
+
+def words(first, last):
+    return " ".join(f"w{number}" for number in range(first, last))
+
+
+def test_a_section_as_long_as_the_target_is_one_chunk():
+    assert texts(words(0, 10)) == [words(0, 10)]
+
+
+def test_a_long_section_is_cut_by_a_sliding_window():
+    assert texts(words(0, 20)) == [words(0, 10), words(7, 17), words(14, 20)]
+
+
+def test_a_window_does_not_reach_into_the_next_section():
+    assert texts(f"{words(0, 11)}\n## B\nb") == [words(0, 10), words(7, 11), "## B\nb"]
+
+
+def test_each_cjk_character_counts_as_a_word():
+    assert texts("机器学习是人工智能的子领域") == ["机器学习是人工智能的", "智能的子领域"]
+    assert len(texts("한국어 조선말 ひらがな カタカナ")) == 2
+
+
+def test_a_giant_word_is_cut_hard():
+    found = texts("x" * 450)
+    assert [len(text) for text in found] == [200, 200, 50]
+
+
+def test_no_chunk_is_longer_than_the_ceiling_though_it_has_few_words():
+    found = texts(("y" * 90 + " ") * 6)
+    assert [len(text) for text in found] == [181, 181, 181]
+
+
+# Where a chunk stands
+
+
+def test_a_chunk_knows_the_headings_around_its_start():
+    text = "# Top\n## A\n### Deep\n" + words(0, 20) + "\n## B\nx"
+    assert [chunk.heading_path for chunk in chunks(text)] == [
+        ("Top",),
+        ("Top", "A"),
+        ("Top", "A", "Deep"),
+        ("Top", "A", "Deep"),
+        ("Top", "B"),
+    ]
+
+
+def test_a_chunk_knows_its_lines():
+    found = chunks("---\na: 1\n---\n\nintro\r\nmore\r\n\r\n## A\nx\n\n")
+    assert [(chunk.first_line, chunk.last_line) for chunk in found] == [(5, 6), (8, 9)]
+
+
+def test_equal_texts_have_equal_hashes():
+    first, second = chunks("## A\nsame\n## A\nsame")
+    assert first.text_hash == second.text_hash == hashlib.sha256(b"## A\nsame").hexdigest()
+
+
+# Anything at all
+
+_PIECES = st.sampled_from(["## H\n", "# T\n", "### D\n", "\n", " ", "word ", "字", "한", "x" * 30, "```\n", "\r\n", "\u3000"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.one_of(st.text(), st.lists(_PIECES, max_size=80).map("".join)),
+    target=st.integers(2, 12),
+    overlap=st.integers(0, 11),
+    ceiling=st.integers(5, 60),
+)
+def test_every_word_of_the_body_is_in_a_chunk_and_every_chunk_is_a_slice(text, target, overlap, ceiling):
+    note = parse_note("n.md", text)
+    found = chunk_note(note, ChunkSettings(target, min(overlap, target - 1), ceiling))
+    starts = line_starts(text)
+    covered = set()
+    for chunk in found:
+        assert chunk.text == note.text[chunk.start : chunk.end]
+        assert chunk.text == chunk.text.strip()
+        assert 0 < len(chunk.text) <= ceiling
+        assert starts[chunk.first_line - 1] <= chunk.start
+        assert chunk.last_line == len(line_starts(text[: chunk.end - 1]))
+        covered.update(range(chunk.start, chunk.end))
+    body = range(note.body_start, len(text))
+    assert all(offset in covered for offset in body if not text[offset].isspace())
+    assert [chunk.start for chunk in found] == sorted({chunk.start for chunk in found})
+    assert [chunk.position for chunk in found] == list(range(len(found)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(count=st.integers(1, 100), target=st.integers(2, 20), overlap=st.integers(0, 19))
+def test_windows_overlap_by_exactly_the_chosen_words(count, target, overlap):
+    overlap = min(overlap, target - 1)
+    found = [text.split() for text in texts(words(0, count), ChunkSettings(target, overlap, 6_000))]
+    for before, after in zip(found, found[1:], strict=False):
+        assert len(before) == target
+        assert before[target - overlap :] == after[:overlap]

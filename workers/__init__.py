@@ -1,0 +1,1 @@
+"""Huey tasks: thin; each opens its resources and calls one pipeline function."""

@@ -1,0 +1,263 @@
+"""Settings -> what a process works with: the vault, its state, domains, caches, embedders. One place."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from huey import Huey
+
+from pipelines import domains, vault
+from pipelines.chunk import chunk_settings
+from pipelines.domains import Registry
+from pipelines.embed import Embedder, ModelInfo, find_model
+from pipelines.errors import ConfigurationError, StateError, VaultNotFoundError
+from pipelines.ingest import Ingest, pipeline_name
+from pipelines.model import ChunkSettings, Domain
+from pipelines.store.cache import Cache, CacheMeta, check_model
+from pipelines.store.state import State
+from queue_config.queue import open_queue
+from queue_config.settings import Settings, state_home
+
+VAULT_FILE = "vault.json"
+GOOD_DOMAINS_FILE = "domains.good.yaml"
+LAST_QUERY_FILE = "last-query"
+# For so long after a question the workers leave one core to the query worker.
+_QUERY_QUIET_SECONDS = 30.0
+
+_find_model = lru_cache(find_model)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a vault and its state lie."""
+
+    root: Path
+    state: Path
+    identity: vault.Identity
+
+
+def open_place(settings: Settings) -> Place:
+    """Find the vault and make its state folder. Raises VaultNotFoundError, StateError, ConfigurationError."""
+    if settings.vault is None:
+        raise ConfigurationError("no vault was given; name its folder (--vault, or EVERINDEX_VAULT)")
+    root = settings.vault.expanduser().resolve()
+    identity = vault.identify(root)
+    if settings.state is None and _is_copy(root, identity):
+        identity = vault.identify_anew(root)
+    state = (settings.state or state_home() / identity.vault_id).expanduser().resolve()
+    if state.is_relative_to(root):
+        raise StateError(f"the state folder {state} lies in the vault; choose one outside it (--state)")
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (state / VAULT_FILE).write_text(json.dumps({"root": str(root), "id": identity.vault_id}))
+    except OSError as error:
+        raise StateError(
+            f"the state folder {state} cannot be written ({error.strerror}); choose another with --state"
+        ) from error
+    return Place(root, state, identity)
+
+
+def _is_copy(root: Path, identity: vault.Identity) -> bool:
+    """Say whether this vault is a copy, its id file included, of one that is still where it was."""
+    try:
+        original = Path(json.loads((state_home() / identity.vault_id / VAULT_FILE).read_text())["root"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # never seen before
+    if original == root or not original.is_dir():
+        return False
+    marker = original / vault.DOT_FOLDER / vault.ID_FILE
+    return identity.marked and marker.is_file() and marker.read_text().strip() == identity.vault_id
+
+
+class Resources:
+    """What a process works with. Connections belong to the thread that asks for them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.place = open_place(settings)
+        self._own = threading.local()
+        self._reading = threading.Lock()
+        self._loading = threading.Lock()
+        self._registry: Registry | None = None
+        self._embedders: dict[str, Embedder] = {}
+
+    # The vault
+
+    @property
+    def root(self) -> Path:
+        """The vault's folder."""
+        return self.place.root
+
+    def present(self) -> bool:
+        """Say whether the vault is there: unmounted is not empty."""
+        return vault.is_present(self.root, self.place.identity)
+
+    def require_present(self) -> None:
+        """Raise VaultNotFoundError where the vault is not there."""
+        if not self.present():
+            raise VaultNotFoundError(
+                f"the vault {self.root} is not there (unmounted?); its index is kept until it is back"
+            )
+
+    def registry(self) -> Registry:
+        """Return the domains in force, read again when `_domains.yaml` changed.
+
+        Raises DomainsFileError where it is invalid and there is no earlier one to go on with.
+        """
+        with self._reading:
+            good = self.place.state / GOOD_DOMAINS_FILE
+            last = self._registry
+            if last is None and good.exists():
+                text = good.read_text(encoding="utf-8")
+                last = Registry(domains.parse(text, str(good)), text)
+            registry = domains.load(self.root, last) if self.root.is_dir() or last is None else last
+            if registry.source and not registry.error and registry is not last:
+                vault.write_atomic(good, registry.source.encode())
+            self._registry = registry
+            return registry
+
+    def domains(self) -> tuple[Domain, ...]:
+        """Return the domains of this process: all, or the one that the settings name."""
+        registry = self.registry()
+        if self.settings.domain is None:
+            return registry.domains
+        domain = registry.get(self.settings.domain)
+        if domain is None:
+            known = ", ".join(d.slug for d in registry.domains)
+            raise ConfigurationError(f"there is no domain {self.settings.domain!r}; the vault has {known}")
+        return (domain,)
+
+    # State and caches, a connection a thread
+
+    def state(self) -> State:
+        """Return this thread's connection to `state.db`."""
+        if not hasattr(self._own, "state"):
+            self._own.state = State(self.place.state)
+        state: State = self._own.state
+        return state
+
+    def model_of(self, domain: Domain) -> ModelInfo:
+        """Return the model that the settings want for a domain. Raises ModelUnavailableError, ConfigurationError."""
+        info = _find_model(self.settings.embedding_model or domain.embedding)
+        wanted = domain.embedding_dim
+        if self.settings.embedding_model is None and wanted is not None and wanted != info.dimension:
+            raise ConfigurationError(
+                f"{domains.DOMAINS_FILE}: {domain.slug}.embedding_dim is {wanted}, but {info.name} has "
+                f"{info.dimension} dimensions; correct one of the two"
+            )
+        return info
+
+    def check_models(self) -> None:
+        """Refuse caches of another model than the settings want. Raises ModelMismatchError."""
+        for domain in self.domains():
+            path = self.state().cache_path(domain.slug)
+            if path.exists():
+                cache = Cache.open(path)
+                info = self.model_of(domain)
+                check_model(cache.meta, info.name, info.dimension, path)
+                cache.close()
+
+    def cache(self, domain: Domain) -> Cache:
+        """Return this thread's connection to a domain's current cache, for writing; made at first use.
+
+        An existing cache keeps its model whatever the settings say: `check_models` is for the start.
+        """
+        return self._held(
+            "writers",
+            domain,
+            lambda path: self.open_cache(path, self._model_in(path) or self.model_of(domain)),
+        )
+
+    def reader(self, domain: Domain) -> Cache:
+        """Return this thread's connection to a domain's current cache, for reading. Raises CacheError."""
+        return self._held("readers", domain, Cache.open)
+
+    def _held(self, kind: str, domain: Domain, opener: Callable[[Path], Cache]) -> Cache:
+        """Return the connection that this thread holds, opened again when another cache became current."""
+        path = self.state().cache_path(domain.slug)
+        held: dict[str, Cache] = self._own.__dict__.setdefault(kind, {})
+        if domain.slug in held and held[domain.slug].path != path:
+            held.pop(domain.slug).close()
+        if domain.slug not in held:
+            held[domain.slug] = opener(path)
+        return held[domain.slug]
+
+    def _model_in(self, path: Path) -> ModelInfo | None:
+        if not path.exists():
+            return None
+        cache = Cache.open(path)
+        cache.close()
+        return _find_model(cache.meta.model)
+
+    def open_cache(self, path: Path, info: ModelInfo) -> Cache:
+        """Open a cache file for writing with a model and the settings' way of cutting notes."""
+        return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline_name(self.chunking(info))))
+
+    def caches(self) -> dict[str, Cache]:
+        """Return the caches of this process's domains by slug."""
+        return {domain.slug: self.cache(domain) for domain in self.domains()}
+
+    def chunking(self, info: ModelInfo) -> ChunkSettings:
+        """Return how notes are cut for a model."""
+        return chunk_settings(
+            info.window, self.settings.chunk_target_tokens, self.settings.chunk_overlap_tokens
+        )
+
+    # Work
+
+    def embedder(self, model: str, threads: int | None = None) -> Embedder:
+        """Return the loaded model of that name; loading it takes seconds."""
+        with self._loading:
+            if model not in self._embedders:
+                self._embedders[model] = Embedder(_find_model(model), threads=threads or self.threads())
+            return self._embedders[model]
+
+    def threads(self) -> int:
+        """Return how many threads bulk work may use: one core is left free while questions come."""
+        cores = os.cpu_count() or 1
+        try:
+            quiet = time.time() - (self.place.state / LAST_QUERY_FILE).stat().st_mtime
+        except OSError:
+            return cores  # nobody has asked anything yet
+        return max(1, cores - 1) if quiet < _QUERY_QUIET_SECONDS else cores
+
+    def ingest(self, domain: Domain, cache: Cache) -> Ingest:
+        """Return what indexing a domain takes."""
+
+        def encoder() -> Embedder:
+            embedder = self.embedder(cache.meta.model)
+            embedder.use_threads(self.threads())
+            return embedder
+
+        return Ingest(
+            domain=domain.slug,
+            root=self.root,
+            max_bytes=self.settings.max_note_bytes,
+            chunking=self.chunking(_find_model(cache.meta.model)),
+            owner=f"{socket.gethostname()}:{os.getpid()}",
+            present=self.present,
+            encoder=encoder,
+            siblings=lambda: self._siblings(cache.path),
+        )
+
+    def _siblings(self, own: Path) -> Iterator[Path]:
+        """Yield the current caches of the vault's domains but one."""
+        for domain in self.registry().domains:
+            path = self.state().cache_path(domain.slug)
+            if path != own and path.exists():
+                yield path
+
+    def queue(self) -> Huey:
+        """Open the vault's queue."""
+        redis = self.settings.redis_url
+        return open_queue(
+            self.place.state, redis.get_secret_value() if redis else None, self.place.identity.vault_id
+        )

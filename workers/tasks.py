@@ -1,0 +1,153 @@
+"""The huey tasks. Each carries a hint; what is owed stands in the ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import structlog
+from huey import Huey
+from huey.api import Task
+
+from pipelines.errors import VaultNotFoundError
+from pipelines.ingest import embed_owed, index_saved, index_words
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain
+from pipelines.reconcile import Report, reconcile
+from pipelines.store.cache import Cache
+from queue_config.inspect import waiting
+from workers.resources import Resources
+
+SLICE_SECONDS = 1.0
+# More saves than this at once are a bulk change: they are drained, words first.
+SAVES_PER_TASK = 64
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The registered tasks; calling one enqueues it."""
+
+    index_notes: Callable[[str, list[dict[str, Any]]], Any]
+    drain: Callable[[str], Any]
+    reconcile_vault: Callable[[str], Any]
+
+
+def make_tasks(huey: Huey, resources: Resources) -> Tasks:
+    """Register the tasks on a queue. `resources` are used when a task runs, not before."""
+
+    @huey.task(name="index_notes", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def index_notes(domain: str, events: list[dict[str, Any]], task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return  # the domain went; a reconcile gives its notes to their new owner
+        cache = resources.cache(found)
+        with _job(task, domain, notes=len(events)) as job:
+            outcome = index_saved(cache, resources.ingest(found, cache), [e["path"] for e in events])
+            job.update(paths=outcome.paths, embedded=outcome.embedded_texts)
+        hint(huey, tasks, found, cache)
+
+    @huey.task(name="drain", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def drain(domain: str, task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return
+        cache = resources.cache(found)
+        with _job(task, domain) as job:
+            job.update(_slice(huey, resources, found, cache))
+        hint(huey, tasks, found, cache)
+
+    @huey.task(name="reconcile_vault", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def reconcile_vault(request: str, task: Task) -> None:
+        with _job(task, "*") as job:
+            reports = reconcile_now(huey, tasks, resources)
+            answer = {slug: report.plain() for slug, report in reports.items()}
+            job.update(found=answer)
+        resources.state().say(f"reload:{request}", answer)
+
+    tasks = Tasks(index_notes, drain, reconcile_vault)
+    return tasks
+
+
+def reconcile_now(huey: Huey, tasks: Tasks, resources: Resources) -> dict[str, Report]:
+    """Compare disk and ledgers, and hint at what is owed. Raises VaultNotFoundError."""
+    resources.require_present()
+    started = time.monotonic()
+    caches = resources.caches()
+    reports = reconcile(
+        resources.root, resources.registry(), caches, max_bytes=resources.settings.max_note_bytes
+    )
+    for domain in resources.domains():
+        caches[domain.slug].drop_unused_vectors()
+        hint(huey, tasks, domain, caches[domain.slug])
+    took = {"took_ms": round((time.monotonic() - started) * 1000)}
+    resources.state().say("reconcile", took | {slug: report.plain() for slug, report in reports.items()})
+    return reports
+
+
+def announce(huey: Huey, tasks: Tasks, domain: Domain, cache: Cache, events: list[DiffEvent]) -> None:
+    """Put saves that settled together on the queue; a bulk change only gets a hint."""
+    if 0 < len(events) <= SAVES_PER_TASK:
+        tasks.index_notes(domain.slug, [asdict(event) for event in events])
+    elif events:
+        hint(huey, tasks, domain, cache)
+
+
+def hint(huey: Huey, tasks: Tasks, domain: Domain, cache: Cache) -> None:
+    """Enqueue a drain of a domain that owes something, unless one waits already."""
+    ledger = cache.ledger
+    if not (ledger.owes("words") or ledger.owes("vectors")):
+        return
+    if not any(w.task == "drain" and w.args == (domain.slug,) for w in waiting(huey)):
+        tasks.drain(domain.slug)
+
+
+def sweep(huey: Huey, tasks: Tasks, resources: Resources) -> None:
+    """Find what is owed and nobody has been told of: the queue may have been lost."""
+    if not resources.present():
+        log.warning("the vault is not there; work waits", vault=str(resources.root))
+        return
+    for domain in resources.domains():
+        hint(huey, tasks, domain, resources.cache(domain))
+
+
+def _slice(huey: Huey, resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
+    """Work for about a second, words before vectors; stop as soon as a save waits."""
+    ingest = resources.ingest(domain, cache)
+    started = time.monotonic()
+    done = {"words": 0, "vectors": 0, "embedded": 0}
+    while time.monotonic() - started < SLICE_SECONDS:
+        stage = "words" if cache.ledger.owes("words") else "vectors"
+        outcome = (index_words if stage == "words" else embed_owed)(cache, ingest)
+        done[stage] += outcome.touched
+        done["embedded"] += outcome.embedded_texts
+        if not outcome.touched or _save_waits(huey):
+            break
+    if done["embedded"]:
+        rate = done["embedded"] / (time.monotonic() - started)
+        resources.state().say(f"embed:{domain.slug}", {"texts_per_s": round(rate, 1)})
+    return done
+
+
+def _save_waits(huey: Huey) -> bool:
+    return any(task.priority >= HIGH_PRIORITY for task in waiting(huey, 1))
+
+
+@contextmanager
+def _job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
+    """Log one line a job: what it did, how long it took, or why it failed."""
+    started = time.monotonic()
+    result: dict[str, Any] = dict(fields)
+    with structlog.contextvars.bound_contextvars(task=task.name, task_id=task.id, domain=domain):
+        try:
+            yield result
+        except VaultNotFoundError as error:
+            log.warning("job put off", reason=str(error))
+        except Exception:
+            log.exception("job failed", ms=round((time.monotonic() - started) * 1000), **result)
+            raise
+        else:
+            log.info("job done", ms=round((time.monotonic() - started) * 1000), **result)
