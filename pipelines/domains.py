@@ -116,7 +116,7 @@ def parse(text: str, name: str = DOMAINS_FILE) -> tuple[Domain, ...]:
     """Parse the text of a `_domains.yaml`. Raises DomainsFileError with file, line and reason."""
     try:
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
-        data = yaml.load(text, Loader=yaml.CSafeLoader)  # noqa: S506 - CSafeLoader is the safe loader in C
+        data = yaml.load(text, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)

@@ -112,7 +112,7 @@ class Embedder:
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - likewise
         from transformers.utils import logging  # noqa: PLC0415 - likewise
 
-        logging.disable_progress_bar()  # a bar of its own amid ours, or in a log
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a bar of its own amid ours, or in a log
 
         self.info = info
         self._torch = torch
@@ -152,7 +152,8 @@ class Embedder:
 
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
         """Encode one question with the model's query prefix: shape (dimension,). Raises BadVectorError."""
-        return self._encode([self.info.query_prefix + query])[0]
+        (vector,) = self._encode([self.info.query_prefix + query])
+        return np.asarray(vector, np.float32)
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         out = np.zeros((len(texts), self.info.dimension), np.float32)
@@ -168,8 +169,7 @@ class Embedder:
     def _forward(self, features: dict[str, torch.Tensor]) -> npt.NDArray[np.float32]:
         with self._turn, self._torch.inference_mode():
             vectors = self._model(features)["sentence_embedding"]
-            result: npt.NDArray[np.float32] = vectors.float().cpu().numpy()
-        return result
+            return np.asarray(vectors.float().cpu().numpy(), np.float32)
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -187,6 +187,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 def _unit(vectors: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(norms).all() or not (norms > 0).all():
-        raise BadVectorError(f"the model {name} returned a vector that is zero or not finite; it was not used")
-    result: npt.NDArray[np.float32] = (vectors / norms).astype(np.float32)
-    return result
+        raise BadVectorError(
+            f"the model {name} returned a vector that is zero or not finite; it was not used"
+        )
+    return np.asarray(vectors / norms, np.float32)

@@ -112,4 +112,3 @@ class ModelUnavailableError(EverindexError):
 
 class BadVectorError(EverindexError):
     """A model returned a vector that is not finite, is zero, or has the wrong dimension."""
-

@@ -105,7 +105,10 @@ def plain(value: object) -> object:
     """Return a YAML value as what JSON can hold: dates as ISO strings, keys as strings, sets as lists."""
     if isinstance(value, Mapping):
         return {_key(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set)):
+    if isinstance(value, set):
+        # The same file must give the same values in every process.
+        return sorted(map(plain, value), key=str)
+    if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from pipelines import vault
 from pipelines.chunk import chunk_note
@@ -22,10 +26,6 @@ from pipelines.markdown import decode, parse_note
 from pipelines.model import HIGH_PRIORITY, Chunk, ChunkSettings, FileContent, LeasedRow, Note
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.ledger import MAX_ATTEMPTS
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 PIPELINE_VERSION = 1
 """Raise it when the same note would give other chunks, links or index words: every note is done again."""
@@ -98,11 +98,10 @@ def index_saved(cache: Cache, ingest: Ingest, paths: Sequence[str]) -> Outcome:
         missing = texts.keys() - cache.vectors(texts).keys()
         vectors: Mapping[str, Vector] = {}
         if len(missing) <= TEXTS_PER_SLICE:
-            try:
+            # A bad vector: the words are committed, and the vectors' own turn parks the note with the error.
+            with suppress(BadVectorError):
                 vectors = _encode(cache, ingest, {h: texts[h] for h in missing}, outcome)
-            except BadVectorError:
-                pass  # the words are committed; the vectors' own turn parks the note with this error
-        _commit_all(cache, ingest, prepared, vectors, outcome)
+        _commit_all(cache, prepared, vectors, outcome)
     return outcome
 
 
@@ -110,7 +109,7 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     """Index the next owed notes' words and links; their vectors follow, unless they are known already."""
     outcome = Outcome()
     rows = cache.ledger.lease("words", _ROWS_PER_SLICE, ingest.owner)
-    _commit_all(cache, ingest, _prepare_all(cache, ingest, rows, outcome), {}, outcome)
+    _commit_all(cache, _prepare_all(cache, ingest, rows, outcome), {}, outcome)
     return outcome
 
 
@@ -244,7 +243,6 @@ def _fail(
 
 def _commit_all(
     cache: Cache,
-    ingest: Ingest,
     prepared: Sequence[_Prepared],
     vectors: Mapping[str, Vector],
     outcome: Outcome,

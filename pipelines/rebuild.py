@@ -29,9 +29,7 @@ def catch_up(cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]) -
             time.sleep(_PAUSE_SECONDS)  # what is left waits for its next attempt
 
 
-def build_beside(
-    registry: Registry, cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]
-) -> int:
+def build_beside(registry: Registry, cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]) -> int:
     """Fill a new cache from the disk while the current one goes on serving; return the texts embedded.
 
     The disk is compared again while it works, so that what is saved meanwhile is in it, too. An

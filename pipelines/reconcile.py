@@ -90,7 +90,7 @@ def _compare(
     # Deletions go with the first batch, in front of what replaces them.
     gone = difference.gone
     for start in range(0, max(1, len(difference.changed)), _BATCH):
-        seen = []
+        seen: list[tuple[FoundFile, str]] = []
         for file in difference.changed[start : start + _BATCH]:
             _hash(root, file, max_bytes, seen, gone, report.unsettled)
         report.count(cache.ledger.record(slug, seen, gone, priority=priority))

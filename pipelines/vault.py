@@ -58,7 +58,9 @@ def identify(root: Path) -> Identity:
     try:
         info = root.stat()
     except OSError as error:
-        raise VaultNotFoundError(f"the vault {root} cannot be opened ({error.strerror}); check the path") from error
+        raise VaultNotFoundError(
+            f"the vault {root} cannot be opened ({error.strerror}); check the path"
+        ) from error
     if not stat.S_ISDIR(info.st_mode):
         raise VaultNotFoundError(f"the vault {root} is not a folder; give the folder that holds the notes")
     marker = root / DOT_FOLDER / ID_FILE
@@ -210,7 +212,9 @@ def read(root: Path, raw: str, max_bytes: int) -> FileContent:
         except OSError as error:
             raise NoteUnreadableError(f"{raw!r} cannot be read ({error.strerror})") from error
         after = os.fstat(fd)
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(data) != after.st_size:
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
+        data
+    ) != after.st_size:
         raise NoteChangedError(f"{raw!r} was written to while it was read; it is read again when it is quiet")
     found = FoundFile(note_key(raw), raw, after.st_size, after.st_mtime_ns, after.st_ino)
     return FileContent(data, hashlib.sha256(data).hexdigest(), found)

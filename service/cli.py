@@ -163,7 +163,10 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
         if parked:
             out.print(f"[yellow]{parked} could not be indexed:[/] `{_me()} status` says why.")
         out.print(f'  {_me()} search "your question"', soft_wrap=True)
-        out.print(f"  {service.address}/open/{code}  (the page; this link works once, `{_me()} open` makes another)", soft_wrap=True)
+        out.print(
+            f"  {service.address}/open/{code}  (the page; this link works once, `{_me()} open` makes another)",
+            soft_wrap=True,
+        )
         out.print("Ctrl-C stops it.")
 
 
@@ -182,7 +185,11 @@ def _me() -> str:
 
 @app.command()
 def watch(
-    vault: VaultOption = None, state: StateOption = None, port: PortOption = None, *, supervised: Supervised = False
+    vault: VaultOption = None,
+    state: StateOption = None,
+    port: PortOption = None,
+    *,
+    supervised: Supervised = False,
 ) -> None:
     """Watch a vault and put its changes on the queue (one process)."""
     from queue_config.logs import configure  # noqa: PLC0415
@@ -200,7 +207,11 @@ def watch(
 
 @app.command()
 def work(
-    vault: VaultOption = None, state: StateOption = None, port: PortOption = None, *, supervised: Supervised = False
+    vault: VaultOption = None,
+    state: StateOption = None,
+    port: PortOption = None,
+    *,
+    supervised: Supervised = False,
 ) -> None:
     """Work the queue: index what changed (any number of processes)."""
     from queue_config.logs import configure  # noqa: PLC0415
@@ -215,7 +226,11 @@ def work(
 
 @app.command()
 def serve(
-    vault: VaultOption = None, state: StateOption = None, port: PortOption = None, *, supervised: Supervised = False
+    vault: VaultOption = None,
+    state: StateOption = None,
+    port: PortOption = None,
+    *,
+    supervised: Supervised = False,
 ) -> None:
     """Answer questions over HTTP on 127.0.0.1 (one process, or one a domain)."""
     from queue_config.logs import configure  # noqa: PLC0415
@@ -277,13 +292,19 @@ def search(
 
 
 @app.command()
-def node(path: str, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False) -> None:
+def node(
+    path: str, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False
+) -> None:
     """Show a note as it is indexed: its row, links and chunks."""
     from service.render import print_node  # noqa: PLC0415
 
     given = _given(vault, state)
     service = _service(given)
-    answer = service.call("GET", f"/node/{_in_url(path)}") if service else _questions(given).node(path).model_dump(mode="json")
+    answer = (
+        service.call("GET", f"/node/{_in_url(path)}")
+        if service
+        else _questions(given).node(path).model_dump(mode="json")
+    )
     if as_json:
         _print_json(answer)
     else:
@@ -291,7 +312,9 @@ def node(path: str, vault: VaultOption = None, state: StateOption = None, *, as_
 
 
 @app.command()
-def why(path: str, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False) -> None:
+def why(
+    path: str, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False
+) -> None:
     """Say whether a note is indexed, pending, parked, ignored or unknown, and why."""
     given = _given(vault, state)
     service = _service(given)
@@ -414,7 +437,13 @@ def reembed(vault: VaultOption = None, state: StateOption = None) -> None:
 
 
 @app.command()
-def config(vault: VaultOption = None, state: StateOption = None, port: PortOption = None, *, as_json: JsonOption = False) -> None:
+def config(
+    vault: VaultOption = None,
+    state: StateOption = None,
+    port: PortOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
     """Print each setting, its value and where it came from."""
     from queue_config.settings import provenance  # noqa: PLC0415
     from service.render import print_config  # noqa: PLC0415

@@ -41,13 +41,17 @@ class Service:
             with httpx.Client(timeout=_TIMEOUT, trust_env=False) as client:
                 response = client.request(method, self.address + path, params=params, headers=headers)
         except httpx.HTTPError as error:
-            raise ServiceError(f"the service at {self.address} did not answer ({error}); see its logs") from error
+            raise ServiceError(
+                f"the service at {self.address} did not answer ({error}); see its logs"
+            ) from error
         try:
             body = response.json()
         except ValueError:
             body = {"detail": response.text[:200]}
         if response.is_error:
-            raise ServiceError(f"the service at {self.address} answered {response.status_code}: {body['detail']}")
+            raise ServiceError(
+                f"the service at {self.address} answered {response.status_code}: {body['detail']}"
+            )
         return body
 
 
@@ -79,6 +83,8 @@ def only_running() -> Service:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NotRunningError("no vault was given and none is running; name one with --vault, or start `everindex up`")
+        raise NotRunningError(
+            "no vault was given and none is running; name one with --vault, or start `everindex up`"
+        )
     vaults = ", ".join(str(service.root) for service in found)
     raise NotRunningError(f"several vaults are running; choose one with --vault: {vaults}")

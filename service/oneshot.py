@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pipelines.errors import CacheError
 from pipelines.model import Counts, Domain
@@ -26,9 +27,7 @@ def index_once(resources: Resources, progress: Progress) -> list[str]:
     lines = []
     for domain in resources.domains():
         cache, report = caches[domain.slug], reports[domain.slug]
-        embedded = catch_up(
-            cache, resources.ingest(domain, cache), lambda counts, slug=domain.slug: progress(slug, counts)
-        )
+        embedded = catch_up(cache, resources.ingest(domain, cache), partial(progress, domain.slug))
         counts = cache.counts()
         lines.append(
             f"{domain.slug}: {report.new} new, {report.updated} changed, {report.removed} removed, "
@@ -38,9 +37,7 @@ def index_once(resources: Resources, progress: Progress) -> list[str]:
     return lines
 
 
-def rebuild_caches(
-    resources: Resources, progress: Progress, *, only_other_models: bool = False
-) -> list[str]:
+def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:
     """Build each domain's next cache beside its present one and switch to it; return a line a domain."""
     resources.require_present()
     lines = []
@@ -55,7 +52,7 @@ def rebuild_caches(
             resources.registry(),
             cache,
             resources.ingest(domain, cache),
-            lambda counts, slug=domain.slug: progress(slug, counts),
+            partial(progress, domain.slug),
         )
         resources.state().switch_cache(domain.slug, number)
         # What was saved between the last comparison and the switch went into the old cache.

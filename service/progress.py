@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -29,7 +29,7 @@ class IndexProgress:
         self._domains: dict[str, Counts] = {}
         self._started: tuple[float, int] | None = None
 
-    def __enter__(self) -> IndexProgress:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
@@ -60,9 +60,7 @@ class IndexProgress:
         )
 
     def _draw(self, notes: int, pending: int, chunks: int, owed: int) -> None:
-        self._progress.update(
-            self._words, total=notes + pending, completed=notes, detail=f"{notes:,} notes"
-        )
+        self._progress.update(self._words, total=notes + pending, completed=notes, detail=f"{notes:,} notes")
         done = chunks - owed
         if self._started is None:
             self._started = (time.monotonic(), done)

@@ -39,8 +39,6 @@ def create_app(settings: Settings, port: int) -> FastAPI:
     resources = Resources(settings)
     resources.check_models()
     questions = Questions(resources)
-    queue = resources.queue()
-    tasks = make_tasks(queue, resources)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -64,6 +62,12 @@ def create_app(settings: Settings, port: int) -> FastAPI:
     def explain(_: Request, error: EverindexError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 503 if error.retry_helps else 500)
 
+    _add_questions(app, questions)
+    _add_reload(app, resources)
+    return app
+
+
+def _add_questions(app: FastAPI, questions: Questions) -> None:
     @app.get("/health")
     def health() -> Health:
         """Say that the process lives, what it serves, and how far the index is behind."""
@@ -93,6 +97,10 @@ def create_app(settings: Settings, port: int) -> FastAPI:
         """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
         return questions.why(path)
 
+
+def _add_reload(app: FastAPI, resources: Resources) -> None:
+    tasks = make_tasks(resources.queue(), resources)
+
     @app.post("/reload")
     def reload() -> ReloadAnswer:
         """Compare the whole vault with the index; return what differed."""
@@ -108,13 +116,10 @@ def create_app(settings: Settings, port: int) -> FastAPI:
             time.sleep(0.02)
         raise HTTPException(504, "no worker took the reload; it waits on the queue (is a worker running?)")
 
-    return app
-
 
 def _load(questions: Questions) -> None:
     try:
         questions.load_models()
-    except EverindexError as error:
-        log.error("no search by meaning: the model cannot be loaded", reason=str(error))
     except Exception:
+        # Words are still searched, and every answer says that meaning is not.
         log.exception("no search by meaning: the model cannot be loaded")

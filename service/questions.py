@@ -18,7 +18,16 @@ from pipelines.retrieval.search import Result, Source, search
 from pipelines.status import domain_status, why
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
-from service.answers import DomainHealth, Health, IndexState, NodeAnswer, NodeChunk, Ready, SearchAnswer, SearchHit
+from service.answers import (
+    DomainHealth,
+    Health,
+    IndexState,
+    NodeAnswer,
+    NodeChunk,
+    Ready,
+    SearchAnswer,
+    SearchHit,
+)
 from workers.resources import LAST_QUERY_FILE, Resources
 
 log = structlog.get_logger()

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from queue_config.queue import write_secret
 
-TOKEN_FILE = "token"
+TOKEN_FILE = "token"  # noqa: S105 - the file's name
 COOKIE = "everindex"
 _CODE_SECONDS = 3600.0
 _HEADERS = {

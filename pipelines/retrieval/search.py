@@ -63,7 +63,9 @@ def _search_domain(source: Source, query: str, k: int, *, root: Path, present: b
     depth = max(_SHALLOWEST, 4 * k)
     with snapshot(source.cache.con):
         hits = _collapse(_retrieve(source, query, depth))
-        current = _on_disk(source.cache, hits, root) if present else dict.fromkeys((h.path for h in hits), True)
+        current = (
+            _on_disk(source.cache, hits, root) if present else dict.fromkeys((h.path for h in hits), True)
+        )
         kept = [hit for hit in hits if hit.path in current][:k]
         rows = store.chunk_rows(source.cache, [hit.chunk_id for hit in kept])
     terms = lexical.query_terms(query)

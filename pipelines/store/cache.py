@@ -18,7 +18,19 @@ import numpy.typing as npt
 from pipelines import lexical
 from pipelines.errors import BadVectorError, CacheError, ModelMismatchError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
-from pipelines.store.connection import connect, corrupt, snapshot, transaction
+from pipelines.store.connection import (
+    connect,
+    corrupt,
+    one,
+    snapshot,
+    transaction,
+)
+from pipelines.store.connection import (
+    row as first,
+)
+from pipelines.store.connection import (
+    rows as select,
+)
 from pipelines.store.ledger import Ledger
 
 SCHEMA_VERSION = 1
@@ -54,7 +66,7 @@ class Cache:
         con = connect(path)
         try:
             with transaction(con):
-                if not con.execute("SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'").fetchone():
+                if not first(con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'"):
                     _build(con, meta)
             found = _read_meta(con, path)
             cache = cls(path, con, found, clock)
@@ -100,7 +112,8 @@ class Cache:
         """Return the stored vectors among these text hashes."""
         return {
             text_hash: np.frombuffer(blob, "<f4")
-            for text_hash, blob in self.con.execute(
+            for text_hash, blob in select(
+                self.con,
                 "SELECT text_hash, embedding FROM vault_vector"
                 " WHERE text_hash IN (SELECT value FROM json_each(?))",
                 (json.dumps(list(hashes)),),
@@ -139,7 +152,8 @@ class Cache:
     def owed_texts(self, rows: Sequence[LeasedRow]) -> dict[str, dict[str, str]]:
         """Return for each path the texts without a vector at hand, by hash."""
         owed: dict[str, dict[str, str]] = {row.path: {} for row in rows}
-        for path, text_hash, text in self.con.execute(
+        for path, text_hash, text in select(
+            self.con,
             "SELECT c.path, c.text_hash, c.text FROM vault_chunk c"
             " LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.has_vector = 0 AND v.text_hash IS NULL"
@@ -200,7 +214,9 @@ class Cache:
             self.ledger.parked(row, kind, reason)
 
     def _upsert_node(self, note: Note, content: FileContent) -> str | None:
-        row = self.con.execute("SELECT title, aliases FROM vault_node WHERE path = ?", (note.path,)).fetchone()
+        row = self.con.execute(
+            "SELECT title, aliases FROM vault_node WHERE path = ?", (note.path,)
+        ).fetchone()
         modified = datetime.fromtimestamp(content.found.mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
         self.con.execute(
             "INSERT OR REPLACE INTO vault_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -223,8 +239,10 @@ class Cache:
     def _replace_chunks(self, note: Note, chunks: Sequence[Chunk], *, retitled: bool) -> None:
         """Keep the rows whose text stayed, so that an edit touches only its own chunks."""
         kept: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for chunk_id, text_hash, section in self.con.execute(
-            "SELECT id, text_hash, section FROM vault_chunk WHERE path = ? ORDER BY position DESC", (note.path,)
+        for chunk_id, text_hash, section in select(
+            self.con,
+            "SELECT id, text_hash, section FROM vault_chunk WHERE path = ? ORDER BY position DESC",
+            (note.path,),
         ):
             kept[text_hash, section].append(chunk_id)
         for chunk in chunks:
@@ -268,9 +286,9 @@ class Cache:
 
     def _remove_chunks(self, ids: Sequence[int]) -> None:
         for chunk_id in ids:
-            (text_hash,) = self.con.execute(
-                "DELETE FROM vault_chunk WHERE id = ? RETURNING text_hash", (chunk_id,)
-            ).fetchone()
+            (text_hash,) = one(
+                self.con, "DELETE FROM vault_chunk WHERE id = ? RETURNING text_hash", (chunk_id,)
+            )
             self.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = ?", (chunk_id,))
             self.con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
             self.con.execute(
@@ -291,11 +309,12 @@ class Cache:
 
     def _attach_vectors(self, path: str) -> bool:
         """Give a note's chunks their vectors, if every one of them has one."""
-        rows = self.con.execute(
+        rows = select(
+            self.con,
             "SELECT c.id, c.text_hash, v.embedding FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.path = ? AND c.has_vector = 0",
             (path,),
-        ).fetchall()
+        )
         if any(blob is None for _, _, blob in rows):
             return False
         for chunk_id, text_hash, blob in rows:
@@ -305,7 +324,7 @@ class Cache:
         return True
 
     def _remove(self, path: str) -> None:
-        ids = self.con.execute("SELECT id FROM vault_chunk WHERE path = ?", (path,)).fetchall()
+        ids = select(self.con, "SELECT id FROM vault_chunk WHERE path = ?", (path,))
         self._remove_chunks([chunk_id for (chunk_id,) in ids])
         self.con.execute("DELETE FROM vault_link WHERE path = ?", (path,))
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
@@ -314,7 +333,7 @@ class Cache:
 
     def set_ignored(self, ignored: Mapping[str, str]) -> None:
         """Replace the list of ignored Markdown files, path -> rule; nothing is written if it is the same."""
-        if dict(self.con.execute("SELECT path, rule FROM vault_ignored").fetchall()) == dict(ignored):
+        if dict(select(self.con, "SELECT path, rule FROM vault_ignored")) == dict(ignored):
             return
         with transaction(self.con):
             self.con.execute("DELETE FROM vault_ignored")
@@ -333,29 +352,30 @@ class Cache:
         """Count what `status` shows, all of one moment."""
         with snapshot(self.con):
             pending, oldest = self.ledger.pending()
-            notes, chunks, owed, parked, ignored = self.con.execute(
+            notes, chunks, owed, parked, ignored = one(
+                self.con,
                 "SELECT (SELECT count(*) FROM vault_node n WHERE NOT EXISTS"
                 "   (SELECT 1 FROM vault_file f WHERE f.path = n.path AND f.parked = 1)),"
                 " (SELECT count(*) FROM vault_chunk),"
                 " (SELECT count(*) FROM vault_chunk WHERE has_vector = 0),"
                 " (SELECT count(*) FROM vault_file WHERE parked = 1),"
-                " (SELECT count(*) FROM vault_ignored)"
-            ).fetchone()
+                " (SELECT count(*) FROM vault_ignored)",
+            )
             vectors_pending = self.vectors_pending()
         return Counts(notes, chunks, chunks - owed, pending, oldest, vectors_pending, parked, ignored)
 
     def vectors_pending(self) -> int:
         """Count the chunks whose vectors are owed; a parked note's are not."""
-        return int(
-            self.con.execute(
-                "SELECT count(*) FROM vault_chunk c WHERE has_vector = 0"
-                " AND NOT EXISTS (SELECT 1 FROM vault_file f WHERE f.path = c.path AND f.parked = 1)"
-            ).fetchone()[0]
+        (count,) = one(
+            self.con,
+            "SELECT count(*) FROM vault_chunk c WHERE has_vector = 0"
+            " AND NOT EXISTS (SELECT 1 FROM vault_file f WHERE f.path = c.path AND f.parked = 1)",
         )
+        return int(count)
 
     def ignored_rule(self, path: str) -> str | None:
         """Return the rule by which the last scan ignored a path."""
-        row = self.con.execute("SELECT rule FROM vault_ignored WHERE path = ?", (path,)).fetchone()
+        row = first(self.con, "SELECT rule FROM vault_ignored WHERE path = ?", (path,))
         return row[0] if row else None
 
 
@@ -393,7 +413,7 @@ def _build(con: apsw.Connection, meta: CacheMeta) -> None:
 
 def _read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
     try:
-        meta = dict(con.execute("SELECT key, value FROM vault_meta").fetchall())
+        meta = dict(select(con, "SELECT key, value FROM vault_meta"))
     except apsw.SQLError as error:
         raise CacheError(f"{path} is not a cache of Everindex ({error}); move it away") from error
     if meta.get("schema_version") != str(SCHEMA_VERSION):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import sqlite_vec
@@ -14,6 +15,7 @@ from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError
 _OLDEST = 3_051_003
 _BUSY_MS = 20_000
 _READONLY = apsw.SQLITE_OPEN_READONLY
+Bindings = Sequence[Any] | Mapping[str, Any]
 _READWRITE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
 
@@ -35,7 +37,9 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     try:
         con = apsw.Connection(str(path), flags=_READONLY if readonly else _READWRITE)
     except apsw.Error as error:
-        raise StateError(f"{path} cannot be opened ({error}); check the state folder's permissions") from error
+        raise StateError(
+            f"{path} cannot be opened ({error}); check the state folder's permissions"
+        ) from error
     con.set_busy_timeout(_BUSY_MS)
     con.enable_load_extension(True)  # noqa: FBT003 - apsw takes it by position
     con.load_extension(sqlite_vec.loadable_path())
@@ -59,6 +63,21 @@ def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
     return CacheCorruptError(
         f"{path} is damaged ({error}); `everindex index --rebuild` builds a new cache beside it and keeps it"
     )
+
+
+def rows(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
+    """Return all rows of a query; a column's type is what the schema says."""
+    return list(con.execute(sql, bindings))
+
+
+def row(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...] | None:
+    """Return the first row of a query, or None."""
+    return next(iter(con.execute(sql, bindings)), None)
+
+
+def one(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...]:
+    """Return the row of a query that always has one: an aggregate, a RETURNING."""
+    return next(iter(con.execute(sql, bindings)))
 
 
 @contextmanager

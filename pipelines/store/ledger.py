@@ -18,7 +18,9 @@ import apsw
 
 from pipelines.errors import StaleWorkError
 from pipelines.model import LOW_PRIORITY, DiffEvent, EventKind, FoundFile, LeasedRow
-from pipelines.store.connection import transaction
+from pipelines.store.connection import one, transaction
+from pipelines.store.connection import row as first
+from pipelines.store.connection import rows as select
 
 LEASE_SECONDS = 60.0
 MAX_ATTEMPTS = 3
@@ -90,29 +92,32 @@ class Ledger:
                 "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)",
                 ((f.path, os.fsencode(f.raw), f.size, f.mtime_ns, f.inode) for f in found),
             )
-            rows = con.execute(
+            changed = select(
+                con,
                 "SELECT s.path, s.raw, s.size, s.mtime_ns, s.inode FROM seen s LEFT JOIN vault_file f USING (path)"
                 " WHERE f.wanted_hash IS NULL OR f.size <> s.size OR f.mtime_ns <> s.mtime_ns"
                 " OR f.inode <> s.inode OR f.raw <> s.raw"
                 # Permissions may have changed, which these columns do not show.
-                " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing'))"
-            ).fetchall()
+                " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing'))",
+            )
             low, high = below(folder)
-            gone = con.execute(
+            gone = select(
+                con,
                 "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
                 " AND path NOT IN (SELECT path FROM seen)",
                 (low, high),
-            ).fetchall()
-            total = con.execute("SELECT count(*) FROM seen").fetchone()[0]
-        changed = [FoundFile(path, os.fsdecode(raw), *rest) for path, raw, *rest in rows]
-        return Difference(changed, [path for (path,) in gone], total - len(changed))
+            )
+            (total,) = one(con, "SELECT count(*) FROM seen")
+        files = [FoundFile(path, os.fsdecode(raw), *rest) for path, raw, *rest in changed]
+        return Difference(files, [path for (path,) in gone], total - len(files))
 
     def paths_below(self, folder: str) -> list[str]:
         """Return the paths below a folder that the ledger believes to exist."""
         low, high = below(folder)
         return [
             path
-            for (path,) in self._con.execute(
+            for (path,) in select(
+                self._con,
                 "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?",
                 (low, high),
             )
@@ -140,9 +145,7 @@ class Ledger:
         return events
 
     def _record_seen(self, domain: str, found: FoundFile, sha: str, priority: int) -> DiffEvent | None:
-        row = self._con.execute(
-            "SELECT wanted_hash, generation FROM vault_file WHERE path = ?", (found.path,)
-        ).fetchone()
+        row = first(self._con, "SELECT wanted_hash, generation FROM vault_file WHERE path = ?", (found.path,))
         old, generation = row or (None, 0)
         stat = (os.fsencode(found.raw), found.size, found.mtime_ns, found.inode)
         if row and old == sha:
@@ -167,9 +170,7 @@ class Ledger:
         return DiffEvent(domain, found.path, kind, old, sha, generation + 1)
 
     def _record_gone(self, domain: str, path: str, priority: int) -> DiffEvent | None:
-        row = self._con.execute(
-            "SELECT wanted_hash, generation FROM vault_file WHERE path = ?", (path,)
-        ).fetchone()
+        row = first(self._con, "SELECT wanted_hash, generation FROM vault_file WHERE path = ?", (path,))
         if row is None or row[0] is None:
             return None
         self._want(path, None, priority)
@@ -219,12 +220,13 @@ class Ledger:
         if paths is not None:
             bindings["paths"] = json.dumps(paths)
         with transaction(self._con):
-            rows = self._con.execute(
+            rows = select(
+                self._con,
                 "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
                 f" WHERE {_OWED[stage]} AND {_FREE} AND {_DUE} {chosen}"
                 " ORDER BY priority DESC, dirty_since, path LIMIT :limit",
                 bindings,
-            ).fetchall()
+            )
             if rows and rows[0][5] > 0:
                 rows = rows[:1]
             rows = [row for row in rows if row[5] == 0 or row is rows[0]]
@@ -262,9 +264,11 @@ class Ledger:
 
         Raises StaleWorkError when the lease went to somebody else, or a newer generation wants other content.
         """
-        current = self._con.execute(
-            "SELECT generation, wanted_hash, lease_token FROM vault_file WHERE path = ?", (row.path,)
-        ).fetchone()
+        current = first(
+            self._con,
+            "SELECT generation, wanted_hash, lease_token FROM vault_file WHERE path = ?",
+            (row.path,),
+        )
         if current is None or current[2] != row.token:
             raise StaleWorkError(f"{row.path!r} is somebody else's work by now; nothing was written")
         if current[0] != row.generation and current[1] != sha:
@@ -317,27 +321,30 @@ class Ledger:
 
     def owes(self, stage: Stage) -> bool:
         """Say whether a row is owed, due and free."""
-        return bool(
-            self._con.execute(
+        return (
+            first(
+                self._con,
                 f"SELECT 1 FROM vault_file WHERE {_OWED[stage]} AND {_FREE} AND {_DUE} LIMIT 1",
                 {"now": self._clock()},
-            ).fetchone()
+            )
+            is not None
         )
 
     def pending(self) -> tuple[int, float]:
         """Return how many rows are dirty, and for how many seconds the oldest one has been."""
-        count, oldest = self._con.execute(
-            f"SELECT count(*), min(dirty_since) FROM vault_file WHERE {_OWED['words']}"
-        ).fetchone()
+        count, oldest = one(
+            self._con, f"SELECT count(*), min(dirty_since) FROM vault_file WHERE {_OWED['words']}"
+        )
         return count, max(0.0, self._clock() - oldest) if count else 0.0
 
     def row(self, path: str) -> LedgerRow | None:
         """Return how one path stands, or None where the ledger has never seen it."""
-        found = self._con.execute(
+        found = first(
+            self._con,
             f"SELECT path, wanted_hash, indexed_hash, {_OWED['words']}, {_OWED['vectors']}, parked, attempts,"
             " error_kind, error, indexed_at FROM vault_file WHERE path = ?",
             (path,),
-        ).fetchone()
+        )
         if found is None:
             return None
         path, wanted, indexed, pending, owed, parked, attempts, kind, error, at = found
@@ -347,15 +354,19 @@ class Ledger:
 
     def parked_rows(self) -> list[tuple[str, str, str]]:
         """Return path, kind of error and reason of every parked note."""
-        return self._con.execute(
-            "SELECT path, error_kind, error FROM vault_file WHERE parked = 1 ORDER BY path"
-        ).fetchall()
+        return [
+            (path, kind, reason)
+            for path, kind, reason in select(
+                self._con, "SELECT path, error_kind, error FROM vault_file WHERE parked = 1 ORDER BY path"
+            )
+        ]
 
     def stat_of(self, paths: Sequence[str]) -> dict[str, tuple[str, int, int, bool]]:
         """Return for each path the name that opens it, size, mtime in ns, and whether newer content is owed."""
         return {
             path: (os.fsdecode(raw), size, mtime, bool(dirty))
-            for path, raw, size, mtime, dirty in self._con.execute(
+            for path, raw, size, mtime, dirty in select(
+                self._con,
                 "SELECT path, raw, size, mtime_ns, applied_generation < generation FROM vault_file"
                 " WHERE path IN (SELECT value FROM json_each(?))",
                 (json.dumps(paths),),

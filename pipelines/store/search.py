@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipelines.store.cache import Cache, Vector
+from pipelines.store.connection import row as first
+from pipelines.store.connection import rows as select
 
 # bm25() weights of the FTS columns: a word in a title or a section's heading says more.
 _TITLE_WEIGHT, _SECTION_WEIGHT, _TEXT_WEIGHT = 2.0, 1.5, 1.0
@@ -49,7 +52,8 @@ class NodeRow:
 
 def nearest(cache: Cache, vector: Vector, depth: int) -> list[tuple[int, float]]:
     """Return chunk ids with their cosine to a unit vector, nearest first."""
-    rows = cache.con.execute(
+    rows = select(
+        cache.con,
         "SELECT chunk_id, distance FROM vault_chunk_vec WHERE embedding MATCH ? AND k = ?",
         (vector.astype("<f4").tobytes(), min(depth, _KNN_LIMIT)),
     )
@@ -58,21 +62,23 @@ def nearest(cache: Cache, vector: Vector, depth: int) -> list[tuple[int, float]]
 
 def matching(cache: Cache, expression: str, depth: int) -> list[tuple[int, float]]:
     """Return chunk ids with their BM25 (higher is better) for an FTS5 expression, best first."""
-    rows = cache.con.execute(
+    rows = select(
+        cache.con,
         "SELECT rowid, -bm25(vault_chunk_fts, ?, ?, ?) AS score FROM vault_chunk_fts"
         " WHERE vault_chunk_fts MATCH ? ORDER BY score DESC, rowid LIMIT ?",
         (_TITLE_WEIGHT, _SECTION_WEIGHT, _TEXT_WEIGHT, expression, depth),
     )
-    return list(rows)
+    return [(chunk_id, score) for chunk_id, score in rows]
 
 
 def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:
     """Return the paths of chunks by id."""
     return dict(
-        cache.con.execute(
+        select(
+            cache.con,
             "SELECT id, path FROM vault_chunk WHERE id IN (SELECT value FROM json_each(?))",
             (json.dumps(ids),),
-        ).fetchall()
+        )
     )
 
 
@@ -84,7 +90,8 @@ _CHUNK_COLUMNS = (
 
 def chunk_rows(cache: Cache, ids: Sequence[int]) -> dict[int, ChunkRow]:
     """Return chunks by id."""
-    rows = cache.con.execute(
+    rows = select(
+        cache.con,
         f"SELECT {_CHUNK_COLUMNS} FROM vault_chunk c JOIN vault_node n USING (path)"
         " WHERE c.id IN (SELECT value FROM json_each(?))",
         (json.dumps(ids),),
@@ -94,7 +101,8 @@ def chunk_rows(cache: Cache, ids: Sequence[int]) -> dict[int, ChunkRow]:
 
 def chunks_of(cache: Cache, path: str) -> list[ChunkRow]:
     """Return a note's chunks in order."""
-    rows = cache.con.execute(
+    rows = select(
+        cache.con,
         f"SELECT {_CHUNK_COLUMNS} FROM vault_chunk c JOIN vault_node n USING (path)"
         " WHERE c.path = ? ORDER BY c.position",
         (path,),
@@ -102,19 +110,20 @@ def chunks_of(cache: Cache, path: str) -> list[ChunkRow]:
     return [_chunk(row) for row in rows]
 
 
-def _chunk(row: tuple[object, ...]) -> ChunkRow:
+def _chunk(row: tuple[Any, ...]) -> ChunkRow:
     values = list(row)
-    values[4] = tuple(json.loads(str(row[4])))
-    return ChunkRow(*values)  # type: ignore[arg-type]  # the columns' order is the class's
+    values[4] = tuple(json.loads(row[4]))
+    return ChunkRow(*values)
 
 
 def node(cache: Cache, path: str) -> NodeRow | None:
     """Return a note's row, or None."""
-    row = cache.con.execute(
+    row = first(
+        cache.con,
         "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, modified_at, evergreen,"
         " warnings FROM vault_node WHERE path = ?",
         (path,),
-    ).fetchone()
+    )
     if row is None:
         return None
     path, title, frontmatter, tags, aliases, author, kind, published, modified, evergreen, warnings = row
@@ -136,7 +145,7 @@ def node(cache: Cache, path: str) -> NodeRow | None:
 def links_of(cache: Cache, path: str) -> list[dict[str, object]]:
     """Return a note's links as they are written."""
     names = ("kind", "target", "fragment", "text", "line", "section", "property")
-    rows = cache.con.execute(
-        f"SELECT {', '.join(names)} FROM vault_link WHERE path = ? ORDER BY position", (path,)
+    rows = select(
+        cache.con, f"SELECT {', '.join(names)} FROM vault_link WHERE path = ? ORDER BY position", (path,)
     )
     return [dict(zip(names, row, strict=True)) for row in rows]

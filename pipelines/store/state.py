@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.store.connection import connect, transaction
+from pipelines.store.connection import row as first
 
 STATE_FILE = "state.db"
 
@@ -46,7 +47,7 @@ class State:
 
     def cache_number(self, domain: str) -> int:
         """Return the number of a domain's current cache."""
-        row = self._con.execute("SELECT number FROM domain_cache WHERE domain = ?", (domain,)).fetchone()
+        row = first(self._con, "SELECT number FROM domain_cache WHERE domain = ?", (domain,))
         return int(row[0]) if row else 1
 
     def switch_cache(self, domain: str, number: int) -> None:
@@ -68,7 +69,7 @@ class State:
 
     def heard(self, key: str) -> Fact | None:
         """Return the last fact of a key, or None."""
-        row = self._con.execute("SELECT value, at FROM fact WHERE key = ?", (key,)).fetchone()
+        row = first(self._con, "SELECT value, at FROM fact WHERE key = ?", (key,))
         return Fact(json.loads(row[0]), max(0.0, time.time() - row[1])) if row else None
 
     def forget(self, key: str) -> None:

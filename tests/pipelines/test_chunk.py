@@ -1,4 +1,5 @@
 import hashlib
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +44,9 @@ def test_a_shorter_window_gets_fewer_words_and_given_values_win(window, target, 
     assert chosen.max_chars == 6_000
 
 
-@pytest.mark.parametrize(("target", "overlap"), [(50, 50), (50, 90), (50, -1), (0, None), (-5, None), (None, 600)])
+@pytest.mark.parametrize(
+    ("target", "overlap"), [(50, 50), (50, 90), (50, -1), (0, None), (-5, None), (None, 600)]
+)
 def test_an_overlap_must_be_smaller_than_the_target(target, overlap):
     with pytest.raises(ConfigurationError, match="overlap"):
         chunk_settings(512, target, overlap)
@@ -64,7 +67,8 @@ def test_a_note_is_cut_at_its_second_level_headings():
 
 
 def test_text_before_the_first_section_is_labelled_by_the_title_where_there_is_no_h1():
-    assert [chunk.section for chunk in chunks("intro\n## A\n# Late\n")] == ["My note", "A"]
+    assert [chunk.section for chunk in chunks("intro\n## A\ntext")] == ["My note", "A"]
+    assert [c.section for c in chunks("---\ntitle: T\n---\nintro\n## A\n# Late")] == ["T", "A"]
 
 
 def test_a_heading_in_a_code_fence_does_not_split():
@@ -156,7 +160,9 @@ def test_equal_texts_have_equal_hashes():
 
 # Anything at all
 
-_PIECES = st.sampled_from(["## H\n", "# T\n", "### D\n", "\n", " ", "word ", "字", "한", "x" * 30, "```\n", "\r\n", "\u3000"])
+_PIECES = st.sampled_from(
+    ["## H\n", "# T\n", "### D\n", "\n", " ", "word ", "字", "한", "x" * 30, "```\n", "\r\n", "\u3000"]
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -189,6 +195,6 @@ def test_every_word_of_the_body_is_in_a_chunk_and_every_chunk_is_a_slice(text, t
 def test_windows_overlap_by_exactly_the_chosen_words(count, target, overlap):
     overlap = min(overlap, target - 1)
     found = [text.split() for text in texts(words(0, count), ChunkSettings(target, overlap, 6_000))]
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert len(before) == target
         assert before[target - overlap :] == after[:overlap]

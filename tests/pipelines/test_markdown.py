@@ -58,7 +58,9 @@ def test_the_body_starts_after_the_frontmatter():
     assert note.warnings == ()
 
 
-@pytest.mark.parametrize("text", ["---\r\na: 1\r\n---\r\nbody", "\ufeff---\na: 1\n---\nbody", "---\ra: 1\r---\rbody"])
+@pytest.mark.parametrize(
+    "text", ["---\r\na: 1\r\n---\r\nbody", "\ufeff---\na: 1\n---\nbody", "---\ra: 1\r---\rbody"]
+)
 def test_frontmatter_may_have_any_line_ends_and_a_byte_order_mark(text):
     note = parse_note("n.md", text)
     assert note.frontmatter == {"a": 1}
@@ -71,7 +73,9 @@ def test_an_empty_frontmatter_is_no_cause_for_a_warning(block):
     assert (note.frontmatter, note.warnings, note.text[note.body_start :]) == ({}, (), "x")
 
 
-@pytest.mark.parametrize("text", ["---\na: 1\n", "\n---\na: 1\n---\n", "----\na: 1\n---\n", "x\n---\na: 1\n---\n"])
+@pytest.mark.parametrize(
+    "text", ["---\na: 1\n", "\n---\na: 1\n---\n", "----\na: 1\n---\n", "x\n---\na: 1\n---\n"]
+)
 def test_a_block_that_is_not_first_or_never_closed_is_no_frontmatter(text):
     note = parse_note("n.md", text)
     assert (note.body_start, note.frontmatter, note.warnings) == (0, {}, ())
@@ -108,6 +112,12 @@ def test_unreadable_frontmatter_is_text_and_a_warning(block):
     assert len(note.warnings) == 1
     assert [heading.text for heading in note.headings] == ["Title"]
     assert note.links[-1].section == "Title"
+
+
+def test_a_link_in_unreadable_frontmatter_is_kept_and_has_no_section():
+    note = parse_note("n.md", "---\n{{x}} [[L]] #t\n---\n")
+    assert [(link.target, link.line, link.section) for link in note.links] == [("L", 2, "")]
+    assert note.tags == ("t",)
 
 
 def test_an_alias_bomb_is_refused():
@@ -404,11 +414,21 @@ def test_tags_of_frontmatter_come_first():
 def test_headings_know_where_they_start():
     text = "---\na: 1\n---\nintro\r\n# A **b** #\n\n  ## C\n\nLong\nname\n===\n"
     note = parse_note("n.md", text)
-    assert [(h.level, h.text, h.line) for h in note.headings] == [(1, "A b", 5), (2, "C", 7), (1, "Long name", 9)]
-    assert [text[h.start :].split("\n")[0] for h in note.headings] == ["# A **b** #", "  ## C", "Long"]
+    assert [(h.level, h.text, h.line) for h in note.headings] == [
+        (1, "A b", 5),
+        (2, "C", 7),
+        (1, "Long name", 9),
+    ]
+    assert [text[h.start :].split("\n", maxsplit=1)[0] for h in note.headings] == [
+        "# A **b** #",
+        "  ## C",
+        "Long",
+    ]
 
 
-@pytest.mark.parametrize("text", ["```\n# x\n```", "    # x", "> # x", "- # x", "#x", "<!--\n# x\n-->", "%%\n# x\n%%"])
+@pytest.mark.parametrize(
+    "text", ["```\n# x\n```", "    # x", "> # x", "- # x", "#x", "<!--\n# x\n-->", "%%\n# x\n%%"]
+)
 def test_code_quotes_lists_and_comments_hold_no_headings(text):
     assert parse_note("n.md", text).headings == ()
 
@@ -421,13 +441,35 @@ def test_text_after_a_deep_outline_is_still_read():
 # Anything at all
 
 
-@pytest.mark.parametrize("piece", ["[[", "![[", "](", "**a", "> ", "- ", "![", "^[", "[^a", "$$ a\n\n", "%%\n\n", "`[["])
+@pytest.mark.parametrize(
+    "piece", ["[[", "![[", "](", "**a", "> ", "- ", "![", "^[", "[^a", "$$ a\n\n", "%%\n\n", "`[["]
+)
 def test_repeated_markup_is_survived(piece):
     assert parse_note("n.md", piece * (10_000 // len(piece))).path == "n.md"
 
 
 _MARKUP = st.sampled_from(
-    ["[[", "]]", "![", "](", ")", "#", "%%", "$", "$$", "`", "```\n", "---\n", "|", "\n", "> ", "- ", "a", "[^", ":"]
+    [
+        "[[",
+        "]]",
+        "![",
+        "](",
+        ")",
+        "#",
+        "%%",
+        "$",
+        "$$",
+        "`",
+        "```\n",
+        "---\n",
+        "|",
+        "\n",
+        "> ",
+        "- ",
+        "a",
+        "[^",
+        ":",
+    ]
 )
 
 

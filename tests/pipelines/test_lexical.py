@@ -1,0 +1,220 @@
+import apsw
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from pipelines.lexical import MOST_TERMS, index_text, match_expression, query_terms
+
+CREATE = """CREATE VIRTUAL TABLE t USING fts5(
+    text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')"""
+
+
+def matching(query, *texts):
+    """Which texts (by position) an FTS5 index finds for a query."""
+    database = apsw.Connection(":memory:")
+    database.execute(CREATE)
+    for rowid, text in enumerate(texts):
+        database.execute("INSERT INTO t(rowid, text) VALUES (?, ?)", (rowid, index_text(text)))
+    expression = match_expression(query)
+    assert expression is not None
+    rows = database.execute("SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (expression,))
+    found = [rowid for (rowid,) in rows]
+    database.close()
+    return found
+
+
+def finds(query, text):
+    return matching(query, text) == [0]
+
+
+IDENTIFIERS = (
+    *("AAPL", "§3", "404B", "E4042-B", "C++", "C#", "snake_case", "getUserById", "ERR_SOCKET_TIMEOUT"),
+    *("v1.2.3", "user@example.org", "HTTPServer", "it's", "[[x]]", "C++17", "🚀", "x²"),
+)
+
+
+@pytest.mark.parametrize("identifier", IDENTIFIERS)
+def test_an_identifier_is_found_as_it_stands(identifier):
+    assert finds(identifier, f"about ({identifier}), and more")
+    assert finds(f'"about {identifier} and"', f"about {identifier} and")
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ("user", "call getUserById now"),
+        ("getuserbyid", "call getUserById now"),
+        ("get_user_by_id", "call getUserById now"),
+        ("404", "room 404B"),
+        ("4042", "code E4042-B"),
+        ("socket", "ERR_SOCKET_TIMEOUT"),
+        ("server", "an HTTPServer"),
+        ("1.2.3", "since v1.2.3"),
+        ("case", "snake_case"),
+        ("C", "in C++"),
+    ],
+)
+def test_an_identifier_is_found_by_its_parts(part, text):
+    assert finds(part, text)
+
+
+def test_symbols_tell_names_apart():
+    texts = ("written in C", "written in C++", "written in C#", "§3 of it", "3 of it", "# C heading")
+    assert matching("C++", *texts) == [1]
+    assert matching("C#", *texts) == [2]
+    assert matching("§3", *texts) == [3]
+
+
+def test_index_text_keeps_an_identifier_whole_and_adds_its_parts():
+    assert index_text("getUserById") == "getUserById get User By Id"
+    assert index_text("a plain Sentence, 2024.") == "a plain Sentence 2024"
+
+
+def test_a_long_run_of_data_is_not_cut_into_parts():
+    assert index_text("aB3" * 100) == "aB3" * 100
+
+
+def test_chinese_is_found_by_any_pair_of_its_characters():
+    texts = ("机器学习是人工智能的子领域", "机会", "学习 Python教程", "机")
+    assert matching("机器学习", *texts) == [0, 2]
+    assert matching("教程", *texts) == [2]
+    assert matching("机", *texts) == [0, 1, 3]
+    assert matching("Python教程", *texts) == [2]
+    assert matching('"人工智能"', *texts) == [0]
+
+
+def test_accents_and_case_do_not_matter():
+    assert finds("uber naive", "Über")
+    assert finds("über", "UBER")
+    assert finds("cafe\u0301s", "caf\u00e9s")
+    assert finds("Größe", "GRÖßE")
+
+
+def test_words_are_stemmed():
+    assert finds("searching", "it searches")
+
+
+def test_a_quoted_phrase_stays_together():
+    texts = ("a quoted phrase", "a phrase, quoted", "the state of the art", "the art of the state")
+    assert matching('"quoted phrase"', *texts) == [0]
+    assert matching('"state of the art"', *texts) == [2]
+
+
+def test_a_minus_excludes():
+    texts = ("red apple", "green apple", "green pear tree")
+    assert matching("apple -red", *texts) == [1]
+    assert matching('green -"pear tree"', *texts) == [1]
+
+
+def test_a_hyphen_within_a_word_does_not_exclude():
+    assert finds("a-b", "a-b")
+    assert finds("well-known", "well known")
+    assert finds("--force", "use --force")
+    assert finds('"red"-apple', "apple")
+
+
+def test_words_are_joined_by_or():
+    assert matching("apple pear", "apple", "pear", "plum") == [0, 1]
+
+
+def test_stopwords_are_dropped_unless_nothing_is_left():
+    assert matching("the apple", "the plum", "an apple") == [1]
+    assert finds("to be or not to be", "to be")
+
+
+@pytest.mark.parametrize(
+    "query", ["", " ", "-x", '-"a b"', '""', '"', "\0", "!?", "...", "---", "(", "*", "・"]
+)
+def test_there_may_be_nothing_to_search(query):
+    assert match_expression(query) is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "apple NEAR y",
+        "apple AND",
+        "NOT apple",
+        "text:apple",
+        "apple*",
+        "^apple",
+        "apple\0y",
+        'apple"y',
+        "{apple}",
+    ],
+)
+def test_no_query_is_taken_for_fts5_syntax(query):
+    assert finds(query, "apple")
+
+
+def test_repeated_words_are_searched_once():
+    assert match_expression("Apple apple APPLE") == '"Apple"'
+
+
+def test_a_pasted_page_is_cut_to_its_first_terms():
+    expression = match_expression(" ".join(f"word{number}x" for number in range(500)))
+    assert expression.count(" OR ") == MOST_TERMS - 1
+    assert finds('"' + "long " * 500 + '"', "long " * 500)
+
+
+def test_query_terms_are_what_an_excerpt_marks():
+    assert query_terms('The C++ (getUserById), "Quoted Phrase" -not 机器学 §3.') == (
+        *("c++", "getuserbyid", "get", "user", "id", "quoted", "phrase", "机器", "器学", "§3"),
+    )
+    assert query_terms("Cafe\u0301Bar") == ("cafébar", "café", "bar")
+    assert query_terms("the") == ("the",)
+    assert query_terms("-x") == ()
+
+
+# Anything at all
+
+_PIECES = st.sampled_from(
+    [
+        "C++",
+        "C#",
+        "getUserById",
+        "§",
+        "机器",
+        "한국",
+        "é",
+        "e\u0301",
+        "-",
+        "_",
+        ".",
+        "404B",
+        "x",
+        " ",
+        "\n",
+        "'",
+        "ﾊﾞ",
+        "🚀",
+        "+",
+    ]
+)
+_TEXTS = st.one_of(st.text(min_size=1, max_size=60), st.lists(_PIECES, min_size=1, max_size=12).map("".join))
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=_TEXTS, data=st.data())
+@example(text="İstanbul ẞ ǅ", data=None)
+def test_whatever_is_typed_as_it_stands_in_a_text_is_found(text, data):
+    words = [word for word in text.split() if not word.startswith("-") and '"' not in word]
+    assume(words)
+    query = data.draw(st.sampled_from(words)) if data else words[0]
+    if match_expression(query) is not None:
+        assert finds(query, text)
+        assert finds(f'"{query}"', text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.one_of(st.text(), st.lists(st.one_of(_PIECES, st.sampled_from(['"', "-", " -", "NOT "]))).map("".join))
+)
+def test_no_query_makes_fts5_raise(query):
+    database = apsw.Connection(":memory:")
+    database.execute(CREATE)
+    expression = match_expression(query)
+    if expression is not None:
+        assert database.execute("SELECT rowid FROM t WHERE t MATCH ?", (expression,)).fetchall() == []
+    assert len(query_terms(query)) <= MOST_TERMS
+    database.close()
