@@ -115,8 +115,8 @@ def _invalid(error: DomainsFileError, last_good: Registry | None) -> Registry:
 def parse(text: str, name: str = DOMAINS_FILE) -> tuple[Domain, ...]:
     """Parse the text of a `_domains.yaml`. Raises DomainsFileError with file, line and reason."""
     try:
-        node = yaml.compose(text, Loader=yaml.CSafeLoader)
-        data = yaml.load(text, Loader=yaml.CSafeLoader)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.load(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
