@@ -211,7 +211,7 @@ class Cache:
             self.ledger.claim(row, row.wanted_hash)
             if not keep_words:
                 self._remove(row.path)
-            self.ledger.parked(row, kind, reason)
+            self.ledger.parked(row, kind, reason, indexed=keep_words)
 
     def _upsert_node(self, note: Note, content: FileContent) -> str | None:
         row = self.con.execute(

@@ -311,12 +311,13 @@ class Ledger:
         """Forget a path whose deletion is applied (inside the caller's transaction)."""
         self._con.execute("DELETE FROM vault_file WHERE path = ?", (row.path,))
 
-    def parked(self, row: LeasedRow, kind: str, reason: str) -> None:
-        """Set a note aside until it changes (inside the caller's transaction)."""
+    def parked(self, row: LeasedRow, kind: str, reason: str, *, indexed: bool) -> None:
+        """Set a note aside until it changes (inside the caller's transaction); `indexed`: its words stay."""
         self._con.execute(
             "UPDATE vault_file SET parked = 1, error_kind = ?, error = ?, lease_token = NULL,"
-            " lease_until = NULL, lease_owner = NULL WHERE path = ?",
-            (kind, reason, row.path),
+            " lease_until = NULL, lease_owner = NULL,"
+            " indexed_hash = CASE WHEN ? THEN indexed_hash END WHERE path = ?",
+            (kind, reason, indexed, row.path),
         )
 
     def owes(self, stage: Stage) -> bool:

@@ -1,0 +1,150 @@
+"""A vault, its cache and its pipeline in one process: real files, real SQLite, a real (tiny) model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines import vault
+from pipelines.chunk import chunk_settings
+from pipelines.domains import load
+from pipelines.embed import Embedder, ModelInfo, find_model
+from pipelines.ingest import Ingest, Outcome, embed_owed, index_saved, index_words, pipeline_name
+from pipelines.reconcile import Report, check_paths, reconcile
+from pipelines.store.cache import Cache, CacheMeta
+
+MAX_BYTES = 1_000_000
+
+
+class CountingEmbedder:
+    """The real embedder, remembering what it was asked to encode."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.texts: list[str] = []
+
+    def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
+        self.texts += texts
+        return self._embedder.encode_documents(texts)
+
+
+class House:
+    """One domain of one vault. `now` is its clock."""
+
+    def __init__(self, root: Path, state: Path, embedder: Embedder) -> None:
+        self.root = root
+        self.state = state
+        self.now = 1000.0
+        self.embedder = CountingEmbedder(embedder)
+        self.info: ModelInfo = embedder.info
+        self.identity = vault.identify(root)
+        self.chunking = chunk_settings(self.info.window, None, None)
+        self.cache = self.open("cache-vault.1.db")
+        self.siblings: list[Path] = []
+
+    def open(self, name: str) -> Cache:
+        meta = CacheMeta(self.info.name, self.info.dimension, pipeline_name(self.chunking))
+        return Cache.create(self.state / name, meta, clock=lambda: self.now)
+
+    @property
+    def ingest(self) -> Ingest:
+        return Ingest(
+            domain="vault",
+            root=self.root,
+            max_bytes=MAX_BYTES,
+            chunking=self.chunking,
+            owner="test",
+            present=lambda: vault.is_present(self.root, self.identity),
+            encoder=lambda: self.embedder,
+            siblings=lambda: self.siblings,
+        )
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return file
+
+    def reconcile(self) -> Report:
+        return reconcile(self.root, load(self.root), {"vault": self.cache}, max_bytes=MAX_BYTES)["vault"]
+
+    def notice(self, *paths: str) -> Report:
+        """What the watcher does with paths that settled."""
+        return check_paths(self.root, load(self.root), {"vault": self.cache}, paths, max_bytes=MAX_BYTES)["vault"]
+
+    def save(self, path: str, text: str | bytes) -> Outcome:
+        """What the watcher and a worker do with one save."""
+        self.write(path, text)
+        report = self.notice(path)
+        return index_saved(self.cache, self.ingest, [event.path for event in report.events])
+
+    def drain(self) -> list[str]:
+        """Work until nothing is owed, time passing where a row waits; return the texts that were embedded."""
+        before = len(self.embedder.texts)
+        for _ in range(10_000):
+            stage = index_words if self.cache.ledger.owes("words") else embed_owed
+            outcome = stage(self.cache, self.ingest)
+            counts = self.cache.counts()
+            if not counts.pending and not counts.vectors_pending:
+                return self.embedder.texts[before:]
+            if not outcome.touched:
+                self.now += 5
+        raise AssertionError(f"never quiet: {self.cache.counts()}")
+
+    def index(self) -> list[str]:
+        self.reconcile()
+        return self.drain()
+
+    def picture(self, cache: Cache | None = None) -> dict[str, object]:
+        """Everything derived, without ids: what must equal a from-scratch index."""
+        con = (cache or self.cache).con
+        chunks = con.execute(
+            "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
+            " first_line, last_line, has_vector, id FROM vault_chunk ORDER BY path, position"
+        ).fetchall()
+        vectors = dict(con.execute("SELECT chunk_id, embedding FROM vault_chunk_vec").fetchall())
+        fts = {row[0] for row in con.execute("SELECT rowid FROM vault_chunk_fts").fetchall()}
+        con.execute("INSERT INTO vault_chunk_fts (vault_chunk_fts) VALUES ('integrity-check')")
+        assert fts == {row[-1] for row in chunks}, "FTS rows and chunks differ"
+        assert set(vectors) == {row[-1] for row in chunks if row[-2]}, "vec rows and chunks differ"
+        return {
+            "nodes": con.execute(
+                "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, evergreen, warnings"
+                " FROM vault_node ORDER BY path"
+            ).fetchall(),
+            "chunks": [row[:-1] for row in chunks],
+            "vectors": [np.round(np.frombuffer(vectors[row[-1]], "<f4"), 2).tolist() for row in chunks if row[-2]],
+            "links": con.execute("SELECT * FROM vault_link ORDER BY path, position").fetchall(),
+            "files": con.execute(
+                "SELECT path, raw, wanted_hash, indexed_hash, parked, error_kind FROM vault_file ORDER BY path"
+            ).fetchall(),
+        }
+
+    def scratch_picture(self) -> dict[str, object]:
+        """The picture of a cache that was built from the disk alone."""
+        kept = self.cache, self.embedder.texts
+        self.cache = self.open(f"scratch-{os.urandom(4).hex()}.db")
+        try:
+            self.index()
+            return self.picture()
+        finally:
+            self.cache.close()
+            self.cache, self.embedder.texts = kept
+
+
+@pytest.fixture(scope="session")
+def tiny_embedder(tiny_model: Path) -> Embedder:
+    return Embedder(find_model(str(tiny_model)), threads=1)
+
+
+@pytest.fixture
+def house(vault: Path, tmp_path: Path, tiny_embedder: Embedder) -> Iterator[House]:
+    state = tmp_path / "state"
+    state.mkdir()
+    made = House(vault, state, tiny_embedder)
+    yield made
+    made.cache.close()

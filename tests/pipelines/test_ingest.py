@@ -1,0 +1,316 @@
+"""A lease becomes a commit: what is embedded, what is left alone, what is parked."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from pipelines.errors import StaleWorkError, VaultNotFoundError
+from pipelines.ingest import embed_owed, index_saved, index_words
+from pipelines.store.cache import Cache
+from pipelines.store.search import node
+
+TWENTY = "\n\n".join(f"## Part {n}\n\nThe river and the boat, part number {n}." for n in range(20))
+
+
+def test_a_saved_note_gets_words_and_vectors_in_one_commit(house):
+    outcome = house.save("a.md", "# Garden\n\nCompost for the tomato.")
+    counts = house.cache.counts()
+    assert (outcome.committed, counts.notes, counts.pending, counts.vectors_pending) == (1, 1, 0, 0)
+    assert house.picture() == house.scratch_picture()
+
+
+def test_a_scan_commits_words_first_and_the_vectors_follow(house):
+    house.write("a.md", "Compost for the tomato.")
+    house.reconcile()
+    index_words(house.cache, house.ingest)
+    words = house.cache.counts()
+    assert (words.notes, words.vectors_pending, house.embedder.texts) == (1, 1, [])
+    embed_owed(house.cache, house.ingest)
+    assert house.cache.counts().vectors_pending == 0
+
+
+def test_a_renamed_note_embeds_nothing_and_leaves_its_old_path(house):
+    house.save("a.md", TWENTY)
+    (house.root / "a.md").rename(house.root / "b.md")
+    house.notice("a.md", "b.md")
+    assert house.drain() == []
+    assert node(house.cache, "a.md") is None
+    assert house.picture() == house.scratch_picture()
+
+
+def test_a_moved_folder_embeds_nothing(house):
+    for n in range(5):
+        house.write(f"old/deep/{n}.md", f"# Note {n}\n\nBread and yeast number {n}.")
+    house.index()
+    (house.root / "old").rename(house.root / "new")
+    house.notice("old", "new")
+    assert house.drain() == []
+    assert [row[0] for row in house.picture()["files"]] == [f"new/deep/{n}.md" for n in range(5)]
+
+
+def test_a_delete_then_create_embeds_nothing(house):
+    house.save("a.md", "Bread and yeast.")
+    (house.root / "a.md").unlink()
+    house.index()
+    house.write("elsewhere.md", "Bread and yeast.")
+    assert house.index() == []
+
+
+def test_one_edited_section_of_twenty_embeds_one_chunk(house):
+    house.save("a.md", TWENTY)
+    before = len(house.embedder.texts)
+    house.save("a.md", TWENTY.replace("part number 7.", "part number seven, edited."))
+    assert len(house.embedder.texts) == before + 1
+    assert "edited" in house.embedder.texts[-1]
+    assert house.picture() == house.scratch_picture()
+
+
+def test_an_edit_keeps_the_ids_of_untouched_chunks(house):
+    house.save("a.md", TWENTY)
+    ids = dict(house.cache.con.execute("SELECT text, id FROM vault_chunk").fetchall())
+    house.save("a.md", "A new first line.\n\n" + TWENTY)
+    now = dict(house.cache.con.execute("SELECT text, id FROM vault_chunk").fetchall())
+    assert {text: now[text] for text in ids} == ids
+
+
+def test_a_retitled_note_is_found_by_its_new_title_in_every_chunk(house):
+    house.save("a.md", "---\ntitle: Sail\n---\n" + TWENTY)
+    house.save("a.md", "---\ntitle: Oven\n---\n" + TWENTY)
+    matches = {
+        word: house.cache.con.execute(
+            "SELECT count(*) FROM vault_chunk_fts WHERE vault_chunk_fts MATCH ?", (f'title:"{word}"',)
+        ).fetchone()[0]
+        for word in ("sail", "oven")
+    }
+    assert matches == {"sail": 0, "oven": 20}
+
+
+def test_a_long_note_saved_leaves_its_vectors_owed_and_they_come_whole(house):
+    many = "\n\n".join(f"## Part {n}\n\nLetter {n} of many letters." for n in range(70))
+    house.save("a.md", many)
+    counts = house.cache.counts()
+    assert (counts.pending, counts.vectors, counts.vectors_pending) == (0, 0, 70)
+    embed_owed(house.cache, house.ingest)
+    assert house.cache.counts().vectors == 0  # whole or not at all
+    house.drain()
+    assert house.cache.counts().vectors == 70
+
+
+def test_an_interrupted_embedding_goes_on_where_it_was(house):
+    house.write("a.md", "\n\n".join(f"## Part {n}\n\nLetter {n}." for n in range(70)))
+    house.reconcile()
+    index_words(house.cache, house.ingest)
+    embed_owed(house.cache, house.ingest)
+    done = set(house.embedder.texts)
+    house.cache.close()
+    house.cache = house.open("cache-vault.1.db")
+    assert not done & set(house.drain())
+
+
+def test_a_text_that_a_sibling_cache_has_is_not_embedded_again(house):
+    house.save("a.md", TWENTY)
+    house.siblings = [house.cache.path]
+    house.cache = house.open("cache-other.1.db")
+    assert house.index() == []
+    assert house.cache.counts().vectors == 20
+
+
+def test_a_siblings_vectors_of_another_model_are_not_taken(house):
+    house.save("a.md", "Bread and yeast.")
+    house.cache.con.execute("UPDATE vault_meta SET value = 'another' WHERE key = 'model'")
+    house.siblings = [house.cache.path]
+    house.cache = house.open("cache-other.1.db")
+    assert len(house.index()) == 1
+
+
+def test_a_slow_job_never_overwrites_a_newer_one(house):
+    house.write("a.md", "The old words.")
+    house.notice("a.md")
+    (slow,) = house.cache.ledger.lease("words", 1, "slow worker")
+    house.now += 1000  # its lease runs out
+    house.save("a.md", "The new words.")
+    with pytest.raises(StaleWorkError):
+        house.cache.park(slow, "too-late", "it was somebody else's by then")
+    assert "new" in house.picture()["chunks"][0][4]
+
+
+def test_a_note_that_changed_after_its_event_is_indexed_as_it_is_on_disk(house):
+    house.write("a.md", "First words.")
+    house.notice("a.md")
+    house.write("a.md", "Second words, which no event has named yet.")
+    index_words(house.cache, house.ingest)
+    assert "Second" in house.picture()["chunks"][0][4]
+    assert house.notice("a.md").events == []  # and the event that comes late changes nothing
+
+
+def test_a_note_reverted_while_it_is_indexed_is_not_lost(house):
+    house.save("a.md", "One.")
+    house.write("a.md", "Two.")
+    house.notice("a.md")
+    house.write("a.md", "One.")
+    house.drain()
+    house.notice("a.md")
+    house.drain()
+    assert house.picture() == house.scratch_picture()
+
+
+def test_a_file_that_vanishes_between_event_and_read_is_removed(house):
+    house.save("a.md", "Here.")
+    house.write("a.md", "Still here.")
+    house.notice("a.md")
+    (house.root / "a.md").unlink()
+    house.drain()
+    assert house.picture() == house.scratch_picture()
+    assert house.cache.counts().notes == 0
+
+
+def test_a_vault_that_vanishes_is_not_a_vault_that_was_emptied(house, tmp_path):
+    house.save("a.md", "Kept.")
+    house.write("a.md", "Changed.")
+    house.notice("a.md")
+    house.root.rename(tmp_path / "elsewhere")
+    house.root.mkdir()
+    with pytest.raises(VaultNotFoundError, match="kept until it is back"):
+        index_words(house.cache, house.ingest)
+    assert house.cache.counts().notes == 1
+    house.root.rmdir()
+    (tmp_path / "elsewhere").rename(house.root)
+    house.drain()
+    assert house.picture() == house.scratch_picture()
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [(b"x" * 2_000_000, "too-large"), (None, "not-a-file")],
+    ids=["too large", "a FIFO"],
+)
+def test_what_cannot_be_indexed_is_parked_with_its_reason_and_nothing_else_is_lost(house, data, kind):
+    if data is None:
+        os.mkfifo(house.root / "bad.md")
+    else:
+        house.write("bad.md", data)
+    house.write("good.md", "Findable.")
+    house.index()
+    (row,) = house.cache.ledger.parked_rows()
+    assert (row[0], row[1]) == ("bad.md", kind)
+    assert "bad.md" in row[2]
+    assert house.cache.counts().notes == 1
+
+
+def test_a_parked_note_is_taken_up_when_its_content_changes(house):
+    house.save("a.md", b"x" * 2_000_000)
+    assert house.cache.counts().parked == 1
+    house.save("a.md", "Short now.")
+    assert (house.cache.counts().parked, house.cache.counts().notes) == (0, 1)
+
+
+def test_a_parked_note_is_not_tried_again_while_it_stays_as_it_is(house):
+    house.save("a.md", b"x" * 2_000_000)
+    assert house.reconcile().events == []
+    assert not house.cache.ledger.owes("words")
+
+
+def test_a_note_that_grows_too_large_leaves_the_index(house):
+    house.save("a.md", "Words.")
+    house.save("a.md", b"x" * 2_000_000)
+    assert house.picture() == house.scratch_picture()
+    assert house.cache.counts().notes == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xff\xfe broken utf-8 \x80",
+        b"before\0after",
+        b"---\na: [unclosed\n---\nText after it.",
+        b"---\n" + b"a: &x [*x]\n" * 3 + b"---\nText.",
+        b"no heading at all",
+        b"\r\n".join([b"# Title", b"", b"CRLF line ends."]),
+        "文字化け — 🙂 «quotes»".encode(),
+        b"# T\n\n" + b"word " * 60_000,
+    ],
+    ids=["empty", "not utf-8", "NUL", "broken yaml", "yaml bomb", "bare", "crlf", "unicode", "300 KB"],
+)
+def test_any_text_is_indexed(house, text):
+    house.save("a.md", text)
+    house.drain()
+    assert (house.cache.counts().notes, house.cache.counts().parked) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["emoji 🌱.md", "it's \"quoted\".md", "数据/笔记.md", "a\nb.md", "UPPER.MD", "x.markdown"])
+def test_any_name_is_indexed_and_searched_by_it(house, name):
+    house.save(name, "Words.")
+    assert [row[0] for row in house.picture()["files"]] == [name]
+    assert house.cache.counts().pending == 0
+
+
+def test_a_note_without_text_is_a_node_without_chunks(house):
+    house.save("a.md", "---\ntags: [x1y]\n---\n\n  \n")
+    assert (house.cache.counts().notes, house.cache.counts().chunks) == (1, 0)
+    assert house.cache.counts().vectors_pending == 0
+
+
+def test_a_bad_vector_parks_its_note_alone_and_keeps_its_words(house):
+    class BadForYeast:
+        def encode_documents(self, texts):
+            good = house.embedder.encode_documents(texts)
+            for index, text in enumerate(texts):
+                if "yeast" in text:
+                    good[index] = np.nan
+            return good
+
+    ingest = house.ingest
+    object.__setattr__(ingest, "encoder", lambda: BadForYeast())
+    for n in range(6):
+        house.write(f"{n}.md", "Bread with yeast." if n == 3 else f"Sleep, night {n}.")
+    house.reconcile()
+    for _ in range(200):
+        (index_words if house.cache.ledger.owes("words") else embed_owed)(house.cache, ingest)
+        house.now += 5
+    counts = house.cache.counts()
+    assert (counts.vectors, counts.vectors_pending, counts.parked) == (5, 0, 1)
+    assert house.cache.ledger.parked_rows()[0][:2] == ("3.md", "bad-vector")
+
+
+def test_a_row_that_failed_before_is_leased_alone(house):
+    for n in range(4):
+        house.write(f"{n}.md", f"Note {n}.")
+    house.reconcile()
+    first = house.cache.ledger.lease("words", 10, "a worker that dies")
+    assert len(first) == 4
+    house.now += 1000
+    again = house.cache.ledger.lease("words", 10, "another worker")
+    assert [row.attempts for row in again] == [2]
+
+
+def test_saved_paths_that_are_owed_nothing_cost_nothing(house):
+    house.save("a.md", "Same.")
+    outcome = index_saved(house.cache, house.ingest, ["a.md", "never-seen.md"])
+    assert outcome.touched == 0
+
+
+def test_another_way_of_cutting_rechunks_and_embeds_only_new_texts(house):
+    long = "# T\n\n" + " ".join(f"river boat sail {n}" for n in range(100))
+    house.save("short.md", "Sleep and dream.")
+    house.save("long.md", long)
+    house.drain()
+    house.cache.close()
+    house.chunking = type(house.chunking)(60, 5, house.chunking.max_chars)
+    house.cache = house.open("cache-vault.1.db")
+    assert house.cache.counts().pending == 2
+    texts = house.drain()
+    assert texts
+    assert not any("Sleep" in text for text in texts)
+    assert house.picture() == house.scratch_picture()
+
+
+def test_a_cache_of_another_model_is_refused_with_the_way_out(house):
+    from pipelines.errors import ModelMismatchError
+    from pipelines.store.cache import CacheMeta
+
+    with pytest.raises(ModelMismatchError, match="everindex reembed"):
+        Cache.create(house.cache.path, CacheMeta("another-model", 32, house.cache.meta.pipeline))

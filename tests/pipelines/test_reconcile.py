@@ -1,0 +1,162 @@
+"""Disk against ledger, for the whole vault and for the paths that an event named."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.domains import Registry
+from pipelines.errors import VaultNotFoundError
+from pipelines.model import Domain
+from pipelines.reconcile import check_paths, reconcile
+
+
+def found(house):
+    return house.reconcile().plain()
+
+
+def test_the_first_scan_finds_everything_and_the_second_nothing(house):
+    for n in range(3):
+        house.write(f"{n}.md", f"Note {n}.")
+    house.write(".obsidian/x.md", "ignored")
+    assert found(house) == {"new": 3, "updated": 0, "removed": 0, "unchanged": 0, "ignored": 1}
+    house.drain()
+    assert found(house) == {"new": 0, "updated": 0, "removed": 0, "unchanged": 3, "ignored": 1}
+
+
+def test_two_scans_in_a_row_owe_one_generation(house):
+    house.write("a.md", "Once.")
+    house.reconcile()
+    house.reconcile()
+    assert len(house.drain()) == 1
+
+
+def test_a_vault_that_cannot_be_listed_deletes_nothing(house, tmp_path):
+    house.save("a.md", "Kept.")
+    house.root.rename(tmp_path / "away")
+    with pytest.raises(VaultNotFoundError, match="mounted"):
+        house.reconcile()
+    assert house.cache.counts().notes == 1
+
+
+def test_a_folder_event_names_everything_below_it(house):
+    house.write("in/deep/a.md", "One.")
+    house.write("in/b.md", "Two.")
+    assert {e.path for e in house.notice("in").events} == {"in/deep/a.md", "in/b.md"}
+
+
+def test_a_folder_moved_out_removes_what_was_below_it(house, tmp_path):
+    house.write("in/deep/a.md", "One.")
+    house.write("inner.md", "Two.")
+    house.index()
+    (house.root / "in").rename(tmp_path / "out")
+    assert {(e.path, e.kind) for e in house.notice("in").events} == {("in/deep/a.md", "deleted")}
+
+
+def test_a_note_that_becomes_ignored_leaves_the_index(house):
+    house.write("drafts/a.md", "Draft.")
+    house.index()
+    house.write(".gitignore", "drafts/\n")
+    house.index()
+    assert (house.cache.counts().notes, house.cache.counts().ignored) == (0, 1)
+    (house.root / ".gitignore").unlink()
+    house.index()
+    assert (house.cache.counts().notes, house.cache.counts().ignored) == (1, 0)
+
+
+def test_an_ignored_file_is_counted_as_soon_as_it_is_saved_and_no_longer_than_it_exists(house):
+    house.write("x.sync-conflict-1.md", "copy")
+    house.notice("x.sync-conflict-1.md")
+    assert house.cache.counts().ignored == 1
+    (house.root / "x.sync-conflict-1.md").unlink()
+    house.notice("x.sync-conflict-1.md")
+    assert house.cache.counts().ignored == 0
+
+
+def test_two_files_with_one_name_in_two_unicode_forms_are_both_parked_and_said(house):
+    house.write("caf\u00e9.md", "Composed.")
+    house.write("cafe\u0301.md", "Decomposed.")
+    house.index()
+    rows = house.cache.ledger.parked_rows()
+    assert [row[1] for row in rows] == ["name-collision"] * 2
+    assert house.cache.counts().notes == 0
+
+
+@pytest.mark.parametrize("by_event", [True, False])
+def test_a_collision_that_is_resolved_indexes_the_one_that_stayed(house, by_event):
+    house.write("caf\u00e9.md", "Composed.")
+    house.write("cafe\u0301.md", "Decomposed.")
+    house.index()
+    (house.root / "caf\u00e9.md").unlink()
+    if by_event:
+        house.notice("caf\u00e9.md")
+    else:
+        house.reconcile()
+    house.drain()
+    assert house.picture() == house.scratch_picture()
+    assert house.cache.counts().notes == 1
+
+
+def test_a_decomposed_name_is_known_by_its_composed_form_and_opened_by_its_own(house):
+    house.save("cafe\u0301.md", "Words.")
+    assert house.picture()["files"][0][:2] == ("caf\u00e9.md", "cafe\u0301.md".encode())
+
+
+def test_a_link_out_of_the_vault_is_ignored_and_reported(house, tmp_path):
+    (tmp_path / "secret.md").write_text("Outside.")
+    (house.root / "link.md").symlink_to(tmp_path / "secret.md")
+    house.index()
+    assert house.cache.ignored_rule("link.md") == "symlink (not followed)"
+    (house.root / "link2.md").symlink_to(tmp_path / "secret.md")
+    house.notice("link2.md")
+    assert (house.cache.counts().notes, house.cache.counts().ignored) == (0, 2)
+
+
+@pytest.fixture
+def two(house):
+    """Two domains of one vault: `fitness/`, and everything else."""
+    registry = Registry((Domain("rest", "", legacy=True), Domain("fitness", "fitness")))
+    other = house.open("cache-fitness.1.db")
+    yield registry, {"rest": house.cache, "fitness": other}
+    other.close()
+
+
+def test_a_path_belongs_to_one_domain(house, two):
+    registry, caches = two
+    house.write("fitness/run.md", "Run.")
+    house.write("fitness.md", "Not in the folder.")
+    reports = reconcile(house.root, registry, caches, max_bytes=1000)
+    assert [e.path for e in reports["fitness"].events] == ["fitness/run.md"]
+    assert [e.path for e in reports["rest"].events] == ["fitness.md"]
+
+
+def test_a_note_moved_between_domains_leaves_one_and_enters_the_other(house, two):
+    registry, caches = two
+    house.write("run.md", "Run.")
+    reconcile(house.root, registry, caches, max_bytes=1000)
+    (house.root / "fitness").mkdir()
+    (house.root / "run.md").rename(house.root / "fitness/run.md")
+    reports = check_paths(house.root, registry, caches, ["run.md", "fitness/run.md"], max_bytes=1000)
+    assert [(e.path, e.kind) for e in reports["rest"].events] == [("run.md", "deleted")]
+    assert [(e.path, e.kind) for e in reports["fitness"].events] == [("fitness/run.md", "created")]
+
+
+def test_a_folder_above_a_domain_that_goes_takes_the_domains_notes(house, two, tmp_path):
+    registry, caches = two
+    deep = Registry((registry.domains[0], Domain("fitness", "body/fitness")))
+    house.write("body/fitness/run.md", "Run.")
+    house.write("body/other.md", "Other.")
+    reconcile(house.root, deep, caches, max_bytes=1000)
+    (house.root / "body").rename(tmp_path / "gone")
+    reports = check_paths(house.root, deep, caches, ["body"], max_bytes=1000)
+    assert [e.path for e in reports["fitness"].events] == ["body/fitness/run.md"]
+    assert [e.path for e in reports["rest"].events] == ["body/other.md"]
+
+
+def test_a_change_of_the_domains_moves_notes_between_caches(house, two):
+    registry, caches = two
+    house.write("fitness/run.md", "Run.")
+    one = Registry((Domain("rest", "", legacy=True),))
+    reconcile(house.root, one, {"rest": caches["rest"]}, max_bytes=1000)
+    reports = reconcile(house.root, registry, caches, max_bytes=1000)
+    assert [e.kind for e in reports["rest"].events] == ["deleted"]
+    assert [e.kind for e in reports["fitness"].events] == ["created"]
