@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class Result:
     lines: tuple[int, int]
     modified: str
     stale: bool
+    scores: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Source:
 def search(sources: Sequence[Source], query: str, k: int, *, root: Path, present: bool) -> list[Result]:
     """Answer a question with at most `k` notes, best first; domains are merged by rank (RRF).
 
-    A note whose file is gone is left out. While the whole vault is away (`present` false) nothing can be
+    Where ranks are equal (every domain has a first), the one with the better evidence leads. A note whose file is gone is left out. While the whole vault is away (`present` false) nothing can be
     checked, and every hit is marked stale.
     """
     answers: dict[tuple[str, str], Result] = {}
@@ -55,8 +56,21 @@ def search(sources: Sequence[Source], query: str, k: int, *, root: Path, present
         answers |= {(r.domain, r.path): r for r in results}
     if len(sources) == 1:
         return list(answers.values())
+    evidence = _evidence(answers)
     merged = reciprocal_rank_fusion(rankings, dict.fromkeys(rankings, 1.0))
+    merged.sort(key=lambda pair: (-pair[1], -evidence[pair[0]]))
     return [replace(answers[key], score=score) for key, score in merged[:k]]
+
+
+def _evidence(answers: Mapping[tuple[str, str], Result]) -> dict[tuple[str, str], float]:
+    """Return what can be compared between domains: cosine and BM25, each as a share of the best one."""
+    totals = dict.fromkeys(answers, 0.0)
+    for name in ("cosine", "bm25"):
+        values = {key: max(0.0, result.scores.get(name, 0.0)) for key, result in answers.items()}
+        best = max(values.values(), default=0.0)
+        for key, value in values.items():
+            totals[key] += value / best if best else 0.0
+    return totals
 
 
 def _search_domain(source: Source, query: str, k: int, *, root: Path, present: bool) -> list[Result]:
@@ -80,6 +94,7 @@ def _search_domain(source: Source, query: str, k: int, *, root: Path, present: b
             lines=(row.first_line, row.last_line),
             modified=row.modified,
             stale=current[hit.path],
+            scores=hit.scores,
         )
         for hit in kept
         if (row := rows.get(hit.chunk_id))

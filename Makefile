@@ -1,0 +1,46 @@
+# make up            index, watch and serve a working copy of examples/vault
+# make up VAULT=~/notes   the same for your own vault
+# make test, lint, bench, install
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+VAULT ?= demo-vault
+PORT ?=
+
+.PHONY: up install dev test lint bench clean
+.DEFAULT_GOAL := up
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/dev: $(VENV)/installed
+	$(BIN)/pip install --quiet --group dev
+	touch $@
+
+install: $(VENV)/installed
+
+dev: $(VENV)/dev
+
+demo-vault:
+	cp -R examples/vault demo-vault
+
+up: install $(if $(filter demo-vault,$(VAULT)),demo-vault)
+	@exec $(BIN)/everindex up $(VAULT) $(if $(PORT),--port $(PORT))
+
+test: dev
+	$(BIN)/pytest
+
+lint: dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo-vault
