@@ -1,0 +1,155 @@
+"""What the README promises, on the example vault with the embedded model."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from .conftest import EXAMPLES
+
+IDENTIFIERS = {
+    "E4042-B": "learning/Error Codes.md",
+    "ERR_SOCKET_TIMEOUT": "learning/Incident - The Slow Tuesday.md",
+    "§3 Absatz 2": "learning/Mietrecht Notiz.md",
+    "getUserById": "learning/Naming Things in Code.md",
+    "retry_with_backoff": "learning/Incident - The Slow Tuesday.md",
+    "C++": "learning/C++ Notes.md",
+    "979-9-4207-1183-2": "learning/The Patient Ledger.md",
+    "VO2max": "fitness/VO2max.md",
+    "1RM": "fitness/Estimating 1RM.md",
+    "NMSH": "Companies/Northmere Shipping.md",
+    "豆腐": "nutrition/豆腐与发酵食品.md",
+}
+PARAPHRASES = {
+    "how do I stop lying awake at night": ("fitness", "fitness/Protecting Sleep.md"),
+    "why can some firms raise what they charge without losing customers": (
+        "finance",
+        "Concepts/Moats and Pricing Power.md",
+    ),
+    "remember things for longer by reviewing at growing intervals": (
+        "learning",
+        "learning/Spaced Repetition.md",
+    ),
+    "cheap warm vegetarian dinner": ("nutrition", "nutrition/Lentil Stew.md"),
+    "paying well below what you think something is worth": ("finance", "Concepts/Margin of Safety.md"),
+    "taking an easy week to recover from hard lifting": ("fitness", "fitness/Deload Weeks.md"),
+    "how late in the day can I still drink espresso": ("nutrition", "nutrition/Caffeine.md"),
+}
+
+
+@pytest.mark.parametrize(("query", "path"), IDENTIFIERS.items())
+def test_an_exact_identifier_leads_to_its_note(example, query, path):
+    answer = example.json("search", query)
+    assert answer["results"][0]["path"] == path
+
+
+@pytest.mark.parametrize(("query", "domain", "path"), [(q, d, p) for q, (d, p) in PARAPHRASES.items()])
+def test_a_paraphrase_finds_its_note_among_its_domains_first_three(example, query, domain, path):
+    answer = example.json("search", query, "-k", "3", "--domain", domain)
+    assert path in [hit["path"] for hit in answer["results"]]
+
+
+def test_an_answer_has_the_promised_shape(example):
+    answer = example.get("/search", q="pricing power", k=3).json()
+    assert answer.keys() == {"query", "results", "count", "took_ms", "index"}
+    assert answer["index"] == {"pending": 0, "oldest_pending_s": 0.0, "vectors_pending": 0, "model_ready": True}
+    assert answer["count"] == len(answer["results"]) == 3
+    hit = answer["results"][0]
+    promised = {"path", "title", "section", "excerpt", "score", "lines", "modified", "stale"}
+    assert hit.keys() >= promised
+    assert hit["stale"] is False
+
+
+def test_a_note_is_one_hit_and_its_lines_hold_its_section(example):
+    answer = example.get("/search", q="clear writing habits short sentences", k=10).json()
+    paths = [hit["path"] for hit in answer["results"]]
+    assert len(paths) == len(set(paths))
+    for hit in answer["results"]:
+        lines = (EXAMPLES / hit["path"]).read_text(encoding="utf-8").splitlines()
+        first, last = hit["lines"]
+        assert 1 <= first <= last <= len(lines)
+
+
+def test_status_adds_up_to_the_files_on_disk(example):
+    domains = example.json("status")["domains"].values()
+    counted = sum(d["notes"] + d["parked"] + d["ignored"] + d["pending"] for d in domains)
+    assert counted == len(list(example.root.rglob("*.md")))
+    assert all(d["chunks"] == d["vectors"] for d in domains)
+
+
+def test_one_domain_alone_answers_with_its_own_notes(example):
+    hits = example.get("/search", q="protein", domain="nutrition").json()["results"]
+    assert hits
+    assert {hit["domain"] for hit in hits} == {"nutrition"}
+    assert example.get("/search", q="protein", domain="nosuch").status_code == 404
+
+
+def test_a_node_shows_its_frontmatter_links_and_chunks(example):
+    node = example.json("node", "Companies/Kelvane Optics.md")
+    assert node["domain"] == "finance"
+    assert any(link["target"] == "Kelvane Factory Visit" for link in node["links"])
+    text = (example.root / node["path"]).read_text(encoding="utf-8")
+    for chunk in node["chunks"]:
+        start, end = chunk["range"]
+        assert text[start:end] == chunk["text"]
+
+
+def test_an_unknown_node_says_what_is_known_of_it(example):
+    answer = example.get("/node/nothing.md")
+    assert answer.status_code == 404
+    assert answer.json()["detail"]["state"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("path", "state"),
+    [("Welcome.md", "indexed"), ("x.png", "ignored"), (".obsidian/x.md", "ignored"), ("no/such.md", "unknown")],
+)
+def test_why_says_how_a_path_stands(example, path, state):
+    assert example.json("why", path)["state"] == state
+
+
+def test_every_route_but_health_needs_the_token(example):
+    base = f"http://127.0.0.1:{example.port}"
+    for path in ("/", "/search?q=x", "/node/Welcome.md", "/ready", "/notes/Welcome.md", "/openapi.json", "/static/style.css"):
+        assert httpx.get(base + path).status_code == 401, path
+    assert httpx.post(base + "/reload").status_code == 401
+    assert httpx.get(base + "/health").status_code == 200
+
+
+def test_the_page_is_opened_with_a_link_that_works_once(example):
+    code = httpx.post(
+        f"http://127.0.0.1:{example.port}/session",
+        headers={"Authorization": f"Bearer {(example.state / 'token').read_text().strip()}"},
+    ).json()["code"]
+    with httpx.Client(base_url=f"http://127.0.0.1:{example.port}", follow_redirects=True) as browser:
+        page = browser.get(f"/open/{code}")
+        assert page.status_code == 200
+        assert "Search the vault" in page.text
+        answers = browser.get("/", params={"q": "pricing power"}).text
+        assert "<mark>" in answers
+        assert "obsidian://open?path=" in answers
+        assert "Welcome" in browser.get("/notes/Welcome.md").text
+    assert httpx.get(f"http://127.0.0.1:{example.port}/open/{code}").status_code == 401
+
+
+def test_a_second_up_says_that_it_runs_and_where(example):
+    said = example.run("up", *example.place)
+    assert "already running" in said
+    assert f"127.0.0.1:{example.port}" in said
+
+
+def test_search_without_a_service_answers_the_same(example, tmp_path):
+    # The only difference between asking the service and the caches is who opens them.
+    (example.state / "service.json").rename(tmp_path / "service.json")
+    try:
+        alone = example.json("search", "pricing power")
+    finally:
+        (tmp_path / "service.json").rename(example.state / "service.json")
+    served = example.json("search", "pricing power")
+    assert [h["path"] for h in alone["results"]] == [h["path"] for h in served["results"]]
+
+
+def test_a_reload_of_an_unchanged_vault_finds_nothing(example):
+    found = example.json("reload")["found"]
+    assert all(f["new"] == f["updated"] == f["removed"] == 0 for f in found.values())
+    assert sum(f["unchanged"] for f in found.values()) == 69

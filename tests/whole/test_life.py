@@ -1,0 +1,285 @@
+"""A vault that is being written in: every change is found, nothing is embedded twice, bad input is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from .conftest import wait_for
+
+
+def write(user, path, text):
+    file = user.root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def embedded(user) -> int:
+    """Count the texts that the workers embedded since the logs began."""
+    lines = (user.state / "logs" / "worker.log").read_text().splitlines()
+    return sum(json.loads(line).get("embedded", 0) for line in lines if line.startswith("{"))
+
+
+@pytest.fixture(params=["embedded", "redis"])
+def running(request, user):
+    """A running service on the embedded queue, and on Redis."""
+    if request.param == "redis":
+        user.environment["REDIS_URL"] = request.getfixturevalue("redis_url")
+    write(user, "first.md", "# First\n\nThe garden soil.")
+    user.up()
+    return user
+
+
+def test_a_save_an_edit_a_move_and_a_deletion_are_followed(running):
+    user = running
+    write(user, "new.md", "The word is zanzibar.")
+    wait_for(lambda: user.found("zanzibar") == ["new.md"] or "new.md" in user.found("zanzibar")[:1], "a saved note")
+    # An editor's atomic save is only a move.
+    beside = write(user, ".new.md.tmp", "The word is quetzal.")
+    beside.rename(user.root / "new.md")
+    wait_for(lambda: "quetzal" in user.get("/search", q="quetzal").json()["results"][0]["excerpt"], "an atomic save")
+    count = embedded(user)
+    (user.root / "deep").mkdir()
+    (user.root / "new.md").rename(user.root / "deep/moved.md")
+    wait_for(lambda: user.found("quetzal")[:1] == ["deep/moved.md"], "a moved note")
+    assert "new.md" not in user.found("quetzal")
+    (user.root / "deep").rename(user.root / "deeper")
+    wait_for(lambda: user.found("quetzal")[:1] == ["deeper/moved.md"], "a moved folder")
+    user.wait_until_quiet()
+    assert embedded(user) == count
+    (user.root / "deeper/moved.md").unlink()
+    assert "deeper/moved.md" not in user.found("quetzal")  # at once: a hit whose file is gone is not served
+    wait_for(lambda: user.json("status")["domains"]["vault"]["notes"] == 1, "the deletion")
+
+
+def test_a_restart_on_an_unchanged_vault_embeds_nothing_and_sees_what_changed_meanwhile(running):
+    user = running
+    user.stop()
+    assert not user.health()
+    count = embedded(user)
+    user.up()
+    assert embedded(user) == count
+    user.stop()
+    write(user, "offline.md", "Written while nothing ran: xylophone.")
+    user.up()
+    assert user.found("xylophone")[0] == "offline.md"
+
+
+def test_a_save_and_a_revert_within_a_second_leave_the_disk_as_it_is(running):
+    user = running
+    for _ in range(5):
+        write(user, "first.md", "# First\n\nSomething else entirely.")
+        time.sleep(0.12)
+        write(user, "first.md", "# First\n\nThe garden soil.")
+        time.sleep(0.08)
+    time.sleep(0.5)
+    user.wait_until_quiet()
+    assert "garden" in user.get("/node/first.md").json()["chunks"][0]["text"]
+
+
+def test_a_folder_renamed_and_saves_made_during_scans_are_all_found(running):
+    user = running
+    for n in range(200):
+        write(user, f"many/note {n}.md", f"# Note {n}\n\nThe river number {n}.")
+    user.run("reload", *user.place)
+    (user.root / "many").rename(user.root / "more")
+    write(user, "during.md", "Saved in between: wolverine.")
+    user.run("reload", *user.place)
+    user.wait_until_quiet()
+    assert user.json("status")["domains"]["vault"]["notes"] == 202
+    assert user.found("wolverine")[0] == "during.md"
+    assert {path.split("/")[0] for path in user.found("river number 7")} <= {"more", "first.md", "during.md"}
+
+
+def test_a_file_that_changes_while_it_is_read_ends_as_on_disk(running):
+    user = running
+    writer = (
+        "import sys,time\n"
+        "for n in range(300):\n"
+        "    with open(sys.argv[1], 'w') as f:\n"
+        "        f.write(f'Version {n}: ' + 'word ' * 500); f.flush(); time.sleep(0.003); f.write('end')\n"
+    )
+    subprocess.run([sys.executable, "-c", writer, str(user.root / "busy.md")], check=True)
+    time.sleep(0.5)
+    user.wait_until_quiet()
+    assert "Version 299" in user.get("/node/busy.md").json()["chunks"][0]["text"]
+
+
+def test_a_wiped_queue_loses_no_note(running):
+    user = running
+    for n in range(40):
+        write(user, f"{n}.md", f"Note {n} of forty.")
+    if "REDIS_URL" in user.environment:
+        import redis
+
+        redis.Redis.from_url(user.environment["REDIS_URL"]).flushall()
+    else:
+        for file in user.state.glob("queue.db*"):
+            file.unlink()
+    time.sleep(1)
+    user.wait_until_quiet()
+    assert user.json("status")["domains"]["vault"]["notes"] == 41
+
+
+def test_awkward_files_are_parked_or_ignored_and_the_rest_is_indexed(user):
+    write(user, "good.md", "Fine.")
+    write(user, "empty.md", "")
+    (user.root / "huge.md").write_bytes(b"x" * 50_000_000)
+    (user.root / "invalid.md").write_bytes(b"caf\xe9 words")
+    os.mkfifo(user.root / "fifo.md")
+    (user.root / "link.md").symlink_to("/etc/hostname")
+    write(user, "note.sync-conflict-20260101.md", "copy")
+    write(user, "emoji 🌱 'quoted'.md", "Leaf.")
+    user.up()
+    status = user.json("status")
+    domain = status["domains"]["vault"]
+    assert (domain["notes"], domain["parked"], domain["ignored"]) == (4, 2, 2)
+    assert {note["path"]: note["kind"] for note in status["parked_notes"]} == {
+        "huge.md": "too-large",
+        "fifo.md": "not-a-file",
+    }
+    assert user.json("why", "huge.md")["state"] == "parked"
+    assert user.json("node", "invalid.md")["warnings"]
+
+
+def test_a_change_of_the_domains_is_picked_up_and_an_invalid_one_is_reported(user):
+    write(user, "fitness/run.md", "Running and sail.")
+    write(user, "other.md", "Bread and yeast.")
+    user.up()
+    assert list(user.health()["domains"]) == ["vault"]
+    count = embedded(user)
+    write(user, "_domains.yaml", "rest:\n  legacy: true\nfitness:\n")
+    wait_for(lambda: user.health()["domains"].get("fitness", {}).get("notes") == 1, "the new domain")
+    user.wait_until_quiet()
+    write(user, "_domains.yaml", "rest:\n  legacy: true\n  pth: x\nfitness:\n")
+    problems = wait_for(lambda: user.health()["problems"], "the error")
+    assert "_domains.yaml:3" in problems[0]
+    assert "did you mean 'path'" in problems[0]
+    assert set(user.health()["domains"]) == {"rest", "fitness"}
+    assert user.found("running")[0] == "fitness/run.md"
+    assert embedded(user) <= count + 2
+
+
+def test_a_killed_worker_or_query_worker_or_watcher_is_started_again(user):
+    write(user, "first.md", "The garden.")
+    user.up()
+    for n, command in enumerate(("watch", "work", "serve")):
+        pid = int(
+            subprocess.run(
+                ["pgrep", "-f", f"service.cli {command} --vault {user.root} "], capture_output=True, text=True, check=True
+            ).stdout.split()[0]
+        )
+        os.kill(pid, signal.SIGKILL)
+        write(user, f"after {n}.md", f"Saved after the kill: aardvark{n}.")
+        wait_for(lambda n=n: user.health() and f"after {n}.md" in user.found(f"aardvark{n}"), f"{command} back")
+
+
+def test_children_end_with_their_supervisor_however_it_dies(user):
+    write(user, "first.md", "The garden.")
+    up = user.up()
+    up.kill()
+    up.communicate()
+    gone = ["pgrep", "-f", f"service.cli .* --vault {user.root} "]
+    wait_for(lambda: subprocess.run(gone, capture_output=True).returncode == 1, "no process is left", 30)
+
+
+def test_index_does_once_what_up_does_for_ever(user):
+    for n in range(3):
+        write(user, f"{n}.md", f"Note {n}: the market and the share.")
+    assert "3 new" in user.run("index", *user.place)
+    assert "0 texts embedded" in user.run("index", *user.place)
+    assert user.json("search", "market")["count"] == 3
+
+
+def test_a_damaged_cache_is_said_and_a_rebuild_keeps_the_old_file(user):
+    write(user, "a.md", "Words to keep.")
+    user.run("index", *user.place)
+    cache = user.state / "cache-vault.1.db"
+    for side in ("-wal", "-shm"):
+        (user.state / f"cache-vault.1.db{side}").unlink(missing_ok=True)
+    cache.write_bytes(b"this is no database" * 500)
+    assert "everindex index --rebuild" in user.run("index", *user.place, code=1)
+    assert "cache-vault.1.db is kept" in user.run("index", "--rebuild", *user.place)
+    assert cache.read_bytes().startswith(b"this is no database")
+    assert user.json("search", "words")["results"][0]["path"] == "a.md"
+
+
+def test_another_model_is_refused_and_reembed_changes_over_while_search_goes_on(user, tmp_path, tiny_model):
+    import shutil
+
+    other = tmp_path / "other-model"
+    shutil.copytree(tiny_model, other)
+    write(user, "a.md", "The river and the boat.")
+    user.up()
+    first = user.environment["EMBEDDING_MODEL"]
+    user.environment["EMBEDDING_MODEL"] = str(other)
+    assert "everindex reembed" in user.run("index", "--vault", str(user.root), "--state", str(user.state), code=1)
+    user.run("reembed", *user.place)
+    wait_for(lambda: user.health()["domains"]["vault"]["model"] == str(other), "the new cache")
+    user.wait_until_quiet()
+    write(user, "b.md", "The market price.")
+    wait_for(lambda: "b.md" in user.found("market"), "a save after the change")
+    user.stop()
+    user.up()
+    user.stop()
+    user.environment["EMBEDDING_MODEL"] = first
+    assert "everindex reembed" in user.run("up", *user.place, code=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("index", "/no/such/vault"), 1, "/no/such/vault"),
+        (("search", "x", "--vault", "/no/such/vault"), 1, "/no/such/vault"),
+        (("search", "x"), 1, "everindex up"),
+        (("search",), 2, "QUERY"),
+        (("up", "/tmp", "--state", "/proc/nowhere"), 1, "--state"),
+        (("nonsense",), 2, "nonsense"),
+    ],
+)
+def test_a_mistake_gets_a_clear_message_and_its_exit_code(user, arguments, code, said):
+    message = user.run(*arguments, code=code)
+    assert said in message
+    assert "Traceback" not in message
+
+
+def test_a_port_in_use_is_said(user):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", user.port))
+        taken.listen()
+        message = user.run("up", *user.place, "--port", str(user.port), code=2)
+    assert f"port {user.port}" in message
+
+
+def test_config_says_each_value_and_its_origin(user):
+    rows = user.json("config")
+    assert rows["vault"]["from"] == "argument"
+    assert rows["embedding_model"]["from"] == "environment"
+    assert rows["port"] == {"value": "8741", "from": "default"}
+
+
+def test_a_copied_vault_gets_an_index_of_its_own_and_a_moved_one_keeps_its(user, tmp_path):
+    import shutil
+
+    def state_of(root):
+        (root_id,) = (root / ".everindex" / "id").read_text().split()
+        return root_id
+
+    write(user, "a.md", "The oven.")
+    user.run("index", str(user.root))
+    before = state_of(user.root)
+    shutil.copytree(user.root, tmp_path / "copy")
+    user.run("index", str(tmp_path / "copy"))
+    assert state_of(tmp_path / "copy") != before
+    user.root.rename(tmp_path / "moved")
+    assert "0 texts embedded" in user.run("index", str(tmp_path / "moved"))
+    assert state_of(tmp_path / "moved") == before
