@@ -62,7 +62,10 @@ def only_one(state: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyRunningError(f"this vault is already being watched (state folder {state})") from None
+            raise AlreadyRunningError(
+                f"this vault is already being watched (state folder {state}), so what is saved is indexed by "
+                "itself; `everindex status --wait` returns when all of it is"
+            ) from None
         yield
 
 

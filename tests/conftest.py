@@ -44,7 +44,9 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertModel(config).save_pretrained(base)
     transformer = Transformer(str(base), max_seq_length=64)
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    SentenceTransformer(modules=[transformer, Pooling(32, pooling_mode="mean"), Normalize()]).save(str(folder))
+    SentenceTransformer(modules=[transformer, Pooling(32, pooling_mode="mean"), Normalize()]).save(
+        str(folder)
+    )
     return folder
 
 

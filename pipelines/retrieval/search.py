@@ -45,8 +45,9 @@ class Source:
 def search(sources: Sequence[Source], query: str, k: int, *, root: Path, present: bool) -> list[Result]:
     """Answer a question with at most `k` notes, best first; domains are merged by rank (RRF).
 
-    Where ranks are equal (every domain has a first), the one with the better evidence leads. A note whose file is gone is left out. While the whole vault is away (`present` false) nothing can be
-    checked, and every hit is marked stale.
+    Where ranks are equal (every domain has a first), the one with the better evidence leads. A note whose
+    file is gone is left out. While the whole vault is away (`present` false) nothing can be checked, and
+    every hit is marked stale.
     """
     answers: dict[tuple[str, str], Result] = {}
     rankings: dict[str, list[tuple[str, str]]] = {}

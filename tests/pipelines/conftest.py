@@ -74,7 +74,9 @@ class House:
 
     def notice(self, *paths: str) -> Report:
         """What the watcher does with paths that settled."""
-        return check_paths(self.root, load(self.root), {"vault": self.cache}, paths, max_bytes=MAX_BYTES)["vault"]
+        return check_paths(self.root, load(self.root), {"vault": self.cache}, paths, max_bytes=MAX_BYTES)[
+            "vault"
+        ]
 
     def save(self, path: str, text: str | bytes) -> Outcome:
         """What the watcher and a worker do with one save."""
@@ -117,7 +119,9 @@ class House:
                 " FROM vault_node ORDER BY path"
             ).fetchall(),
             "chunks": [row[:-1] for row in chunks],
-            "vectors": [np.round(np.frombuffer(vectors[row[-1]], "<f4"), 2).tolist() for row in chunks if row[-2]],
+            "vectors": [
+                np.round(np.frombuffer(vectors[row[-1]], "<f4"), 2).tolist() for row in chunks if row[-2]
+            ],
             "links": con.execute("SELECT * FROM vault_link ORDER BY path, position").fetchall(),
             "files": con.execute(
                 "SELECT path, raw, wanted_hash, indexed_hash, parked, error_kind FROM vault_file ORDER BY path"

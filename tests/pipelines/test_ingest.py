@@ -241,7 +241,9 @@ def test_any_text_is_indexed(house, text):
     assert (house.cache.counts().notes, house.cache.counts().parked) == (1, 0)
 
 
-@pytest.mark.parametrize("name", ["emoji 🌱.md", "it's \"quoted\".md", "数据/笔记.md", "a\nb.md", "UPPER.MD", "x.markdown"])
+@pytest.mark.parametrize(
+    "name", ["emoji 🌱.md", 'it\'s "quoted".md', "数据/笔记.md", "a\nb.md", "UPPER.MD", "x.markdown"]
+)
 def test_any_name_is_indexed_and_searched_by_it(house, name):
     house.save(name, "Words.")
     assert [row[0] for row in house.picture()["files"]] == [name]
@@ -264,7 +266,7 @@ def test_a_bad_vector_parks_its_note_alone_and_keeps_its_words(house):
             return good
 
     ingest = house.ingest
-    object.__setattr__(ingest, "encoder", lambda: BadForYeast())
+    object.__setattr__(ingest, "encoder", BadForYeast)
     for n in range(6):
         house.write(f"{n}.md", "Bread with yeast." if n == 3 else f"Sleep, night {n}.")
     house.reconcile()

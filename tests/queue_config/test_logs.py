@@ -26,7 +26,9 @@ def stderr_of(code):
 
 
 def lines_of(code):
-    return [json.loads(line) for line in stderr_of(code).splitlines()]
+    *lines, rest = stderr_of(code).split("\n")
+    assert rest == ""
+    return [json.loads(line) for line in lines]
 
 
 def test_a_line_is_one_json_object_with_time_level_and_process():
@@ -90,7 +92,17 @@ def test_configuring_twice_does_not_write_twice():
 
 @pytest.mark.parametrize(
     "key",
-    ["token", "api_key", "authorization", "cookie", "password", "redis_url", "secret", "Authorization", "TOKEN"],
+    [
+        "token",
+        "api_key",
+        "authorization",
+        "cookie",
+        "password",
+        "redis_url",
+        "secret",
+        "Authorization",
+        "TOKEN",
+    ],
 )
 def test_the_value_of_a_key_that_names_a_secret_is_redacted(key):
     event = {"event": "x", key: "hunter2", "path": "a.md"}

@@ -128,7 +128,10 @@ def test_every_setting_says_what_it_is_for():
     ("text", "expected"),
     [
         ("port = 70000", "port: Input should be less than or equal to 65535 (got 70000)"),
-        ('port = "x"', "port: Input should be a valid integer, unable to parse string as an integer (got 'x')"),
+        (
+            'port = "x"',
+            "port: Input should be a valid integer, unable to parse string as an integer (got 'x')",
+        ),
         ("prot = 1", "prot: Extra inputs are not permitted (got 1)"),
         ("max_note_mb = 0", "max_note_mb: Input should be greater than 0 (got 0)"),
         ("settle_seconds = -1", "settle_seconds: Input should be greater than or equal to 0 (got -1)"),

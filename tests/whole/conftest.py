@@ -107,7 +107,11 @@ class User:
         def quiet() -> bool:
             h = self.health()
             return bool(
-                h and h["last_reconcile"] and h["model_ready"] and not h["pending"] and not h["vectors_pending"]
+                h
+                and h["last_reconcile"]
+                and h["model_ready"]
+                and not h["pending"]
+                and not h["vectors_pending"]
             )
 
         wait_for(quiet, f"everything indexed; {self.logs()}")

@@ -52,7 +52,12 @@ def test_a_paraphrase_finds_its_note_among_its_domains_first_three(example, quer
 def test_an_answer_has_the_promised_shape(example):
     answer = example.get("/search", q="pricing power", k=3).json()
     assert answer.keys() == {"query", "results", "count", "took_ms", "index"}
-    assert answer["index"] == {"pending": 0, "oldest_pending_s": 0.0, "vectors_pending": 0, "model_ready": True}
+    assert answer["index"] == {
+        "pending": 0,
+        "oldest_pending_s": 0.0,
+        "vectors_pending": 0,
+        "model_ready": True,
+    }
     assert answer["count"] == len(answer["results"]) == 3
     hit = answer["results"][0]
     promised = {"path", "title", "section", "excerpt", "score", "lines", "modified", "stale"}
@@ -102,7 +107,12 @@ def test_an_unknown_node_says_what_is_known_of_it(example):
 
 @pytest.mark.parametrize(
     ("path", "state"),
-    [("Welcome.md", "indexed"), ("x.png", "ignored"), (".obsidian/x.md", "ignored"), ("no/such.md", "unknown")],
+    [
+        ("Welcome.md", "indexed"),
+        ("x.png", "ignored"),
+        (".obsidian/x.md", "ignored"),
+        ("no/such.md", "unknown"),
+    ],
 )
 def test_why_says_how_a_path_stands(example, path, state):
     assert example.json("why", path)["state"] == state
@@ -110,7 +120,15 @@ def test_why_says_how_a_path_stands(example, path, state):
 
 def test_every_route_but_health_needs_the_token(example):
     base = f"http://127.0.0.1:{example.port}"
-    for path in ("/", "/search?q=x", "/node/Welcome.md", "/ready", "/notes/Welcome.md", "/openapi.json", "/static/style.css"):
+    for path in (
+        "/",
+        "/search?q=x",
+        "/node/Welcome.md",
+        "/ready",
+        "/notes/Welcome.md",
+        "/openapi.json",
+        "/static/style.css",
+    ):
         assert httpx.get(base + path).status_code == 401, path
     assert httpx.post(base + "/reload").status_code == 401
     assert httpx.get(base + "/health").status_code == 200

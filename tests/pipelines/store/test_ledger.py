@@ -52,8 +52,18 @@ def test_events_carry_both_hashes_and_a_growing_generation(ledger):
     record(ledger, "a.md")
     (modified,) = record(ledger, "a.md", sha="h2")
     (deleted,) = ledger.record("d", [], ["a.md"], priority=LOW_PRIORITY)
-    assert (modified.kind, modified.old_hash, modified.new_hash, modified.generation) == ("modified", "h1", "h2", 2)
-    assert (deleted.kind, deleted.old_hash, deleted.new_hash, deleted.generation) == ("deleted", "h2", None, 3)
+    assert (modified.kind, modified.old_hash, modified.new_hash, modified.generation) == (
+        "modified",
+        "h1",
+        "h2",
+        2,
+    )
+    assert (deleted.kind, deleted.old_hash, deleted.new_hash, deleted.generation) == (
+        "deleted",
+        "h2",
+        None,
+        3,
+    )
     assert ledger.record("d", [], ["a.md", "unknown.md"], priority=LOW_PRIORITY) == []
 
 

@@ -1,0 +1,1 @@
+"""What measures speed and quality; never run by the test suite."""

@@ -1,0 +1,5 @@
+"""`make bench`: every benchmark in turn."""
+
+from benchmarks import freshness
+
+freshness.main()

