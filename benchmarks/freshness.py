@@ -254,7 +254,8 @@ def _restart(service: Service) -> Iterator[tuple[str, str]]:
 def _spread(seconds: list[float]) -> str:
     ordered = sorted(seconds)
     p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-    return f"median {statistics.median(ordered):.2f} s, 95th {p95:.2f} s, worst {ordered[-1]:.2f} s (n = {len(ordered)})"
+    middle = statistics.median(ordered)
+    return f"median {middle:.2f} s, 95th {p95:.2f} s, worst {ordered[-1]:.2f} s (n = {len(ordered)})"
 
 
 @contextmanager

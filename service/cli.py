@@ -409,6 +409,8 @@ def index(
     from workers.resources import Resources  # noqa: PLC0415
 
     resources = Resources(_settings(_given(folder or vault, state)))
+    for domain in resources.domains():
+        resources.model_of(domain)  # a model that cannot be had is said before a bar is drawn
     if rebuild:
         with IndexProgress(out) as bar:
             done = rebuild_caches(resources, bar.show)

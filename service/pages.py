@@ -57,6 +57,7 @@ def add_pages(app: FastAPI, questions: Questions, sessions: Sessions) -> None:
     @app.get("/notes/{path:path}", response_class=HTMLResponse, include_in_schema=False)
     def note_page(path: str) -> str:
         """Show a note's text as it is on disk. The path is a key of the ledger, never opened as given."""
+        path = vault.note_key(path)
         for _, cache in questions.readers():
             known = cache.ledger.stat_of([path]).get(path)
             if known:

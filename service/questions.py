@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 from fastapi import HTTPException
 
+from pipelines import vault
 from pipelines.errors import CacheError
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
@@ -150,6 +151,7 @@ class Questions:
 
     def node(self, path: str) -> NodeAnswer:
         """Return a note and its chunks. Raises HTTPException 404 with what is known of the path."""
+        path = vault.note_key(path)
         for domain, cache in self.readers():
             node = store.node(cache, path)
             row = cache.ledger.row(path)

@@ -36,9 +36,11 @@ def excerpt(text: str, terms: Sequence[str]) -> Excerpt:
 
 
 def _pattern(terms: Sequence[str]) -> re.Pattern[str] | None:
-    """Match any of the terms, at the beginning of a word where the term begins with a letter of one."""
+    """Match any of the terms: a Latin word whole, or with an English ending; anything else as it stands."""
     parts = [
-        (r"(?<!\w)" if term[0].isalnum() and term.isascii() else "") + re.escape(term)
+        rf"(?<!\w){re.escape(term)}(?:s|es|ed|ing)?(?!\w)"
+        if term.isascii() and term.isalnum()
+        else re.escape(term)
         for term in sorted(terms, key=len, reverse=True)
         if term
     ]

@@ -61,6 +61,7 @@ class User:
             capture_output=True,
             text=True,
             timeout=120,
+            check=False,
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + (done.stderr if code else "")
