@@ -94,6 +94,12 @@ class CacheError(EverindexError):
     """A cache file cannot be used."""
 
 
+class StorageUnavailableError(CacheError):
+    """SQLite cannot write just now: the disk is full, read-only or failing, or another writer holds it."""
+
+    retry_helps = True
+
+
 class CacheCorruptError(CacheError):
     """SQLite finds a cache damaged."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -119,17 +120,10 @@ def embed_owed(cache: Cache, ingest: Ingest) -> Outcome:
     rows = cache.ledger.lease("vectors", _ROWS_PER_SLICE, ingest.owner)
     if not rows:
         return outcome
-    owed = cache.owed_texts(rows)
-    batch: dict[str, str] = {}
-    chosen = []
-    for row in rows:
-        if len(batch) >= TEXTS_PER_SLICE:
-            break
-        chosen.append(row)
-        for text_hash, text in owed[row.path].items():
-            if len(batch) < TEXTS_PER_SLICE:
-                batch[text_hash] = text
-    cache.ledger.release([row for row in rows if row not in chosen])
+    if rows[0].attempts > MAX_ATTEMPTS:
+        _park_crasher(cache, rows[0], outcome, keep_words=True)
+        return outcome
+    chosen, batch = _choose_texts(cache, rows)
     try:
         cache.store_vectors(_encode(cache, ingest, batch, outcome))
     except BadVectorError as error:
@@ -146,6 +140,20 @@ def embed_owed(cache: Cache, ingest: Ingest) -> Outcome:
             cache.ledger.release([row])
             outcome.postponed += 1
     return outcome
+
+
+def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedRow], dict[str, str]]:
+    """Return as many rows as fill a slice with new texts, and those texts by hash; the others are given back."""
+    owed = cache.owed_texts(rows)
+    batch: dict[str, str] = {}
+    chosen = []
+    for row in rows:
+        if len(batch) >= TEXTS_PER_SLICE:
+            break
+        chosen.append(row)
+        batch |= islice(owed[row.path].items(), TEXTS_PER_SLICE - len(batch))
+    cache.ledger.release([row for row in rows if row not in chosen])
+    return chosen, batch
 
 
 def _set_aside(cache: Cache, rows: Sequence[LeasedRow], error: BadVectorError, outcome: Outcome) -> None:
@@ -183,7 +191,9 @@ def _prepare_all(
     prepared = []
     for row in rows:
         try:
-            if row.wanted_hash is None:
+            if row.attempts > MAX_ATTEMPTS:
+                _park_crasher(cache, row, outcome, keep_words=False)
+            elif row.wanted_hash is None:
                 cache.commit_deletion(row)
                 outcome.removed += 1
                 outcome.paths.append(row.path)
@@ -197,13 +207,21 @@ def _prepare_all(
             outcome.postponed += 1
         except NoteError as error:
             _fail(cache, row, error.kind, str(error), outcome, retry=error.retry_helps, cause=error)
-        except VaultNotFoundError:
+        except (VaultNotFoundError, CacheError):
             cache.ledger.release(rows)
             raise
         except Exception as error:  # noqa: BLE001 - a bug that one note brings out must not stop the others
             reason = f"{type(error).__name__} while reading {row.path!r}: {error}"
             _fail(cache, row, "internal-error", reason, outcome, retry=False, cause=error)
     return prepared
+
+
+def _park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:
+    """Set a note aside that was being worked on, alone, when its worker died, and died again."""
+    reason = f"{row.path!r} ended its worker {row.attempts - 1} times (memory, or a fault in a library)"
+    cache.park(row, "crash", reason, keep_words=keep_words)
+    outcome.parked += 1
+    outcome.paths.append(row.path)
 
 
 def _prepare(ingest: Ingest, row: LeasedRow) -> _Prepared:
@@ -227,10 +245,10 @@ def _fail(
 ) -> None:
     """Park a note, or put it off where a later try may go well."""
     # A file that is being written is not a broken one: it is tried for as long as it takes.
-    endless = isinstance(cause, NoteChangedError)
+    changing = isinstance(cause, NoteChangedError)
     try:
-        if retry and (endless or row.attempts < MAX_ATTEMPTS):
-            cache.ledger.postpone(row, kind, reason)
+        if retry and (changing or row.attempts < MAX_ATTEMPTS):
+            cache.ledger.postpone(row, kind, reason, counted=not changing)
             outcome.postponed += 1
         else:
             cache.park(row, kind, reason)
@@ -256,3 +274,6 @@ def _commit_all(
         except StaleWorkError:
             cache.ledger.release([item.row])
             outcome.postponed += 1
+        except CacheError:
+            cache.ledger.release([other.row for other in prepared])
+            raise

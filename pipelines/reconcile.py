@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines import vault
 from pipelines.domains import Registry
 from pipelines.errors import NoteChangedError, NoteError, NoteVanishedError
 from pipelines.ignore import IgnoreRules
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain, FoundFile
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, FoundFile
 from pipelines.store.cache import Cache
-from pipelines.store.ledger import unread_hash
+from pipelines.store.ledger import Difference, unread_hash
+
+MayDelete = Callable[[str, Sequence[str]], bool]
+"""A policy: may these vanished notes of this domain be forgotten although they are a mass?"""
+
+
+def hold_every_mass(_: str, __: Sequence[str]) -> bool:
+    """Hold every mass deletion."""
+    return False
+
+
+# A fifth of the notes, and at least twenty: an unmounted folder, a sync gone wrong.
+_MASS_AT_LEAST = 20
+_MASS_SHARE = 0.2
 
 # So many differences are written at once: the workers can begin before a first scan ends.
 _BATCH = 500
@@ -22,13 +35,17 @@ _BATCH = 500
 
 @dataclass(slots=True)
 class Report:
-    """What a comparison found in one domain; `unsettled` are files that were being written."""
+    """What a comparison found in one domain.
+
+    `unsettled` are files that were being written, `held` deletions that wait for somebody's word.
+    """
 
     new: int = 0
     updated: int = 0
     removed: int = 0
     unchanged: int = 0
     ignored: int = 0
+    held: int = 0
     unsettled: list[str] = field(default_factory=list)
     events: list[DiffEvent] = field(default_factory=list)
 
@@ -47,6 +64,7 @@ class Report:
             "removed": self.removed,
             "unchanged": self.unchanged,
             "ignored": self.ignored,
+            "held": self.held,
         }
 
 
@@ -55,12 +73,23 @@ def rules_of(root: Path, registry: Registry) -> IgnoreRules:
     return IgnoreRules(root, registry.generated, registry.prefixes)
 
 
+def is_mass_deletion(vanished: int, known: int) -> bool:
+    """Say whether so many notes of a domain vanished at once that it is more likely an accident."""
+    return vanished >= _MASS_AT_LEAST and vanished > _MASS_SHARE * known
+
+
 def reconcile(
-    root: Path, registry: Registry, caches: Mapping[str, Cache], *, max_bytes: int
+    root: Path,
+    registry: Registry,
+    caches: Mapping[str, Cache],
+    *,
+    max_bytes: int,
+    may_delete: MayDelete = hold_every_mass,
 ) -> dict[str, Report]:
     """Compare the whole disk with the ledgers of `caches` and write down each difference.
 
-    Raises VaultNotFoundError: a vault that cannot be listed is not an empty one.
+    Where a mass of notes vanished, `may_delete` decides. Raises VaultNotFoundError: a vault that cannot be
+    listed is not an empty one.
     """
     found = vault.scan(root, rules_of(root, registry))
     notes: dict[str, list[FoundFile]] = {slug: [] for slug in caches}
@@ -76,26 +105,75 @@ def reconcile(
     reports = {}
     for slug, cache in caches.items():
         cache.set_ignored(ignored[slug])
-        report = _compare(root, slug, cache, notes[slug], "", LOW_PRIORITY, max_bytes)
-        report.ignored = len(ignored[slug])
+        difference = cache.ledger.diff(notes[slug])
+        report = Report(unchanged=difference.unchanged, ignored=len(ignored[slug]))
+        # A note that is ignored from now on has not vanished, and nobody knows what is in an unreadable folder.
+        excused = [path for path in difference.gone if path in ignored[slug]]
+        missing = [path for path in difference.gone if not _is_below(path, found.unreadable)]
+        moved = {(file.inode, file.size) for file in found.notes.values()}
+        _write_down(
+            root, slug, cache, difference.changed, missing, report,
+            priority=LOW_PRIORITY, max_bytes=max_bytes, moved=moved, may_delete=may_delete,
+            excused=frozenset(excused),
+        )  # fmt: skip
         reports[slug] = report
     return reports
 
 
-def _compare(
-    root: Path, slug: str, cache: Cache, files: list[FoundFile], folder: str, priority: int, max_bytes: int
-) -> Report:
-    difference = cache.ledger.diff(files, folder)
-    report = Report(unchanged=difference.unchanged)
-    # Deletions go with the first batch, in front of what replaces them.
-    gone = difference.gone
-    for start in range(0, max(1, len(difference.changed)), _BATCH):
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path.startswith(f"{folder}/") for folder in folders)
+
+
+def _write_down(
+    root: Path,
+    slug: str,
+    cache: Cache,
+    changed: Sequence[FoundFile],
+    gone: Sequence[str],
+    report: Report,
+    *,
+    priority: int,
+    max_bytes: int,
+    moved: AbstractSet[tuple[int, int]],
+    may_delete: MayDelete,
+    excused: AbstractSet[str] = frozenset(),
+) -> None:
+    """Hash what changed and record it, deletions first; hold a mass of them unless they may go.
+
+    `moved` are the inodes and sizes of files that are on disk: a path that is gone while its file is not was
+    renamed, and no deletion. `excused` are gone for another reason than that they vanished.
+    """
+    vanished = cache.ledger.without_files([path for path in gone if path not in excused], moved)
+    if is_mass_deletion(len(vanished), cache.ledger.known()) and not may_delete(slug, vanished):
+        report.held = len(vanished)
+        held = set(vanished)
+        gone = [path for path in gone if path not in held]
+    going = list(gone)
+    for start in range(0, max(1, len(changed)), _BATCH):
         seen: list[tuple[FoundFile, str]] = []
-        for file in difference.changed[start : start + _BATCH]:
-            _hash(root, file, max_bytes, seen, gone, report.unsettled)
-        report.count(cache.ledger.record(slug, seen, gone, priority=priority))
-        gone = []
-    return report
+        for file in changed[start : start + _BATCH]:
+            _hash(root, file, max_bytes, seen, going, report.unsettled)
+        report.count(cache.ledger.record(slug, seen, going, priority=priority))
+        going = []
+
+
+def rehash(
+    root: Path, slug: str, cache: Cache, after: str, count: int, *, max_bytes: int
+) -> tuple[Report, str]:
+    """Read up to `count` notes after a path anew, whatever `stat` says; return what differed and the last path.
+
+    It finds edits that left size and time as they were. The last path is `""` at the end of the ledger.
+    """
+    report = Report()
+    seen: list[tuple[FoundFile, str]] = []
+    gone: list[str] = []
+    paths = cache.ledger.raws_after(after, count)
+    for path, raw in paths:
+        file = vault.look(root, raw)
+        if file is not None:
+            _hash(root, replace(file, path=path), max_bytes, seen, gone, report.unsettled)
+    report.count(cache.ledger.record(slug, seen, gone, priority=LOW_PRIORITY))
+    return report, paths[-1][0] if len(paths) == count else ""
 
 
 def _hash(
@@ -126,11 +204,16 @@ def _stat(found: FoundFile) -> tuple[str, int, int, int]:
 
 
 def check_paths(
-    root: Path, registry: Registry, caches: Mapping[str, Cache], raws: Iterable[str], *, max_bytes: int
+    root: Path,
+    registry: Registry,
+    caches: Mapping[str, Cache],
+    raws: Iterable[str],
+    *,
+    max_bytes: int,
+    may_delete: MayDelete = hold_every_mass,
 ) -> dict[str, Report]:
     """Look at paths that may have changed (files or folders), and write down each difference."""
     rules = rules_of(root, registry)
-    reports = {slug: Report() for slug in caches}
     folders: set[str] = set()
     files: dict[str, FoundFile | None] = {}
     for raw in raws:
@@ -140,11 +223,21 @@ def check_paths(
             folders.add(raw.rpartition("/")[0])
         else:
             files[raw] = vault.look(root, raw)
-    for folder in folders:
-        _check_folder(root, folder, registry, rules, caches, reports, max_bytes)
+    scans = {folder: vault.scan(root, rules, folder) for folder in folders if (root / folder).is_dir()}
+    moved = {(f.inode, f.size) for scan in scans.values() for f in scan.notes.values()}
+    moved |= {(f.inode, f.size) for f in files.values() if f}
+    reports = {}
     for slug, cache in caches.items():
-        own = {raw: file for raw, file in files.items() if _touches(registry, slug, raw)}
-        _check_files(root, registry.get(slug), rules, cache, own, reports[slug], max_bytes)
+        report = reports[slug] = Report()
+        changed, gone = _files_of(root, registry, slug, rules, cache, files)
+        for folder, scan in scans.items():
+            difference = _folder_of(registry, slug, cache, folder, scan)
+            changed += difference.changed
+            gone += difference.gone
+        _write_down(
+            root, slug, cache, changed, gone, report,
+            priority=HIGH_PRIORITY, max_bytes=max_bytes, moved=moved, may_delete=may_delete,
+        )  # fmt: skip
     return reports
 
 
@@ -167,20 +260,20 @@ def _touches(registry: Registry, slug: str, raw: str) -> bool:
     )
 
 
-def _check_files(
+def _files_of(
     root: Path,
-    domain: Domain | None,
+    registry: Registry,
+    slug: str,
     rules: IgnoreRules,
     cache: Cache,
     files: Mapping[str, FoundFile | None],
-    report: Report,
-    max_bytes: int,
-) -> None:
-    if domain is None:
-        return
-    seen: list[tuple[FoundFile, str]] = []
+) -> tuple[list[FoundFile], list[str]]:
+    """Return those of the files that a domain must look at: to be read, and gone."""
+    changed: list[FoundFile] = []
     gone: list[str] = []
     for raw, file in files.items():
+        if not _touches(registry, slug, raw):
+            continue
         key = vault.note_key(raw)
         rule = None
         if file is None:
@@ -191,29 +284,15 @@ def _check_files(
             if rule:
                 gone.append(key)
             else:
-                _hash(root, file, max_bytes, seen, gone, report.unsettled)
+                changed.append(file)
         cache.note_ignored(key, rule)
-    report.count(cache.ledger.record(domain.slug, seen, gone, priority=HIGH_PRIORITY))
+    return changed, gone
 
 
-def _check_folder(
-    root: Path,
-    folder: str,
-    registry: Registry,
-    rules: IgnoreRules,
-    caches: Mapping[str, Cache],
-    reports: Mapping[str, Report],
-    max_bytes: int,
-) -> None:
-    if not os.path.lexists(root / folder):
-        return
-    found = vault.scan(root, rules, folder)
-    key = vault.note_key(folder)
-    for slug, cache in caches.items():
-        files = [f for path, f in found.notes.items() if (o := registry.owner(path)) and o.slug == slug]
-        for path, rule in found.ignored.items():
-            if (registry.owner(path) or registry.domains[0]).slug == slug:
-                cache.note_ignored(path, rule)
-        part = _compare(root, slug, cache, files, key, HIGH_PRIORITY, max_bytes)
-        reports[slug].count(part.events)
-        reports[slug].unsettled.extend(part.unsettled)
+def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: vault.Scan) -> Difference:
+    """Compare what a scan of a folder found of one domain with its ledger."""
+    for path, rule in scan.ignored.items():
+        if (registry.owner(path) or registry.domains[0]).slug == slug:
+            cache.note_ignored(path, rule)
+    own = [file for path, file in scan.notes.items() if (o := registry.owner(path)) and o.slug == slug]
+    return cache.ledger.diff(own, vault.note_key(folder))

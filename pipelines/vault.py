@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.errors import (
@@ -84,7 +84,10 @@ def identify_anew(root: Path) -> Identity:
 
 
 def is_present(root: Path, identity: Identity) -> bool:
-    """Say whether the vault is really there: an empty mount point or a missing folder is not the vault."""
+    """Say whether the vault is really there: an empty mount point or a missing folder is not the vault.
+
+    A folder that took its place and has notes, but no id, is taken for the vault and gets its id.
+    """
     try:
         info = root.stat()
     except OSError:
@@ -93,18 +96,29 @@ def is_present(root: Path, identity: Identity) -> bool:
         return True
     marker = root / DOT_FOLDER / ID_FILE
     try:
-        return identity.marked and marker.read_text(encoding="ascii").strip() == identity.vault_id
+        if marker.exists():
+            return identity.marked and marker.read_text(encoding="ascii").strip() == identity.vault_id
+        if not any(is_note(name) for _, _, names in os.walk(root) for name in names):
+            return False
+        if identity.marked:
+            marker.parent.mkdir(exist_ok=True)
+            write_atomic(marker, f"{identity.vault_id}\n".encode())
     except (OSError, UnicodeDecodeError):
         return False
+    return True
 
 
 @dataclass(slots=True)
 class Scan:
-    """Every Markdown file below a folder: the notes, those ignored and by which rule, colliding names."""
+    """Every Markdown file below a folder: the notes, those ignored and by which rule, colliding names.
 
-    notes: dict[str, FoundFile]
-    ignored: dict[str, str]
-    collisions: dict[str, list[str]]
+    `unreadable` are folders that could not be listed: nobody knows what is in them.
+    """
+
+    notes: dict[str, FoundFile] = field(default_factory=dict)
+    ignored: dict[str, str] = field(default_factory=dict)
+    collisions: dict[str, list[str]] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
 
 
 def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
@@ -113,7 +127,7 @@ def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
     Folders that are ignored are walked too, for names only, so that every Markdown file is accounted for.
     Raises VaultNotFoundError when the vault's own folder cannot be listed.
     """
-    result = Scan({}, {}, {})
+    result = Scan()
     rule = rules.for_folder(folder)
     _scan_folder(root, folder, rules, rule, result)
     for key, raws in result.collisions.items():
@@ -133,7 +147,7 @@ def _scan_folder(root: Path, folder: str, rules: IgnoreRules, inherited: str | N
             raise VaultNotFoundError(
                 f"the vault {root} cannot be listed ({error.strerror}); check that it is mounted and readable"
             ) from error
-        out.ignored.setdefault(note_key(folder) + "/", f"unreadable folder ({error.strerror})")
+        out.unreadable.append(note_key(folder))
         return
     rules.enter(folder, (entry.name for entry in entries))
     prefix = f"{folder}/" if folder else ""

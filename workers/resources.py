@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import psutil
 from huey import Huey
 
 from pipelines import domains, vault
@@ -75,6 +76,20 @@ def _is_copy(root: Path, identity: vault.Identity) -> bool:
         return False
     marker = original / vault.DOT_FOLDER / vault.ID_FILE
     return identity.marked and marker.is_file() and marker.read_text().strip() == identity.vault_id
+
+
+def owner_name() -> str:
+    """Name this process so that another can tell whether it lives: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def is_alive(owner: str) -> bool:
+    """Say whether a process named by `owner_name` lives; one on another machine is believed to.
+
+    A process id that was given again makes a dead owner look alive: its lease then runs out by itself.
+    """
+    host, _, pid = owner.rpartition(":")
+    return host != socket.gethostname() or psutil.pid_exists(int(pid))
 
 
 class Resources:
@@ -242,7 +257,7 @@ class Resources:
             root=self.root,
             max_bytes=self.settings.max_note_bytes,
             chunking=self.chunking(_find_model(cache.meta.model)),
-            owner=f"{socket.gethostname()}:{os.getpid()}",
+            owner=owner_name(),
             present=self.present,
             encoder=encoder,
             siblings=lambda: self._siblings(cache.path),

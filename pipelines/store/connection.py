@@ -10,11 +10,12 @@ from typing import Any
 import apsw
 import sqlite_vec
 
-from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError
+from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError, StorageUnavailableError
 
 _OLDEST = 3_051_003
 _BUSY_MS = 20_000
 _READONLY = apsw.SQLITE_OPEN_READONLY
+_UNAVAILABLE = (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.BusyError)
 Bindings = Sequence[Any] | Mapping[str, Any]
 _READWRITE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
@@ -82,16 +83,26 @@ def one(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, .
 
 @contextmanager
 def transaction(con: apsw.Connection) -> Iterator[None]:
-    """Run a write transaction. IMMEDIATE: one that upgrades from reading gets SQLITE_BUSY at once."""
-    con.execute("BEGIN IMMEDIATE")
+    """Run a write transaction. IMMEDIATE: one that upgrades from reading gets SQLITE_BUSY at once.
+
+    Raises StorageUnavailableError (nothing was written; a later try may go well), CacheCorruptError.
+    """
     try:
-        yield
-    except BaseException:
-        # SQLite may have rolled back by itself (a full disk).
-        if con.in_transaction:
-            con.execute("ROLLBACK")
-        raise
-    con.execute("COMMIT")
+        con.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            con.execute("COMMIT")
+        except BaseException:
+            # SQLite may have rolled back by itself (a full disk).
+            if con.in_transaction:
+                con.execute("ROLLBACK")
+            raise
+    except _UNAVAILABLE as error:
+        raise StorageUnavailableError(
+            f"{con.filename} cannot be written ({error}); free some space or check the disk: work goes on by itself"
+        ) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise corrupt(con.filename, error) from error
 
 
 @contextmanager

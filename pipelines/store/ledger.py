@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,7 +23,8 @@ from pipelines.store.connection import one, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 
-LEASE_SECONDS = 60.0
+# A worker that dies is noticed by `free_leases_of_the_dead`; this is for one on another machine.
+LEASE_SECONDS = 300.0
 MAX_ATTEMPTS = 3
 _BACKOFF_SECONDS = 2.0
 _LONGEST_BACKOFF = 60.0
@@ -122,6 +124,30 @@ class Ledger:
                 (low, high),
             )
         ]
+
+    def raws_after(self, path: str, count: int) -> list[tuple[str, str]]:
+        """Return up to `count` existing paths that follow a path in order, with the names that open them."""
+        found = select(
+            self._con,
+            "SELECT path, raw FROM vault_file WHERE path > ? AND wanted_hash IS NOT NULL ORDER BY path LIMIT ?",
+            (path, count),
+        )
+        return [(found_path, os.fsdecode(raw)) for found_path, raw in found]
+
+    def known(self) -> int:
+        """Count the files that the ledger believes to exist."""
+        (count,) = one(self._con, "SELECT count(*) FROM vault_file WHERE wanted_hash IS NOT NULL")
+        return int(count)
+
+    def without_files(self, gone: Sequence[str], on_disk: AbstractSet[tuple[int, int]]) -> list[str]:
+        """Return those of the paths whose file (inode, size) is not on disk under another name either."""
+        files = select(
+            self._con,
+            "SELECT path, inode, size FROM vault_file WHERE wanted_hash IS NOT NULL"
+            " AND path IN (SELECT value FROM json_each(?))",
+            (json.dumps(gone),),
+        )
+        return [path for path, inode, size in files if (inode, size) not in on_disk]
 
     def record(
         self,
@@ -249,15 +275,33 @@ class Ledger:
                 ((row.path, row.token) for row in rows),
             )
 
-    def postpone(self, row: LeasedRow, kind: str, reason: str) -> None:
-        """Give a row back after a failure that time may cure; it is due again after a growing pause."""
+    def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
+        """Give a row back after a failure that time may cure; it is due again after a growing pause.
+
+        A failure that is no fault of the note's is not counted among its attempts.
+        """
         pause = min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2 ** (row.attempts - 1))
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
-                " next_attempt_at = ?, error_kind = ?, error = ? WHERE path = ? AND lease_token = ?",
-                (self._clock() + pause, kind, reason, row.path, row.token),
+                " attempts = attempts - ?, next_attempt_at = ?, error_kind = ?, error = ?"
+                " WHERE path = ? AND lease_token = ?",
+                (0 if counted else 1, self._clock() + pause, kind, reason, row.path, row.token),
             )
+
+    def free_leases_of_the_dead(self, alive: Callable[[str], bool]) -> None:
+        """Free the leases of owners that are no more; the attempt stays counted."""
+        owners = select(
+            self._con, "SELECT DISTINCT lease_owner FROM vault_file WHERE lease_token IS NOT NULL"
+        )
+        dead = [owner for (owner,) in owners if not alive(owner)]
+        if dead:
+            with transaction(self._con):
+                self._con.execute(
+                    "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL"
+                    " WHERE lease_owner IN (SELECT value FROM json_each(?))",
+                    (json.dumps(dead),),
+                )
 
     def claim(self, row: LeasedRow, sha: str | None) -> int:
         """Return the generation that content `sha` may be committed as (inside the caller's transaction).

@@ -38,6 +38,7 @@ CREATE INDEX vault_file_dirty ON vault_file (priority DESC, dirty_since, path)
     WHERE applied_generation < generation AND parked = 0;
 CREATE INDEX vault_file_unembedded ON vault_file (priority DESC, dirty_since, path)
     WHERE embedded_generation < applied_generation;
+CREATE INDEX vault_file_leased ON vault_file (lease_owner) WHERE lease_token IS NOT NULL;
 CREATE INDEX vault_file_parked ON vault_file (path) WHERE parked = 1;
 
 -- Markdown files that are not notes of this domain, and the rule that says so.

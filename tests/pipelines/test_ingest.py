@@ -10,6 +10,7 @@ import pytest
 from pipelines.errors import StaleWorkError, VaultNotFoundError
 from pipelines.ingest import embed_owed, index_saved, index_words
 from pipelines.store.cache import Cache
+from pipelines.store.ledger import MAX_ATTEMPTS
 from pipelines.store.search import node
 
 TWENTY = "\n\n".join(f"## Part {n}\n\nThe river and the boat, part number {n}." for n in range(20))
@@ -287,6 +288,37 @@ def test_a_row_that_failed_before_is_leased_alone(house):
     house.now += 1000
     again = house.cache.ledger.lease("words", 10, "another worker")
     assert [row.attempts for row in again] == [2]
+
+
+def test_a_note_that_kills_its_worker_is_parked_alone_after_three_attempts(house):
+    for n in range(5):
+        house.write(f"{n}.md", f"Note {n}.")
+    house.reconcile()
+
+    def dies_on_3(rows) -> bool:
+        return any(row.path == "3.md" and row.attempts <= MAX_ATTEMPTS for row in rows)
+
+    deaths = 0
+    while house.cache.counts().pending:
+        rows = house.cache.ledger.lease("words", 10, "a worker")
+        if dies_on_3(rows):
+            deaths += 1  # nothing is released, nothing is said
+        else:
+            house.cache.ledger.release(rows)
+            index_words(house.cache, house.ingest)
+        house.cache.ledger.free_leases_of_the_dead(lambda _: False)
+    assert deaths == MAX_ATTEMPTS
+    (row,) = house.cache.ledger.parked_rows()
+    assert row[:2] == ("3.md", "crash")
+    assert house.cache.counts().notes == 4
+
+
+def test_the_leases_of_the_living_stay(house):
+    house.write("a.md", "Note.")
+    house.reconcile()
+    house.cache.ledger.lease("words", 10, "me")
+    house.cache.ledger.free_leases_of_the_dead(lambda owner: owner == "me")
+    assert not house.cache.ledger.owes("words")
 
 
 def test_saved_paths_that_are_owed_nothing_cost_nothing(house):

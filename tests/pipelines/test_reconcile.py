@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.domains import Registry
+from pipelines.domains import Registry, load
 from pipelines.errors import VaultNotFoundError
 from pipelines.model import Domain
-from pipelines.reconcile import check_paths, reconcile
+from pipelines.reconcile import check_paths, reconcile, rehash
 
 
 def found(house):
@@ -18,9 +18,9 @@ def test_the_first_scan_finds_everything_and_the_second_nothing(house):
     for n in range(3):
         house.write(f"{n}.md", f"Note {n}.")
     house.write(".obsidian/x.md", "ignored")
-    assert found(house) == {"new": 3, "updated": 0, "removed": 0, "unchanged": 0, "ignored": 1}
+    assert found(house) == {"new": 3, "updated": 0, "removed": 0, "unchanged": 0, "ignored": 1, "held": 0}
     house.drain()
-    assert found(house) == {"new": 0, "updated": 0, "removed": 0, "unchanged": 3, "ignored": 1}
+    assert found(house) == {"new": 0, "updated": 0, "removed": 0, "unchanged": 3, "ignored": 1, "held": 0}
 
 
 def test_two_scans_in_a_row_owe_one_generation(house):
@@ -160,3 +160,98 @@ def test_a_change_of_the_domains_moves_notes_between_caches(house, two):
     reports = reconcile(house.root, registry, caches, max_bytes=1000)
     assert [e.kind for e in reports["rest"].events] == ["deleted"]
     assert [e.kind for e in reports["fitness"].events] == ["created"]
+
+
+@pytest.mark.parametrize("by_event", [True, False])
+def test_a_mass_of_deletions_is_held_until_somebody_says_so(house, tmp_path, by_event):
+    for n in range(100):
+        house.write(f"in/{n}.md", f"Note {n}.")
+    house.index()
+    (house.root / "in").rename(tmp_path / "out")
+    report = house.notice("in") if by_event else house.reconcile()
+    assert (report.removed, report.held) == (0, 100)
+    assert house.cache.counts().notes == 100
+    asked = []
+    reports = reconcile(
+        house.root,
+        load(house.root),
+        {"vault": house.cache},
+        max_bytes=1000,
+        may_delete=lambda slug, vanished: asked.append((slug, len(vanished))) or True,
+    )
+    assert asked == [("vault", 100)]
+    assert reports["vault"].removed == 100
+
+
+@pytest.mark.parametrize(
+    ("notes", "removed", "held"), [(100, 20, 0), (100, 21, 21), (19, 19, 0), (20, 20, 20)]
+)
+def test_a_mass_is_more_than_a_fifth_and_at_least_twenty(house, notes, removed, held):
+    for n in range(notes):
+        house.write(f"{n}.md", f"Note {n}.")
+    house.reconcile()
+    for n in range(removed):
+        (house.root / f"{n}.md").unlink()
+    assert house.reconcile().held == held
+
+
+@pytest.mark.parametrize("by_event", [True, False])
+def test_a_folder_renamed_is_no_mass_deletion(house, by_event):
+    for n in range(50):
+        house.write(f"old/{n}.md", f"Note {n}.")
+    house.index()
+    (house.root / "old").rename(house.root / "new")
+    report = house.notice("old", "new") if by_event else house.reconcile()
+    assert (report.removed, report.new, report.held) == (50, 50, 0)
+
+
+def test_held_deletions_do_not_hold_up_other_changes(house):
+    for n in range(50):
+        house.write(f"{n}.md", f"Note {n}.")
+    house.index()
+    for n in range(40):
+        (house.root / f"{n}.md").unlink()
+    house.write("new.md", "New.")
+    report = house.reconcile()
+    assert (report.new, report.held) == (1, 40)
+
+
+def test_held_notes_that_come_back_were_never_gone(house, tmp_path):
+    for n in range(50):
+        house.write(f"in/{n}.md", f"Note {n}.")
+    house.index()
+    (house.root / "in").rename(tmp_path / "out")
+    house.reconcile()
+    (tmp_path / "out").rename(house.root / "in")
+    report = house.reconcile()
+    assert (report.held, report.events) == (0, [])
+
+
+def test_notes_that_become_ignored_are_no_mass_deletion(house):
+    for n in range(50):
+        house.write(f"drafts/{n}.md", f"Note {n}.")
+    house.index()
+    house.write(".gitignore", "drafts/\n")
+    report = house.reconcile()
+    assert (report.removed, report.held, report.ignored) == (50, 0, 50)
+
+
+def test_an_edit_that_left_size_and_time_as_they_were_is_found_by_hashing(house):
+    import os
+
+    for n in range(5):
+        house.write(f"{n}.md", f"Note {n}.")
+    house.index()
+    file = house.root / "3.md"
+    before = file.stat()
+    with file.open("r+b") as handle:
+        handle.write(b"Edit 3")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert house.reconcile().events == []
+    cursor, found = "", []
+    while True:
+        report, cursor = rehash(house.root, "vault", house.cache, cursor, 2, max_bytes=1000)
+        found += [event.path for event in report.events]
+        if not cursor:
+            break
+    assert found == ["3.md"]
