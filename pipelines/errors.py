@@ -118,3 +118,19 @@ class ModelUnavailableError(EverindexError):
 
 class BadVectorError(EverindexError):
     """A model returned a vector that is not finite, is zero, or has the wrong dimension."""
+
+
+class BackupError(EverindexError):
+    """A backup cannot be written, or a file cannot be restored; nothing was changed."""
+
+
+class NotABackupError(BackupError):
+    """The file is not a backup that this version of Everindex can read."""
+
+
+class BackupDamagedError(BackupError):
+    """The backup is not as it was written."""
+
+
+class OtherVaultError(BackupError):
+    """The backup was made of another vault."""

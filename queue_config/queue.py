@@ -13,7 +13,9 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from huey import CySqliteHuey, Huey, PriorityRedisHuey
+import structlog
+from huey import CySqliteHuey, PriorityRedisHuey
+from huey.exceptions import HueyException
 from huey.registry import Message
 from huey.serializer import Serializer
 
@@ -21,6 +23,8 @@ QUEUE_FILE = "queue.db"
 KEY_FILE = "queue.key"
 _DIGEST = hashlib.sha256
 _SIGNATURE_BYTES = _DIGEST().digest_size
+
+log = structlog.get_logger()
 
 
 class ForeignMessageError(ValueError):
@@ -74,13 +78,64 @@ def write_secret(path: Path, text: str) -> None:
         beside.unlink()
 
 
-def open_queue(state: Path, redis_url: str | None, name: str) -> Huey:
+class _Guarded:
+    """What we add to a huey: a message that is not ours, or names no task, is counted and dropped, never run."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.refused = {"foreign": 0, "unknown": 0}
+
+    def deserialize_task(self, data: bytes) -> Any:
+        """Return the task of a message, or None where there is none to run."""
+        try:
+            return super().deserialize_task(data)  # type: ignore[misc]  # huey has no types
+        except ForeignMessageError as error:
+            self._refuse("foreign", str(error))
+        except HueyException as error:
+            self._refuse("unknown", str(error))
+        return None
+
+    def _refuse(self, kind: str, reason: str) -> None:
+        self.refused[kind] += 1
+        log.warning("a message was refused", kind=kind, reason=reason)
+
+
+class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has no types
+    """The queue in an SQLite file of the state folder."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._inode = self._inode_now()
+
+    def _inode_now(self) -> int | None:
+        path = Path(self.storage.filename)
+        return path.stat().st_ino if path.exists() else None
+
+    def reopen_if_replaced(self) -> None:
+        """Go on with a new file where ours was deleted: nobody else hears what is put on a deleted one."""
+        if self._inode_now() != self._inode:
+            self.storage.close()
+            self.storage.initialize_schema()
+            self._inode = self._inode_now()
+
+
+class RedisQueue(_Guarded, PriorityRedisHuey):  # type: ignore[misc]  # huey has no types
+    """The queue in a Redis."""
+
+    def reopen_if_replaced(self) -> None:
+        """Do nothing: the client connects anew by itself."""
+
+
+Queue = EmbeddedQueue | RedisQueue
+
+
+def open_queue(state: Path, redis_url: str | None, name: str) -> Queue:
     """Open the vault's queue: Redis where a URL is given, else an SQLite file in the state folder."""
     serializer = SignedJsonSerializer(read_key(state))
     if redis_url:
-        return PriorityRedisHuey(
+        return RedisQueue(
             f"everindex-{name}", url=redis_url, serializer=serializer, results=False, read_timeout=1
         )
-    return CySqliteHuey(
+    return EmbeddedQueue(
         f"everindex-{name}", filename=str(state / QUEUE_FILE), serializer=serializer, results=False
     )

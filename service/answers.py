@@ -72,6 +72,10 @@ class Health(BaseModel):
     oldest_pending_s: float
     vectors_pending: int
     last_reconcile: dict[str, Any] | None
+    watcher: dict[str, Any] | None = Field(
+        description="mode, last event and probe, overflows; null: none ran"
+    )
+    refused_messages: dict[str, int] = Field(description="messages on the queue that were not ours")
     problems: list[str]
 
 

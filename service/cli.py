@@ -159,7 +159,9 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
         parked = sum(domain["parked"] for domain in health["domains"].values())
         code = service.call("POST", "/session")["code"]
         notes = sum(domain["notes"] for domain in health["domains"].values())
-        out.print(f"[green]{notes:,} notes are findable.[/] Save one, and it is, too.")
+        out.print(
+            f"[green]{notes:,} {'note is' if notes == 1 else 'notes are'} findable.[/] Save one, and it is, too."
+        )
         if parked:
             out.print(f"[yellow]{parked} could not be indexed:[/] `{_me()} status` says why.")
         out.print(f'  {_me()} search "your question"', soft_wrap=True)
@@ -387,6 +389,27 @@ def reload(vault: VaultOption = None, state: StateOption = None, *, as_json: Jso
         return
     for slug, found in answer["found"].items():
         out.print(f"{slug}: " + ", ".join(f"{count} {what}" for what, count in found.items()))
+
+
+@app.command("confirm-deletions")
+def confirm_deletions(vault: VaultOption = None, state: StateOption = None) -> None:
+    """Apply deletions that were held because so many notes vanished at once."""
+    from service.oneshot import index_once  # noqa: PLC0415
+    from service.progress import IndexProgress  # noqa: PLC0415
+    from service.watch import only_one  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    given = _given(vault, state)
+    service = _service(given)
+    if service:
+        for slug, found in service.call("POST", "/confirm-deletions")["found"].items():
+            out.print(f"{slug}: {found['removed']} removed")
+        return
+    resources = Resources(_settings(given))
+    with only_one(resources.place.state), IndexProgress(out) as bar:
+        lines = index_once(resources, bar.show, confirmed=True)
+    for line in lines:
+        out.print(line, soft_wrap=True)
 
 
 # Work without a service

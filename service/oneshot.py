@@ -10,18 +10,23 @@ from pipelines.model import Counts, Domain
 from pipelines.rebuild import build_beside, catch_up
 from pipelines.reconcile import reconcile
 from pipelines.store.cache import Cache
+from workers.holds import hold_policy
 from workers.resources import Resources
 
 Progress = Callable[[str, Counts], None]
 
 
-def index_once(resources: Resources, progress: Progress) -> list[str]:
-    """Bring every cache up to date with the disk; return a line a domain."""
+def index_once(resources: Resources, progress: Progress, *, confirmed: bool = False) -> list[str]:
+    """Bring every cache up to date with the disk; return a line a domain. `confirmed`: held deletions go."""
     resources.check_models()
     resources.require_present()
     caches = resources.caches()
     reports = reconcile(
-        resources.root, resources.registry(), caches, max_bytes=resources.settings.max_note_bytes
+        resources.root,
+        resources.registry(),
+        caches,
+        max_bytes=resources.settings.max_note_bytes,
+        may_delete=hold_policy(resources.state(), confirmed=confirmed),
     )
     resources.state().say("reconcile", {slug: report.plain() for slug, report in reports.items()})
     lines = []
@@ -34,6 +39,10 @@ def index_once(resources: Resources, progress: Progress) -> list[str]:
             f"{report.unchanged} as they were; {embedded} texts embedded; "
             f"{counts.notes} notes, {counts.parked} parked, {counts.ignored} ignored"
         )
+        if report.held:
+            lines.append(
+                f"{domain.slug}: {report.held} deletions are held; `everindex confirm-deletions` applies them"
+            )
     return lines
 
 

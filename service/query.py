@@ -30,6 +30,8 @@ LONGEST_QUERY = 4_000
 _MOST_RESULTS = 200
 _RELOAD_SECONDS = 120.0
 _THREADS = 8
+_LOOK_SECONDS = 0.5
+_RETRY_SECONDS = 30.0
 
 log = structlog.get_logger()
 
@@ -43,7 +45,7 @@ def create_app(settings: Settings, port: int) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
-        threading.Thread(target=_load, args=(questions,), name="load-models", daemon=True).start()
+        threading.Thread(target=_keep_models_loaded, args=(questions,), daemon=True).start()
         yield
 
     sessions = Sessions(read_token(resources.place.state))
@@ -101,12 +103,11 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
 def _add_reload(app: FastAPI, resources: Resources) -> None:
     tasks = make_tasks(resources.queue(), resources)
 
-    @app.post("/reload")
-    def reload() -> ReloadAnswer:
-        """Compare the whole vault with the index; return what differed."""
+    def compare(*, confirmed: bool) -> ReloadAnswer:
+        """Let a worker compare disk and index, and wait for what it found."""
         resources.require_present()
         request = secrets.token_hex(8)
-        tasks.reconcile_vault(request)
+        tasks.reconcile_vault(request, confirmed)
         deadline = time.monotonic() + _RELOAD_SECONDS
         while time.monotonic() < deadline:
             answer = resources.state().heard(f"reload:{request}")
@@ -114,12 +115,26 @@ def _add_reload(app: FastAPI, resources: Resources) -> None:
                 resources.state().forget(f"reload:{request}")
                 return ReloadAnswer(found=answer.value)
             time.sleep(0.02)
-        raise HTTPException(504, "no worker took the reload; it waits on the queue (is a worker running?)")
+        raise HTTPException(504, "no worker took it; it waits on the queue (is a worker running?)")
+
+    @app.post("/reload")
+    def reload() -> ReloadAnswer:
+        """Compare the whole vault with the index; return what differed."""
+        return compare(confirmed=False)
+
+    @app.post("/confirm-deletions")
+    def confirm_deletions() -> ReloadAnswer:
+        """Let the mass deletions go that are held; return what was removed."""
+        return compare(confirmed=True)
 
 
-def _load(questions: Questions) -> None:
-    try:
-        questions.load_models()
-    except Exception:
-        # Words are still searched, and every answer says that meaning is not.
-        log.exception("no search by meaning: the model cannot be loaded")
+def _keep_models_loaded(questions: Questions) -> None:
+    """Load what the caches need, now and whenever another cache becomes current."""
+    while True:
+        try:
+            questions.load_models()
+        except Exception:
+            # Words are still searched, and every answer says that meaning is not.
+            log.exception("no search by meaning: the model cannot be loaded")
+            time.sleep(_RETRY_SECONDS)
+        time.sleep(_LOOK_SECONDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import asdict
 from importlib.metadata import version
@@ -29,6 +28,7 @@ from service.answers import (
     SearchAnswer,
     SearchHit,
 )
+from service.problems import find_problems
 from workers.resources import LAST_QUERY_FILE, Resources
 
 log = structlog.get_logger()
@@ -41,6 +41,7 @@ class Questions:
         self.resources = resources
         self._wait = wait_for_model
         self._loaded: set[str] = set()
+        self._queue = resources.queue()
 
     def readers(self) -> list[tuple[Domain, Cache]]:
         """Return the domains that have a cache yet, each with this thread's connection to it."""
@@ -53,16 +54,11 @@ class Questions:
         return found
 
     def load_models(self) -> None:
-        """Load the models of all caches, waiting for caches that are not there yet."""
-        while True:
-            models = {cache.meta.model for _, cache in self.readers()}
-            for model in models - self._loaded:
-                # One thread: questions come one at a time, and bulk work has the other cores.
-                self.resources.embedder(model, threads=1).encode_query("warm up")
-                self._loaded.add(model)
-            if models:
-                return
-            time.sleep(0.5)
+        """Load the models of all caches that are not loaded yet."""
+        for model in {cache.meta.model for _, cache in self.readers()} - self._loaded:
+            # One thread: questions come one at a time, and bulk work has the other cores.
+            self.resources.embedder(model, threads=1).encode_query("warm up")
+            self._loaded.add(model)
 
     def model_ready(self) -> bool:
         """Say whether questions are searched by meaning in every domain."""
@@ -71,8 +67,6 @@ class Questions:
     def _vector(self, model: str, query: str) -> Vector | None:
         if model not in self._loaded:
             if not self._wait:
-                # A cache switched to another model: load it for the next question.
-                threading.Thread(target=self.load_models, daemon=True).start()
                 return None
             self.load_models()
         return self.resources.embedder(model).encode_query(query)
@@ -113,11 +107,9 @@ class Questions:
         domains = {d.slug: domain_status(cache, state, d.slug) for d, cache in self.readers()}
         index = self.index_state()
         reconciled = state.heard("reconcile")
-        problems = []
-        if error := resources.registry().error:
-            problems.append(f"{error} (the last good one stays in force)")
-        if not resources.present():
-            problems.append(f"the vault {resources.root} is not there; answers show what was indexed last")
+        problems = find_problems(resources, self._queue)
+        watcher = state.heard("watcher")
+        refused = state.heard("refused")
         return Health(
             status="ok" if not problems else "degraded",
             version=version("everindex"),
@@ -131,6 +123,8 @@ class Questions:
             last_reconcile=(
                 {"age_s": round(reconciled.age_s, 1), "found": reconciled.value} if reconciled else None
             ),
+            watcher=watcher.value | {"said_s": round(watcher.age_s, 1)} if watcher else None,
+            refused_messages=refused.value if refused else {"foreign": 0, "unknown": 0},
             problems=problems,
         )
 

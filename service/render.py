@@ -81,10 +81,25 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
         console.print(f"{facts['vectors_pending']:,} passages are not searched by meaning yet{eta}")
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
+    if watcher := facts["watcher"]:
+        console.print(_watcher_line(watcher))
     for problem in facts["problems"]:
         console.print(Text(problem, "red"))
     for note in parked:
         console.print(Text(f"parked: {note['path']} ({note['kind']}): {note['reason']}", "yellow"))
+
+
+def _watcher_line(watcher: dict[str, Any]) -> str:
+    """Say how the watcher hears, in one line."""
+    said = watcher["said_s"]
+    facts = [f"watching by {watcher['mode']}"]
+    if watcher["last_event_s"] is not None:
+        facts.append(f"last event {watcher['last_event_s'] + said:.0f} s ago")
+    if watcher["last_probe_s"] is not None:
+        facts.append(f"last probe heard {watcher['last_probe_s'] + said:.0f} s ago")
+    if watcher["overflows"]:
+        facts.append(f"{watcher['overflows']} overflows, each followed by a comparison")
+    return ", ".join(facts)
 
 
 def print_config(console: Console, rows: dict[str, tuple[str, str]]) -> None:

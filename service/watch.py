@@ -7,23 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import structlog
-from watchdog.events import (
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
-from watchdog.observers import Observer
+from redis.exceptions import RedisError
+from watchdog.events import DirModifiedEvent, FileSystemEvent, FileSystemEventHandler
 
 from pipelines import vault
 from pipelines.domains import DOMAINS_FILE
@@ -32,25 +21,19 @@ from pipelines.ignore import OBSIDIAN_SETTINGS, RULE_FILES
 from pipelines.reconcile import check_paths
 from queue_config.settings import Settings
 from service.debounce import Debouncer
+from service.observe import Observation, why_poll
+from workers.holds import hold_policy
 from workers.resources import Resources
-from workers.tasks import Tasks, announce, make_tasks, reconcile_now
+from workers.tasks import Tasks, announce, make_tasks, reconcile_now, rehash_share
 
 LOCK_FILE = "watch.lock"
 _LONGEST_SETTLE = 3.0
 _IDLE_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 
-# Reading a file is an event, too; and a folder's own change only says that something in it changed.
-_EVENTS: list[type[FileSystemEvent]] = [
-    FileCreatedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileDeletedEvent,
-    FileClosedEvent,
-    DirCreatedEvent,
-    DirMovedEvent,
-    DirDeletedEvent,
-]
+# A comparison of an unchanged vault takes some 5 ms a thousand notes.
+_POLL_SECONDS = 2.0
+_SAY_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -72,29 +55,34 @@ def only_one(state: Path) -> Iterator[None]:
 class Marker(FileSystemEventHandler):
     """Marks what an event names as maybe changed, and nothing else: an event's kind is not to be trusted."""
 
-    def __init__(self, root: Path, debouncer: Debouncer, rules_changed: threading.Event) -> None:
+    def __init__(self, root: Path, debouncer: Debouncer, compare: threading.Event) -> None:
         self._root = str(root)
         self._debouncer = debouncer
-        self._rules_changed = rules_changed
+        self._compare = compare
+        self.last_event: float | None = None
+        self.root_changed = threading.Event()
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         """Mark the event's paths. It cannot raise: a handler that raises kills watchdog's dispatcher."""
         try:
             for path in {os.fsdecode(event.src_path), os.fsdecode(event.dest_path)}:
-                if path.startswith(self._root + os.sep):
+                if path == self._root:
+                    self.root_changed.set()
+                elif path.startswith(self._root + os.sep) and not isinstance(event, DirModifiedEvent):
                     self._mark(path[len(self._root) + 1 :], folder=event.is_directory)
         except Exception:
-            log.exception("an event could not be marked; the next reconcile finds what it named")
-            self._rules_changed.set()
+            log.exception("an event could not be marked; comparing everything finds what it named")
+            self._compare.set()
 
     def _mark(self, path: str, *, folder: bool) -> None:
         name = path.rpartition("/")[2]
         if name in RULE_FILES or path in (DOMAINS_FILE, OBSIDIAN_SETTINGS):
-            self._rules_changed.set()
+            self._compare.set()
         elif any(part.startswith(".") for part in path.split("/")[:-1]) or (folder and name.startswith(".")):
             return
         elif folder or vault.is_note(name):
-            self._debouncer.mark(path, time.monotonic())
+            self.last_event = time.monotonic()
+            self._debouncer.mark(path, self.last_event)
 
 
 class Watcher:
@@ -104,72 +92,139 @@ class Watcher:
         self._resources = Resources(settings)
         self._stop = stop
         self._debouncer = Debouncer(settings.settle_seconds, _LONGEST_SETTLE)
-        self._reconcile_due = threading.Event()
+        self._compare = threading.Event()
+        self._marker = Marker(self._resources.root, self._debouncer, self._compare)
+        self._observation: Observation | None = None
+        self._polling: str | None = None
+        self._compared_at = -float("inf")
+        self._said_at = -float("inf")
         self._queue = self._resources.queue()
         self._tasks: Tasks = make_tasks(self._queue, self._resources)
 
     def run(self) -> None:
         """Watch, then scan: what changes during the scan is heard. Then follow events."""
-        resources = self._resources
-        with only_one(resources.place.state):
-            resources.check_models()
-            observer = Observer()
-            observer.schedule(
-                Marker(resources.root, self._debouncer, self._reconcile_due),
-                str(resources.root),
-                recursive=True,
-                event_filter=_EVENTS,
-            )
-            observer.start()
-            log.info("watching", vault=str(resources.root))
+        with only_one(self._resources.place.state):
+            self._resources.check_models()
             try:
-                self._follow()
+                while not self._stop.is_set():
+                    self._turn()
+                    due = self._debouncer.next_due(time.monotonic())
+                    self._stop.wait(_IDLE_SECONDS if due is None else min(_IDLE_SECONDS, due))
             finally:
-                observer.stop()
-                observer.join()
+                self._stop_observing()
+                with suppress(EverindexError):  # a full disk: then an old word stands, and its age with it
+                    self._resources.state().forget("watcher")
                 log.info("watcher stopped")
 
-    def _follow(self) -> None:
-        reconciled = -float("inf")
-        while not self._stop.is_set():
-            try:
-                now = time.monotonic()
-                if (
-                    self._reconcile_due.is_set()
-                    or now - reconciled >= self._resources.settings.reconcile_seconds
-                ):
-                    self._reconcile_due.clear()
-                    self._reconcile()
-                    reconciled = now
-                self._check(self._debouncer.settled(time.monotonic()))
-            except (EverindexError, OSError) as error:
-                log.warning("the watcher could not work; it tries again", reason=str(error))
-                self._try_later()
-            except Exception:
-                log.exception("the watcher could not work; it tries again")
-                self._try_later()
-            self._stop.wait(min(_IDLE_SECONDS, self._debouncer.next_due(time.monotonic()) or _IDLE_SECONDS))
+    def _turn(self) -> None:
+        try:
+            now = time.monotonic()
+            self._look_after_observer(now)
+            if self._compare.is_set() or now - self._compared_at >= self._interval():
+                self._compare.clear()
+                self._compare_all()
+            self._check(self._debouncer.settled(time.monotonic()))
+            self._say(now)
+        except (EverindexError, OSError, RedisError) as error:
+            self._try_later(str(error))
+        except Exception as error:
+            log.exception("the watcher could not work; it tries again")
+            self._try_later(repr(error))
 
-    def _try_later(self) -> None:
+    def _try_later(self, reason: str) -> None:
+        log.warning("the watcher waits", reason=reason)
         # What was taken from the debouncer is found by comparing everything.
-        self._reconcile_due.set()
+        self._compare.set()
         self._stop.wait(_RETRY_SECONDS)
 
-    def _reconcile(self) -> None:
+    def _interval(self) -> float:
+        return _POLL_SECONDS if self._polling else self._resources.settings.reconcile_seconds
+
+    # Hearing
+
+    def _look_after_observer(self, now: float) -> None:
+        """Start an observer where there is none, and another where it went deaf; compare all after either."""
+        self._resources.require_present()
+        if self._marker.root_changed.is_set():
+            self._marker.root_changed.clear()
+            if self._observation:
+                self._observation.answer(now)
+        if self._observation:
+            complaint = self._observation.complaint(now)
+            if complaint is None:
+                self._observation.probe(now)
+                return
+            log.warning("the observer is started again", reason=complaint)
+            self._stop_observing()
+        elif self._polling:
+            return
+        self._start_observing()
+        self._compare.set()
+
+    def _start_observing(self) -> None:
+        root = self._resources.root
+        self._polling = why_poll(root)
+        if self._polling is None:
+            observation = Observation(root, self._marker, self._compare)
+            try:
+                observation.start()
+                self._observation = observation
+            except OSError as error:
+                observation.stop()
+                self._polling = f"the system cannot watch it ({error})"
+        if self._polling:
+            log.warning("the vault is polled", reason=self._polling, every_s=_POLL_SECONDS)
+        else:
+            log.info("watching", vault=str(root))
+
+    def _stop_observing(self) -> None:
+        if self._observation:
+            self._observation.stop()
+            self._observation = None
+
+    def _say(self, now: float) -> None:
+        """Tell `status` how the watcher does, every few seconds."""
+        if now - self._said_at < _SAY_SECONDS:
+            return
+        self._said_at = now
+        heard = self._marker.last_event
+        answered = self._observation.last_answer if self._observation else None
+        self._resources.state().say(
+            "watcher",
+            {
+                "mode": "polling" if self._polling else "events",
+                "polling_because": self._polling,
+                "last_event_s": None if heard is None else round(now - heard, 1),
+                "last_probe_s": None if answered is None else round(now - answered, 1),
+                "overflows": self._observation.overflows if self._observation else 0,
+                "process": os.getpid(),
+            },
+        )
+
+    # Comparing
+
+    def _compare_all(self) -> None:
         reports = reconcile_now(self._queue, self._tasks, self._resources)
+        self._compared_at = time.monotonic()
         found = {slug: report.plain() for slug, report in reports.items()}
-        log.info("reconciled", found=found)
+        if any(report.events or report.held for report in reports.values()) or not self._polling:
+            log.info("compared", found=found)
         for report in reports.values():
             self._mark_again(report.unsettled)
+        rehash_share(self._queue, self._tasks, self._resources, self._interval())
 
     def _check(self, paths: set[str]) -> None:
         if not paths:
             return
         resources = self._resources
-        resources.require_present()
         caches = resources.caches()
         reports = check_paths(
-            resources.root, resources.registry(), caches, paths, max_bytes=resources.settings.max_note_bytes
+            resources.root,
+            resources.registry(),
+            caches,
+            paths,
+            max_bytes=resources.settings.max_note_bytes,
+            may_delete=hold_policy(resources.state()),
         )
         for domain in resources.domains():
             report = reports[domain.slug]

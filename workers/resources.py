@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import psutil
-from huey import Huey
 
 from pipelines import domains, vault
 from pipelines.chunk import chunk_settings
@@ -24,7 +23,7 @@ from pipelines.ingest import Ingest, pipeline_name
 from pipelines.model import ChunkSettings, Domain
 from pipelines.store.cache import Cache, CacheMeta, check_model
 from pipelines.store.state import State
-from queue_config.queue import open_queue
+from queue_config.queue import Queue, open_queue
 from queue_config.settings import Settings, state_home
 
 VAULT_FILE = "vault.json"
@@ -270,7 +269,7 @@ class Resources:
             if path != own and path.exists():
                 yield path
 
-    def queue(self) -> Huey:
+    def queue(self) -> Queue:
         """Open the vault's queue."""
         redis = self.settings.redis_url
         return open_queue(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import structlog
+from redis.exceptions import RedisError
 
 from pipelines.errors import EverindexError
 from queue_config.settings import Settings
@@ -26,10 +27,14 @@ def run_worker(settings: Settings) -> None:
     stopped = threading.Event()
 
     def sweeper() -> None:
+        refused: dict[str, int] = {}
         while not stopped.wait(SWEEP_SECONDS):
             try:
                 sweep(huey, tasks, resources)
-            except (EverindexError, OSError) as error:
+                if huey.refused != refused:
+                    refused = dict(huey.refused)
+                    resources.state().say("refused", refused)
+            except (EverindexError, OSError, RedisError) as error:
                 log.warning("sweep failed; it is tried again", error=str(error))
             except Exception:
                 log.exception("sweep failed; it is tried again")
@@ -38,9 +43,10 @@ def run_worker(settings: Settings) -> None:
     log.info("worker started", vault=str(resources.root))
     consumer = huey.create_consumer(
         workers=1,
-        # An SQLite queue is polled: its answer must not wait for huey's ten seconds.
+        # An SQLite queue is polled: its answer must not wait for huey's ten seconds. A Redis is waited on, and
+        # a delay only follows an error.
         initial_delay=0.01,
-        max_delay=0.05,
+        max_delay=1.0 if settings.redis_url else 0.05,
         periodic=False,
         graceful_signal="TERM",
         shutdown_timeout=_STOP_SECONDS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,20 +10,22 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import structlog
-from huey import Huey
 from huey.api import Task
 
 from pipelines.errors import VaultNotFoundError
 from pipelines.ingest import embed_owed, index_saved, index_words
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain
-from pipelines.reconcile import Report, reconcile
+from pipelines.reconcile import Report, reconcile, rehash
 from pipelines.store.cache import Cache
 from queue_config.inspect import waiting
-from workers.resources import Resources
+from queue_config.queue import Queue
+from workers.holds import held_key, hold_policy
+from workers.resources import Resources, is_alive
 
 SLICE_SECONDS = 1.0
 # More saves than this at once are a bulk change: they are drained, words first.
 SAVES_PER_TASK = 64
+_DAY_SECONDS = 24 * 3600.0
 
 log = structlog.get_logger()
 
@@ -33,10 +36,10 @@ class Tasks:
 
     index_notes: Callable[[str, list[dict[str, Any]]], Any]
     drain: Callable[[str], Any]
-    reconcile_vault: Callable[[str], Any]
+    reconcile_vault: Callable[[str, bool], Any]
 
 
-def make_tasks(huey: Huey, resources: Resources) -> Tasks:
+def make_tasks(huey: Queue, resources: Resources) -> Tasks:
     """Register the tasks on a queue. `resources` are used when a task runs, not before."""
 
     @huey.task(name="index_notes", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
@@ -61,9 +64,9 @@ def make_tasks(huey: Huey, resources: Resources) -> Tasks:
         hint(huey, tasks, found, cache)
 
     @huey.task(name="reconcile_vault", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
-    def reconcile_vault(request: str, task: Task) -> None:
+    def reconcile_vault(request: str, confirmed: bool, task: Task) -> None:  # noqa: FBT001 - a task's argument
         with _job(task, "*") as job:
-            reports = reconcile_now(huey, tasks, resources)
+            reports = reconcile_now(huey, tasks, resources, confirmed=confirmed)
             answer = {slug: report.plain() for slug, report in reports.items()}
             job.update(found=answer)
         resources.state().say(f"reload:{request}", answer)
@@ -72,31 +75,63 @@ def make_tasks(huey: Huey, resources: Resources) -> Tasks:
     return tasks
 
 
-def reconcile_now(huey: Huey, tasks: Tasks, resources: Resources) -> dict[str, Report]:
-    """Compare disk and ledgers, and hint at what is owed. Raises VaultNotFoundError."""
+def reconcile_now(
+    huey: Queue, tasks: Tasks, resources: Resources, *, confirmed: bool = False
+) -> dict[str, Report]:
+    """Compare disk and ledgers, and hint at what is owed; `confirmed` lets held deletions go.
+
+    Raises VaultNotFoundError.
+    """
     resources.require_present()
     started = time.monotonic()
-    caches = resources.caches()
+    caches, state = resources.caches(), resources.state()
     reports = reconcile(
-        resources.root, resources.registry(), caches, max_bytes=resources.settings.max_note_bytes
+        resources.root,
+        resources.registry(),
+        caches,
+        max_bytes=resources.settings.max_note_bytes,
+        may_delete=hold_policy(state, confirmed=confirmed),
     )
     for domain in resources.domains():
+        if not reports[domain.slug].held:
+            state.forget(held_key(domain.slug))
         caches[domain.slug].drop_unused_vectors()
         hint(huey, tasks, domain, caches[domain.slug])
     took = {"took_ms": round((time.monotonic() - started) * 1000)}
-    resources.state().say("reconcile", took | {slug: report.plain() for slug, report in reports.items()})
+    state.say("reconcile", took | {slug: report.plain() for slug, report in reports.items()})
     return reports
 
 
-def announce(huey: Huey, tasks: Tasks, domain: Domain, cache: Cache, events: list[DiffEvent]) -> None:
+def rehash_share(huey: Queue, tasks: Tasks, resources: Resources, every: float) -> None:
+    """Read a share of the notes anew, so that in a day of calls every `every` seconds each note had its turn."""
+    state = resources.state()
+    for domain in resources.domains():
+        cache = resources.cache(domain)
+        count = math.ceil(cache.ledger.known() * min(1.0, every / _DAY_SECONDS))
+        cursor = state.heard(f"rehash:{domain.slug}")
+        report, last = rehash(
+            resources.root,
+            domain.slug,
+            cache,
+            cursor.value if cursor else "",
+            count,
+            max_bytes=resources.settings.max_note_bytes,
+        )
+        state.say(f"rehash:{domain.slug}", last)
+        if report.events:
+            hint(huey, tasks, domain, cache)
+
+
+def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: list[DiffEvent]) -> None:
     """Put saves that settled together on the queue; a bulk change only gets a hint."""
+    huey.reopen_if_replaced()
     if 0 < len(events) <= SAVES_PER_TASK:
         tasks.index_notes(domain.slug, [asdict(event) for event in events])
     elif events:
         hint(huey, tasks, domain, cache)
 
 
-def hint(huey: Huey, tasks: Tasks, domain: Domain, cache: Cache) -> None:
+def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
     """Enqueue a drain of a domain that owes something, unless one waits already."""
     ledger = cache.ledger
     if not (ledger.owes("words") or ledger.owes("vectors")):
@@ -105,16 +140,19 @@ def hint(huey: Huey, tasks: Tasks, domain: Domain, cache: Cache) -> None:
         tasks.drain(domain.slug)
 
 
-def sweep(huey: Huey, tasks: Tasks, resources: Resources) -> None:
-    """Find what is owed and nobody has been told of: the queue may have been lost."""
+def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
+    """Find what is owed and nobody works on or has been told of: a worker died, or the queue was lost."""
+    huey.reopen_if_replaced()
     if not resources.present():
         log.warning("the vault is not there; work waits", vault=str(resources.root))
         return
     for domain in resources.domains():
-        hint(huey, tasks, domain, resources.cache(domain))
+        cache = resources.cache(domain)
+        cache.ledger.free_leases_of_the_dead(is_alive)
+        hint(huey, tasks, domain, cache)
 
 
-def _slice(huey: Huey, resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
+def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
     """Work for about a second, words before vectors; stop as soon as a save waits."""
     ingest = resources.ingest(domain, cache)
     started = time.monotonic()
@@ -132,7 +170,7 @@ def _slice(huey: Huey, resources: Resources, domain: Domain, cache: Cache) -> di
     return done
 
 
-def _save_waits(huey: Huey) -> bool:
+def _save_waits(huey: Queue) -> bool:
     return any(task.priority >= HIGH_PRIORITY for task in waiting(huey, 1))
 
 

@@ -1,0 +1,79 @@
+"""Copies of databases that are in use, and how a copy is made fit to be used again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import apsw
+
+from pipelines.store.cache import SCHEMA_VERSION, Cache, CacheMeta
+from pipelines.store.connection import connect, corrupt, transaction
+from pipelines.store.connection import rows as select
+from pipelines.store.state import State
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a database, as it is at one moment, over another or into a new file. Raises CacheCorruptError.
+
+    In one step, so a writer does not start it anew. By pages, and not by VACUUM INTO: vec0 finds its vectors by
+    the row ids of tables without an INTEGER PRIMARY KEY, which a vacuum is free to change.
+    """
+    reading = connect(source, readonly=True)
+    try:
+        writing = connect(target)
+        try:
+            with writing.backup("main", reading, "main") as pages:
+                pages.step(-1)
+        finally:
+            writing.close()
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise corrupt(source, error) from error
+    finally:
+        reading.close()
+
+
+def check(path: Path) -> None:
+    """Raise CacheCorruptError where SQLite finds a database damaged."""
+    con = connect(path)
+    try:
+        found = [text for (text,) in select(con, "PRAGMA integrity_check(1)")]
+    except apsw.Error as error:
+        raise corrupt(path, error) from error
+    finally:
+        con.close()
+    if found != ["ok"]:
+        raise corrupt(path, ValueError(found[0]))
+
+
+def cache_meta(path: Path) -> tuple[CacheMeta, int]:
+    """Return what a cache was built with, and its schema's version. Raises CacheError."""
+    cache = Cache.open(path)
+    cache.close()
+    return cache.meta, SCHEMA_VERSION
+
+
+def free_all_rows(path: Path) -> None:
+    """Take every lease and pause out of a cache's ledger: their owners and their clock are another time's."""
+    con = connect(path)
+    try:
+        with transaction(con):
+            con.execute(
+                "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                " next_attempt_at = NULL, attempts = 0, dirty_since = ?",
+                (time.monotonic(),),
+            )
+    finally:
+        con.close()
+
+
+def set_numbers(folder: Path, numbers: Mapping[str, int]) -> None:
+    """Make these the current caches in a copy of `state.db`, which also forgets the last reconcile."""
+    state = State(folder)
+    try:
+        for domain, number in numbers.items():
+            state.switch_cache(domain, number)
+        state.forget("reconcile")
+    finally:
+        state.close()

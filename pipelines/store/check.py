@@ -1,0 +1,238 @@
+"""What `everindex verify` reads of a cache to compare it with the disk and with itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import apsw
+import numpy as np
+
+from pipelines.model import Chunk, Link
+from pipelines.store.cache import Cache
+from pipelines.store.connection import corrupt
+from pipelines.store.connection import row as first
+from pipelines.store.connection import rows as select
+
+# A float32 unit vector of some thousand dimensions is off by less than a hundredth of this.
+_LENGTH_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """How a path stands in the ledger (`known`: at all) and in the cache: a node, chunks without a vector."""
+
+    path: str
+    raw: bytes
+    wanted_hash: str | None
+    indexed_hash: str | None
+    generation: int
+    applied: int
+    embedded: int
+    unembedded: int
+    known: bool
+    parked: bool
+    has_node: bool
+
+    @property
+    def behind(self) -> bool:
+        """Say whether the note is known not to be as on disk: it is pending or parked."""
+        return self.parked or self.applied < self.generation
+
+
+@contextmanager
+def reading(cache: Cache) -> Iterator[None]:
+    """Run checks that see one state of the cache. Raises CacheCorruptError where SQLite cannot read it."""
+    try:
+        cache.con.execute("BEGIN DEFERRED")
+        try:
+            yield
+        finally:
+            if cache.con.in_transaction:  # SQLite may have ended it by itself
+                cache.con.execute("ROLLBACK")
+    except apsw.Error as error:
+        raise corrupt(cache.path, error) from error
+
+
+def damage(cache: Cache) -> list[str]:
+    """Return what SQLite finds wrong with the file, FTS5's own check of its index included."""
+    try:
+        found = [text for (text,) in select(cache.con, "PRAGMA integrity_check(20)")]
+    except apsw.Error as error:
+        return [str(error)]
+    return [text for text in found if text != "ok"]
+
+
+def ledger_states(cache: Cache) -> list[LedgerState]:
+    """Return how each path stands that the ledger or a node names."""
+    return [
+        LedgerState(
+            path,
+            raw,
+            wanted,
+            indexed,
+            generation,
+            applied,
+            embedded,
+            unembedded,
+            known=bool(known),
+            parked=bool(parked),
+            has_node=bool(node),
+        )
+        for path, known, raw, wanted, indexed, generation, applied, embedded, parked, node, unembedded in select(
+            cache.con,
+            "SELECT p.path, f.path IS NOT NULL, coalesce(f.raw, ''), f.wanted_hash, f.indexed_hash,"
+            " coalesce(f.generation, 0), coalesce(f.applied_generation, 0),"
+            " coalesce(f.embedded_generation, 0), coalesce(f.parked, 0),"
+            " EXISTS (SELECT 1 FROM vault_node n WHERE n.path = p.path),"
+            " (SELECT count(*) FROM vault_chunk c WHERE c.path = p.path AND c.has_vector = 0)"
+            " FROM (SELECT path FROM vault_file UNION SELECT path FROM vault_node) p"
+            " LEFT JOIN vault_file f USING (path) ORDER BY p.path",
+        )
+    ]
+
+
+def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
+    """Return a note's chunks as the cache has them."""
+    return tuple(
+        Chunk(text, text_hash, section, tuple(json.loads(headings)), *place)
+        for text, text_hash, section, headings, *place in select(
+            cache.con,
+            "SELECT text, text_hash, section, heading_path, position, start_offset, end_offset, first_line,"
+            " last_line FROM vault_chunk WHERE path = ? ORDER BY position, id",
+            (path,),
+        )
+    )
+
+
+def links_of(cache: Cache, path: str) -> tuple[Link, ...]:
+    """Return a note's links as the cache has them."""
+    return tuple(
+        Link(*columns)
+        for columns in select(
+            cache.con,
+            "SELECT kind, target, fragment, text, line, section, property FROM vault_link"
+            " WHERE path = ? ORDER BY position",
+            (path,),
+        )
+    )
+
+
+def node_of(cache: Cache, path: str) -> dict[str, Any]:
+    """Return what a note says of itself as the cache has it, by the names of `Note`'s fields."""
+    plain, as_json = (
+        ("title", "author", "kind", "published_at"),
+        ("frontmatter", "tags", "aliases", "warnings"),
+    )
+    sql = f"SELECT {', '.join((*plain, *as_json))}, evergreen FROM vault_node WHERE path = ?"
+    found = first(cache.con, sql, (path,))
+    if found is None:
+        return {}
+    *texts, evergreen = found
+    lists = {name: json.loads(text) for name, text in zip(as_json, texts[len(plain) :], strict=True)}
+    return dict(zip(plain, texts, strict=False)) | lists | {"evergreen": bool(evergreen)}
+
+
+# Rows that belong to nothing
+
+NO_NODE = "path NOT IN (SELECT path FROM vault_node)"
+STRAY_WORDS = "SELECT rowid FROM vault_chunk_fts WHERE rowid NOT IN (SELECT id FROM vault_chunk)"
+STRAY_VECTORS = "SELECT chunk_id FROM vault_chunk_vec WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
+
+
+def orphans(cache: Cache) -> list[tuple[str, str]]:
+    """Return path and description of every row that belongs to nothing; the path is "" where none is known."""
+    con = cache.con
+    counted = [
+        (path, f"{count} {what} of a note that is not there")
+        for what, table in (("chunks", "vault_chunk"), ("links", "vault_link"))
+        for path, count in select(con, f"SELECT path, count(*) FROM {table} WHERE {NO_NODE} GROUP BY path")
+    ]
+    return [
+        *counted,
+        *(
+            ("", f"full-text row {number} of a chunk that is not there")
+            for (number,) in select(con, STRAY_WORDS)
+        ),
+        *(
+            ("", f"vector row {number} of a chunk that is not there")
+            for (number,) in select(con, STRAY_VECTORS)
+        ),
+    ]
+
+
+# Vectors
+
+
+def bad_vectors(cache: Cache) -> dict[str, str]:
+    """Return what is wrong with stored vectors, by the hash of their text."""
+    wrong = {}
+    for text_hash, blob in cache.con.execute("SELECT text_hash, embedding FROM vault_vector"):
+        vector = np.frombuffer(blob, "<f4") if len(blob) % 4 == 0 else np.empty(0, "<f4")
+        if vector.shape != (cache.meta.dimension,):
+            wrong[text_hash] = f"its vector has {len(blob)} bytes, not {4 * cache.meta.dimension}"
+        elif not np.isfinite(vector).all():
+            wrong[text_hash] = "its vector has numbers that are not finite"
+        elif abs(float(np.linalg.norm(vector)) - 1) > _LENGTH_TOLERANCE:
+            wrong[text_hash] = f"its vector has length {float(np.linalg.norm(vector)):.4g}, not 1"
+    return wrong
+
+
+@dataclass(frozen=True, slots=True)
+class VectorDrift:
+    """A chunk whose row in the vector index is not its vector; `in_doubt`: nobody knows which of them is right."""
+
+    path: str
+    text_hash: str
+    detail: str
+    in_doubt: bool
+
+
+def vector_drift(cache: Cache) -> list[VectorDrift]:
+    """Return every chunk whose row in the vector index is not the kept vector of its text."""
+    drifted = cache.con.execute(
+        "SELECT c.path, c.text_hash, c.id, c.has_vector, v.text_hash IS NOT NULL,"
+        " coalesce(v.embedding <> e.embedding, 0)"
+        " FROM vault_chunk_vec e JOIN vault_chunk c ON c.id = e.chunk_id"
+        " LEFT JOIN vault_vector v USING (text_hash)"
+        " WHERE c.has_vector = 0 OR v.text_hash IS NULL OR v.unused_since IS NOT NULL"
+        " OR v.embedding <> e.embedding"
+    )
+    found = [
+        VectorDrift(path, text_hash, f"chunk {chunk_id}: {_say(has_vector, kept, differs)}", bool(differs))
+        for path, text_hash, chunk_id, has_vector, kept, differs in drifted
+    ]
+    missing = cache.con.execute(
+        "SELECT path, text_hash, id FROM vault_chunk WHERE has_vector = 1"
+        " AND id NOT IN (SELECT chunk_id FROM vault_chunk_vec)"
+    )
+    return found + [
+        VectorDrift(path, text_hash, f"chunk {chunk_id} has no row in the vector index", in_doubt=False)
+        for path, text_hash, chunk_id in missing
+    ]
+
+
+def _say(has_vector: int, kept: int, differs: int) -> str:
+    if differs:
+        return "its row in the vector index is not the vector of its text"
+    if not has_vector:
+        return "it has a row in the vector index, but is marked as without"
+    if not kept:
+        return "the vector of its text is not kept"
+    return "the vector of its text is marked as unused"
+
+
+def paths_of_texts(cache: Cache, hashes: Iterable[str]) -> dict[str, list[str]]:
+    """Return for each of these text hashes the notes with a chunk of that text."""
+    found = select(
+        cache.con,
+        "SELECT DISTINCT text_hash, path FROM vault_chunk"
+        " WHERE text_hash IN (SELECT value FROM json_each(?)) ORDER BY text_hash, path",
+        (json.dumps(list(hashes)),),
+    )
+    return {key: [path for _, path in group] for key, group in groupby(found, key=itemgetter(0))}

@@ -1,0 +1,50 @@
+"""How `everindex verify --repair` takes what differs out of a cache and makes it owed again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+from pipelines.model import LOW_PRIORITY
+from pipelines.store.cache import Cache
+from pipelines.store.check import NO_NODE, STRAY_VECTORS, STRAY_WORDS
+from pipelines.store.connection import rows as select
+from pipelines.store.connection import transaction
+
+
+def make_owed(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
+    """Delete what is derived of these notes and make them dirty; delete distrusted vectors and all orphans.
+
+    The notes' other vectors stay, so that indexing them again embeds nothing that is known. One transaction.
+    """
+    con = cache.con
+    chosen = json.dumps(list(paths))
+    with transaction(con):
+        con.execute(
+            "DELETE FROM vault_vector WHERE text_hash IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(distrusted)),),
+        )
+        con.execute(
+            "DELETE FROM vault_node WHERE path IN (SELECT value FROM json_each(?))"
+            " OR path NOT IN (SELECT path FROM vault_file)",
+            (chosen,),
+        )
+        for table in ("vault_chunk", "vault_link"):
+            con.execute(f"DELETE FROM {table} WHERE {NO_NODE}")
+        strays = select(con, STRAY_WORDS)
+        con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", strays)
+        con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", select(con, STRAY_VECTORS))
+        con.execute(
+            "UPDATE vault_vector SET unused_since = ? WHERE unused_since IS NULL"
+            " AND text_hash NOT IN (SELECT text_hash FROM vault_chunk)",
+            (time.time(),),
+        )
+        # A generation above all three counters, whatever they say; a lease stays with who holds it.
+        con.execute(
+            "UPDATE vault_file SET generation = max(generation, applied_generation, embedded_generation) + 1,"
+            " applied_generation = 0, embedded_generation = 0, indexed_hash = NULL, priority = ?,"
+            " dirty_since = ?, attempts = 0, next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0"
+            " WHERE path IN (SELECT value FROM json_each(?))",
+            (LOW_PRIORITY, time.monotonic(), chosen),
+        )

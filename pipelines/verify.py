@@ -1,0 +1,204 @@
+"""A cache compared with the disk and with itself: every difference, by name; and its repair."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from pipelines import vault
+from pipelines.chunk import chunk_note
+from pipelines.domains import Registry
+from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
+from pipelines.ingest import Ingest, pipeline_name
+from pipelines.markdown import decode, parse_note
+from pipelines.model import Chunk, Link, Note
+from pipelines.reconcile import rules_of
+from pipelines.store import check
+from pipelines.store.cache import Cache
+from pipelines.store.repair import make_owed
+from pipelines.store.words import word_drift
+
+Kind = Literal["damage", "path", "hash", "note", "chunk", "link", "words", "vector", "ledger", "orphan"]
+_REBUILD = "; `everindex index --rebuild` builds a new cache beside it"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it should be. `path` is "" where it concerns no note that is known."""
+
+    domain: str
+    kind: Kind
+    path: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a comparison found; `left_out` notes are known to be behind the disk, and were not compared."""
+
+    differences: tuple[Difference, ...]
+    compared: int
+    left_out: int
+
+
+def verify(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
+    """Compare a domain's cache with the disk and with itself, as they are at one moment.
+
+    Raises VaultNotFoundError. A file that SQLite finds damaged is not looked into further.
+    """
+    slug = ingest.domain
+    broken = check.damage(cache)
+    if broken:
+        return Verdict(tuple(Difference(slug, "damage", "", text + _REBUILD) for text in broken), 0, 0)
+    try:
+        with check.reading(cache):
+            return _compare(cache, ingest, registry)
+    except CacheCorruptError as error:
+        return Verdict((Difference(slug, "damage", "", str(error)),), 0, 0)
+
+
+def _compare(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
+    found = vault.scan(ingest.root, rules_of(ingest.root, registry))
+    on_disk = {path for path in found.notes if (o := registry.owner(path)) and o.slug == ingest.domain}
+    states = {state.path: state for state in check.ledger_states(cache)}
+    # What lies in a folder that cannot be listed may be there or not; a note that is behind is not as on disk.
+    settled = {
+        path: state
+        for path, state in states.items()
+        if state.known and not state.behind and not _is_below(path, found.unreadable)
+    }
+    differences = [
+        *_compare_paths(ingest.domain, on_disk, states.keys(), settled.keys(), found.ignored),
+        *_check_ledger(ingest.domain, states.values()),
+        *_check_rows(ingest.domain, cache),
+    ]
+    compared, busy = 0, 0
+    if cache.meta.pipeline != pipeline_name(ingest.chunking):
+        detail = f"its notes were cut by {cache.meta.pipeline}, not by {pipeline_name(ingest.chunking)}"
+        differences.append(
+            Difference(ingest.domain, "damage", "", detail + "; `everindex index` does them again")
+        )
+    else:
+        for path in sorted(settled.keys() & on_disk):
+            own = _compare_note(cache, ingest, settled[path])
+            differences += own or ()
+            compared += own is not None
+            busy += own is None
+    known = sum(state.known for state in states.values())
+    return Verdict(tuple(differences), compared, known - len(settled) + busy)
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path.startswith(f"{folder}/") for folder in folders)
+
+
+def _compare_paths(
+    slug: str,
+    on_disk: Collection[str],
+    known: Collection[str],
+    settled: Collection[str],
+    ignored: Mapping[str, str],
+) -> Iterator[Difference]:
+    for path in sorted(set(on_disk) - set(known)):
+        yield Difference(slug, "path", path, "is on disk, but not in the index")
+    for path in sorted(set(settled) - set(on_disk)):
+        rule = f"ignored ({ignored[path]})" if path in ignored else "gone from the disk"
+        yield Difference(slug, "path", path, f"is in the index, but {rule}")
+
+
+def _check_ledger(slug: str, states: Collection[check.LedgerState]) -> Iterator[Difference]:
+    for state in states:
+        for detail in _wrong_with(state):
+            yield Difference(slug, "ledger", state.path, detail)
+
+
+def _wrong_with(state: check.LedgerState) -> Iterator[str]:
+    if not state.known:
+        yield "has a node, but no row in the ledger"
+        return
+    if not state.embedded <= state.applied <= state.generation:
+        counters = f"generation {state.generation}, applied {state.applied}, embedded {state.embedded}"
+        yield f"its generations are not in order: {counters}"
+    if state.has_node != (state.indexed_hash is not None):
+        yield "has a node, but no hash of what was indexed" if state.has_node else "has a hash, but no node"
+    if not state.behind and state.wanted_hash != state.indexed_hash:
+        yield "counts as done, but the wanted hash is not the indexed one"
+    if not state.behind and state.embedded == state.applied and state.unembedded:
+        yield f"counts as embedded, but {state.unembedded} chunks have no vector"
+
+
+def _check_rows(slug: str, cache: Cache) -> Iterator[Difference]:
+    """Compare the cache with itself: rows that belong to nothing, words, vectors."""
+    for path, detail in check.orphans(cache):
+        yield Difference(slug, "orphan", path, detail)
+    for chunk_id, path in word_drift(cache).items():
+        lacks = f"the full-text index does not have the words of chunk {chunk_id}"
+        # Such words cannot be deleted any more: FTS5 has forgotten that the row exists.
+        ghost = f"the full-text index has words of chunk {chunk_id}, which is not there{_REBUILD}"
+        yield Difference(slug, "words", path, lacks if path else ghost)
+    for drift in check.vector_drift(cache):
+        yield Difference(slug, "vector", drift.path, drift.detail)
+    bad = check.bad_vectors(cache)
+    users = check.paths_of_texts(cache, bad)
+    for text_hash, detail in bad.items():
+        for path in users.get(text_hash, [""]):
+            yield Difference(slug, "vector", path, f"text {text_hash[:12]}: {detail}")
+
+
+def _compare_note(cache: Cache, ingest: Ingest, state: check.LedgerState) -> list[Difference] | None:
+    """Compare one note's rows with what its file gives; None where the file is just being written."""
+
+    def differs(kind: Kind, detail: str) -> Difference:
+        return Difference(ingest.domain, kind, state.path, detail)
+
+    try:
+        content = vault.read(ingest.root, os.fsdecode(state.raw), ingest.max_bytes)
+    except (NoteVanishedError, NoteChangedError):
+        return None
+    except NoteError as error:
+        return [differs("hash", str(error))]
+    if content.sha256 != state.indexed_hash:
+        indexed = (state.indexed_hash or "nothing")[:12]
+        return [differs("hash", f"the file is {content.sha256[:12]}, but {indexed} was indexed")]
+    text, warnings = decode(content.data)
+    note = parse_note(state.path, text)
+    note = replace(note, warnings=(*warnings, *note.warnings))
+    drift: dict[Kind, Iterator[str]] = {
+        "note": _note_drift(check.node_of(cache, state.path), note),
+        "chunk": _drift("chunk", check.chunks_of(cache, state.path), chunk_note(note, ingest.chunking)),
+        "link": _drift("link", check.links_of(cache, state.path), note.links),
+    }
+    return [differs(kind, detail) for kind, details in drift.items() for detail in details]
+
+
+def _note_drift(found: Mapping[str, Any], note: Note) -> Iterator[str]:
+    for name, value in found.items():
+        if value != json.loads(json.dumps(getattr(note, name))):
+            yield f"its {name} is not what the file gives"
+
+
+def _drift(what: str, found: Sequence[Chunk | Link], wanted: Sequence[Chunk | Link]) -> Iterator[str]:
+    if len(found) != len(wanted):
+        yield f"it has {len(found)} {what}s, and the file gives {len(wanted)}"
+        return
+    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        names = [f.name for f in fields(one) if getattr(one, f.name) != getattr(other, f.name)]
+        if names:
+            yield f"of {what} {number} the file gives another {', '.join(names)}"
+
+
+def repair(cache: Cache, verdict: Verdict) -> None:
+    """Take what differs out of the cache and make the notes concerned dirty; indexing them is for the pipeline.
+
+    A note that is gone from the disk is left to `reconcile`, which holds a mass of deletions for confirmation.
+    """
+    gone = {d.path for d in verdict.differences if d.kind == "path"}
+    distrusted = {d.text_hash for d in check.vector_drift(cache) if d.in_doubt} | check.bad_vectors(
+        cache
+    ).keys()
+    users = check.paths_of_texts(cache, distrusted).values()
+    paths = {d.path for d in verdict.differences if d.path}.union(*users) - gone
+    make_owed(cache, sorted(paths), sorted(distrusted))

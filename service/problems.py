@@ -1,0 +1,52 @@
+"""What is wrong just now, found without writing anything: a full disk must not hide itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+from redis.exceptions import RedisError
+
+from queue_config.queue import Queue
+from workers.holds import held_key
+from workers.resources import Resources
+
+_LITTLE_SPACE = 5_000_000
+# The watcher speaks every five seconds, unless it is busy with a first scan.
+_SILENCE_SECONDS = 60.0
+
+
+def find_problems(resources: Resources, queue: Queue) -> list[str]:
+    """Return a sentence a problem: what happened, to what, and what to do."""
+    return [*_of_the_vault(resources), *_of_the_machine(resources, queue)]
+
+
+def _of_the_vault(resources: Resources) -> Iterator[str]:
+    if error := resources.registry().error:
+        yield f"{error} (the last good one stays in force)"
+    if not resources.present():
+        yield f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
+    for domain in resources.domains():
+        if held := resources.state().heard(held_key(domain.slug)):
+            yield (
+                f"{domain.slug}: {held.value['count']} notes vanished at once ({held.value['examples'][0]!r} is one);"
+                " they are kept until `everindex confirm-deletions`, or for an hour"
+            )
+
+
+def _of_the_machine(resources: Resources, queue: Queue) -> Iterator[str]:
+    folder = resources.place.state
+    if shutil.disk_usage(folder).free < _LITTLE_SPACE:
+        yield f"the disk of {folder} is full: saves wait until there is space again"
+    elif not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
+        yield f"the state folder {folder} cannot be written: saves wait until it can"
+    try:
+        queue.storage.queue_size()
+    except (RedisError, OSError) as error:
+        yield f"the queue cannot be reached ({error}): saves wait until it can"
+    watcher = resources.state().heard("watcher")
+    if watcher and watcher.age_s > _SILENCE_SECONDS:
+        yield f"the watcher has said nothing for {watcher.age_s:.0f} s: is `everindex watch` running?"
+    elif watcher and watcher.value["mode"] == "polling":
+        yield f"the vault is compared every few seconds instead of watched: {watcher.value['polling_because']}"
