@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from pipelines.errors import (
     BackupDamagedError,
@@ -24,62 +24,15 @@ from pipelines.errors import (
     NotABackupError,
     OtherVaultError,
 )
+from pipelines.manifest import MANIFEST, CacheMember, Manifest, StateMember
 from pipelines.store import backup as databases
 from pipelines.store.state import STATE_FILE, State
 
-FORMAT = 1
-MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 1_000_000
 _CHUNK = 1 << 20
 # It stands behind the tar's end, where tar programs do not look.
 _SEAL = b"everindex backup, sha256 "
 _SEAL_LENGTH = len(_SEAL) + 64 + 1
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CacheMember(_Strict):
-    """A domain's cache in a backup."""
-
-    domain: Annotated[str, Field(pattern=r"^[\w-]{1,100}$")]
-    number: Annotated[int, Field(ge=1)]
-    model: str
-    dimension: int
-    schema_version: int
-    size: Annotated[int, Field(ge=1)]
-    sha256: str
-
-    @property
-    def name(self) -> str:
-        """The name of its file."""
-        return f"cache-{self.domain}.{self.number}.db"
-
-
-class StateMember(_Strict):
-    """`state.db` in a backup."""
-
-    size: Annotated[int, Field(ge=1)]
-    sha256: str
-    name: Literal["state.db"] = STATE_FILE
-
-
-class Manifest(_Strict):
-    """What a backup holds, of which vault, made when and by what."""
-
-    format: Literal[1] = FORMAT
-    everindex: str
-    created: str
-    vault_id: str
-    root: str
-    state: StateMember
-    caches: tuple[CacheMember, ...]
-
-    @property
-    def members(self) -> tuple[StateMember | CacheMember, ...]:
-        """What follows the manifest in the archive, in this order."""
-        return (self.state, *self.caches)
 
 
 def write_backup(
@@ -150,7 +103,7 @@ def _write_archive(target: Path, folder: Path, manifest: Manifest) -> None:
     """Write beside the target, and replace it when all of it is on the disk; only the owner may read it."""
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
+        with os.fdopen(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 data = manifest.model_dump_json(indent=2).encode()
                 tar.addfile(_entry(MANIFEST, len(data)), io.BytesIO(data))
@@ -195,13 +148,18 @@ def restore_backup(file: Path, state: Path, *, vault_id: str, root: Path) -> Map
         manifest = _unpack(file, folder, vault_id, root)
         _check_unpacked(file, folder, manifest)
         placed = {c.domain: _free_name(state, c.domain) for c in manifest.caches}
-        _prepare_state(state, folder, {domain: number for domain, (number, _) in placed.items()})
-        for member in manifest.caches:
-            path = placed[member.domain][1]
-            (folder / member.name).rename(path)
-        _sync_folder(state)
-        databases.copy(folder / STATE_FILE, state / STATE_FILE)
-    return {domain: path for domain, (_, path) in placed.items()}
+        databases.set_numbers(folder, state, {domain: number for domain, (number, _) in placed.items()})
+        paths = {domain: path for domain, (_, path) in placed.items()}
+        try:
+            for member in manifest.caches:
+                (folder / member.name).rename(paths[member.domain])
+            _sync_folder(state)
+            databases.copy(folder / STATE_FILE, state / STATE_FILE)
+        except BaseException:
+            for path in paths.values():
+                path.unlink(missing_ok=True)
+            raise
+    return paths
 
 
 def _unpack(file: Path, folder: Path, vault_id: str, root: Path) -> Manifest:
@@ -297,11 +255,3 @@ def _free_name(state: Path, domain: str) -> tuple[int, Path]:
     taken = {path.name.split(".")[1] for path in state.glob(f"cache-{domain}.*.db*")}
     number = max((int(n) for n in taken if n.isdecimal()), default=0) + 1
     return number, state / f"cache-{domain}.{number}.db"
-
-
-def _prepare_state(state: Path, folder: Path, numbers: Mapping[str, int]) -> None:
-    """Name the current caches in the copy: the restored ones, and those that the backup does not know."""
-    current = State(state)
-    kept = current.cache_numbers()
-    current.close()
-    databases.set_numbers(folder, kept | numbers)

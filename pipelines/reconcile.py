@@ -173,7 +173,7 @@ def rehash(
         if file is not None:
             _hash(root, replace(file, path=path), max_bytes, seen, gone, report.unsettled)
     report.count(cache.ledger.record(slug, seen, gone, priority=LOW_PRIORITY))
-    return report, paths[-1][0] if len(paths) == count else ""
+    return report, paths[-1][0] if paths and len(paths) == count else ""
 
 
 def _hash(

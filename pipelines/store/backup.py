@@ -8,14 +8,17 @@ from pathlib import Path
 
 import apsw
 
+from pipelines.errors import StorageUnavailableError
 from pipelines.store.cache import SCHEMA_VERSION, Cache, CacheMeta
 from pipelines.store.connection import connect, corrupt, transaction
 from pipelines.store.connection import rows as select
-from pipelines.store.state import State
+from pipelines.store.state import STATE_FILE, State
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a database, as it is at one moment, over another or into a new file. Raises CacheCorruptError.
+    """Copy a database, as it is at one moment, over another or into a new file.
+
+    Raises CacheCorruptError, StorageUnavailableError.
 
     In one step, so a writer does not start it anew. By pages, and not by VACUUM INTO: vec0 finds its vectors by
     the row ids of tables without an INTEGER PRIMARY KEY, which a vacuum is free to change.
@@ -30,6 +33,10 @@ def copy(source: Path, target: Path) -> None:
             writing.close()
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise corrupt(source, error) from error
+    except apsw.Error as error:
+        raise StorageUnavailableError(
+            f"{source.name} cannot be copied to {target.parent} ({error}); check the disk and the space left"
+        ) from error
     finally:
         reading.close()
 
@@ -68,12 +75,18 @@ def free_all_rows(path: Path) -> None:
         con.close()
 
 
-def set_numbers(folder: Path, numbers: Mapping[str, int]) -> None:
-    """Make these the current caches in a copy of `state.db`, which also forgets the last reconcile."""
-    state = State(folder)
+def set_numbers(folder: Path, live: Path, numbers: Mapping[str, int]) -> None:
+    """Name the current caches in a copy of `state.db`: these, and the live one's where the copy knows none.
+
+    The copy also forgets the last reconcile, which it has not had.
+    """
+    con = connect(live / STATE_FILE)
+    kept = dict(select(con, "SELECT domain, number FROM domain_cache"))
+    con.close()
+    copied = State(folder)
     try:
-        for domain, number in numbers.items():
-            state.switch_cache(domain, number)
-        state.forget("reconcile")
+        for domain, number in {**kept, **numbers}.items():
+            copied.switch_cache(domain, number)
+        copied.forget("reconcile")
     finally:
-        state.close()
+        copied.close()

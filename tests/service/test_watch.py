@@ -1,0 +1,196 @@
+"""The watcher over real folders: what it hears, and what it does when it hears nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+
+import pytest
+from watchdog.events import FileSystemEventHandler
+
+from pipelines.errors import AlreadyRunningError
+from queue_config.settings import Settings
+from service import observe
+from service.observe import Observation, why_poll
+from service.watch import Watcher, only_one
+from workers.resources import Resources
+
+
+def wait_for(condition, what, patience=30.0):
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"not within {patience} s: {what}")
+
+
+@pytest.fixture
+def settings(vault, tmp_path, tiny_model):
+    return Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), settle_seconds=0.05)
+
+
+@pytest.fixture
+def watching(settings):
+    """A watcher that runs; its ledger tells what it heard."""
+    stop = threading.Event()
+    watcher = Watcher(settings, stop)
+    thread = threading.Thread(target=watcher.run)
+    thread.start()
+    resources = Resources(settings)
+    wait_for(lambda: resources.state().heard("reconcile"), "the first comparison")
+    yield resources
+    stop.set()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def wanted(resources) -> list[str]:
+    cache = resources.caches()["vault"]
+    return sorted(
+        path
+        for (path,) in cache.con.execute("SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL").fetchall()
+    )
+
+
+def test_saves_moves_and_deletions_reach_the_ledger(watching, vault):
+    (vault / "a.md").write_text("One.")
+    wait_for(lambda: wanted(watching) == ["a.md"], "a save")
+    (vault / "b.tmp").write_text("Two.")
+    (vault / "b.tmp").rename(vault / "b.md")
+    wait_for(lambda: wanted(watching) == ["a.md", "b.md"], "an atomic save")
+    (vault / "deep").mkdir()
+    (vault / "a.md").rename(vault / "deep/a.md")
+    wait_for(lambda: wanted(watching) == ["b.md", "deep/a.md"], "a move")
+    shutil.rmtree(vault / "deep")
+    wait_for(lambda: wanted(watching) == ["b.md"], "a folder's deletion")
+
+
+def test_a_folder_moved_in_and_out_is_heard_whole(watching, vault, tmp_path):
+    (tmp_path / "box/deep").mkdir(parents=True)
+    (tmp_path / "box/deep/a.md").write_text("One.")
+    (tmp_path / "box/b.md").write_text("Two.")
+    (tmp_path / "box").rename(vault / "box")
+    wait_for(lambda: wanted(watching) == ["box/b.md", "box/deep/a.md"], "a folder moved in")
+    (vault / "box").rename(tmp_path / "box")
+    wait_for(lambda: wanted(watching) == [], "a folder moved out")
+
+
+def test_rule_files_are_obeyed_as_soon_as_they_change(watching, vault):
+    (vault / "drafts").mkdir()
+    (vault / "drafts/a.md").write_text("Draft.")
+    wait_for(lambda: wanted(watching) == ["drafts/a.md"], "a save")
+    (vault / ".gitignore").write_text("drafts/\n")
+    wait_for(lambda: wanted(watching) == [], "the rule")
+
+
+def test_a_replaced_root_is_watched_again_and_compared(watching, vault, tmp_path):
+    (vault / "a.md").write_text("One.")
+    wait_for(lambda: wanted(watching) == ["a.md"], "a save")
+    shutil.copytree(vault, tmp_path / "copy")
+    (tmp_path / "copy/b.md").write_text("Two.")
+    vault.rename(tmp_path / "old")
+    (tmp_path / "copy").rename(vault)
+    wait_for(lambda: wanted(watching) == ["a.md", "b.md"], "what is in the new root")
+    (vault / "c.md").write_text("Three.")
+    wait_for(lambda: wanted(watching) == ["a.md", "b.md", "c.md"], "a save in the new root")
+
+
+def test_a_vanished_root_deletes_nothing_and_goes_on_when_it_is_back(watching, vault, tmp_path):
+    (vault / "a.md").write_text("One.")
+    wait_for(lambda: wanted(watching) == ["a.md"], "a save")
+    vault.rename(tmp_path / "away")
+    vault.mkdir()  # an empty mount point
+    time.sleep(1.0)
+    assert wanted(watching) == ["a.md"]
+    (tmp_path / "away/b.md").write_text("Two.")
+    vault.rmdir()
+    (tmp_path / "away").rename(vault)
+    wait_for(lambda: wanted(watching) == ["a.md", "b.md"], "what was written while it was away")
+    (vault / "c.md").write_text("Three.")
+    wait_for(lambda: "c.md" in wanted(watching), "a save after it is back")
+
+
+def test_status_is_told_the_mode(watching):
+    said = wait_for(lambda: watching.state().heard("watcher"), "the watcher's word").value
+    assert (said["mode"], said["overflows"], said["process"]) == ("events", 0, os.getpid())
+
+
+def test_a_vault_that_cannot_be_observed_is_polled(settings, vault, monkeypatch):
+    monkeypatch.setattr("service.watch.why_poll", lambda _: "it lies on a network file system (nfs)")
+    monkeypatch.setattr("service.watch._POLL_SECONDS", 0.1)
+    stop = threading.Event()
+    thread = threading.Thread(target=Watcher(settings, stop).run)
+    thread.start()
+    resources = Resources(settings)
+    try:
+        (vault / "a.md").write_text("One.")
+        wait_for(lambda: wanted(resources) == ["a.md"], "a polled save")
+        assert resources.state().heard("watcher").value["mode"] == "polling"
+    finally:
+        stop.set()
+        thread.join(20)
+
+
+def test_more_folders_than_watches_are_polled(vault, tmp_path, monkeypatch):
+    (vault / "a/b").mkdir(parents=True)
+    limit = tmp_path / "max_user_watches"
+    monkeypatch.setattr(observe, "_WATCH_LIMIT", limit)
+    limit.write_text("2\n")
+    assert "max_user_watches = 2" in why_poll(vault)
+    limit.write_text("3\n")
+    assert why_poll(vault) is None
+
+
+@pytest.fixture
+def observation(vault):
+    lost = threading.Event()
+    heard = []
+
+    class Handler(FileSystemEventHandler):
+        def on_any_event(self, event):
+            heard.append(event.src_path)
+
+    made = Observation(vault, Handler(), lost)
+    made.start()
+    made.heard, made.lost = heard, lost
+    yield made
+    made.stop()
+
+
+def test_a_probe_is_heard_and_writes_nothing(observation, vault):
+    observation.probe(100.0)
+    wait_for(lambda: str(vault) in observation.heard, "the probe")
+    assert list(vault.iterdir()) == []
+    observation.answer(101.0)
+    assert observation.complaint(200.0) is None
+
+
+def test_a_probe_that_is_not_heard_is_a_complaint(observation):
+    observation.probe(100.0)
+    assert observation.complaint(104.0) is None
+    assert "probe" in observation.complaint(106.0)
+
+
+def test_a_dead_thread_is_a_complaint(observation):
+    (emitter,) = observation._observer.emitters
+    emitter.stop()
+    emitter.join()
+    assert "died" in observation.complaint(0.0)
+
+
+def test_an_overflow_asks_for_a_comparison(observation):
+    import logging
+
+    logging.getLogger("watchdog.observers.inotify_c").warning("Inotify queue overflowed; filesystem events were lost")
+    assert observation.lost.is_set()
+    assert observation.overflows == 1
+
+
+def test_one_watcher_a_state_folder(tmp_path):
+    with only_one(tmp_path), pytest.raises(AlreadyRunningError, match="already being watched"), only_one(tmp_path):
+        pass
+    with only_one(tmp_path):
+        pass
