@@ -100,6 +100,12 @@ class StorageUnavailableError(CacheError):
     retry_helps = True
 
 
+class CacheMissingError(CacheError):
+    """A cache was not made yet, or is being made just now."""
+
+    retry_helps = True
+
+
 class CacheCorruptError(CacheError):
     """SQLite finds a cache damaged."""
 

@@ -462,6 +462,60 @@ def reembed(vault: VaultOption = None, state: StateOption = None) -> None:
 
 
 @app.command()
+def verify(
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Index again what differs.")] = False,
+) -> None:
+    """Compare the index with the notes and with itself; exit code 1 where they differ."""
+    from service.maintenance import describe, repair_caches, verify_caches  # noqa: PLC0415
+    from service.progress import IndexProgress  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    resources = Resources(_settings(_given(vault, state)))
+    verdicts = verify_caches(resources)
+    _print_plain(describe(verdicts))
+    if repair and any(verdict.differences for verdict in verdicts.values()):
+        with IndexProgress(out) as bar:
+            verdicts = repair_caches(resources, verdicts, bar.show)
+        _print_plain(["after the repair:", *describe(verdicts)])
+    if any(verdict.differences for verdict in verdicts.values()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write.")],
+    vault: VaultOption = None,
+    state: StateOption = None,
+) -> None:
+    """Write decisions, history and indexes into one file, also while Everindex runs."""
+    from service.maintenance import back_up  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    _print_plain([back_up(Resources(_settings(_given(vault, state))), file)])
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `everindex backup` wrote.")],
+    vault: VaultOption = None,
+    state: StateOption = None,
+) -> None:
+    """Put a backup in force. Everindex must not run."""
+    from service.maintenance import restore as put_in_force  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    _print_plain(put_in_force(Resources(_settings(_given(vault, state))), file))
+
+
+def _print_plain(lines: list[str]) -> None:
+    for line in lines:
+        out.print(line, markup=False, soft_wrap=True)
+
+
+@app.command()
 def config(
     vault: VaultOption = None,
     state: StateOption = None,

@@ -11,7 +11,7 @@ import structlog
 from fastapi import HTTPException
 
 from pipelines import vault
-from pipelines.errors import CacheError
+from pipelines.errors import CacheError, CacheMissingError
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
 from pipelines.retrieval.search import Result, Source, search
@@ -49,6 +49,8 @@ class Questions:
         for domain in self.resources.domains():
             try:
                 found.append((domain, self.resources.reader(domain)))
+            except CacheMissingError:
+                continue  # the watcher is about to make it
             except CacheError as error:
                 log.warning("a domain cannot be asked", domain=domain.slug, reason=str(error))
         return found

@@ -18,7 +18,7 @@ from pipelines import domains, vault
 from pipelines.chunk import chunk_settings
 from pipelines.domains import Registry
 from pipelines.embed import Embedder, ModelInfo, find_model
-from pipelines.errors import ConfigurationError, StateError, VaultNotFoundError
+from pipelines.errors import CacheMissingError, ConfigurationError, StateError, VaultNotFoundError
 from pipelines.ingest import Ingest, pipeline_name
 from pipelines.model import ChunkSettings, Domain
 from pipelines.store.cache import Cache, CacheMeta, check_model
@@ -57,7 +57,8 @@ def open_place(settings: Settings) -> Place:
         raise StateError(f"the state folder {state} lies in the vault; choose one outside it (--state)")
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (state / VAULT_FILE).write_text(json.dumps({"root": str(root), "id": identity.vault_id}))
+        said = {"root": str(root), "id": identity.vault_id}
+        vault.write_atomic(state / VAULT_FILE, json.dumps(said).encode())
     except OSError as error:
         raise StateError(
             f"the state folder {state} cannot be written ({error.strerror}); choose another with --state"
@@ -205,9 +206,10 @@ class Resources:
         return held[domain.slug]
 
     def _model_in(self, path: Path) -> ModelInfo | None:
-        if not path.exists():
+        try:
+            cache = Cache.open(path)
+        except CacheMissingError:
             return None
-        cache = Cache.open(path)
         cache.close()
         return _find_model(cache.meta.model)
 

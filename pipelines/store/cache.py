@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines import lexical
-from pipelines.errors import BadVectorError, CacheError, ModelMismatchError
+from pipelines.errors import BadVectorError, CacheError, CacheMissingError, ModelMismatchError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
 from pipelines.store.connection import (
     connect,
@@ -83,9 +83,9 @@ class Cache:
 
     @classmethod
     def open(cls, path: Path) -> Cache:
-        """Open an existing cache for reading. Raises CacheError where it is not there yet."""
+        """Open an existing cache for reading. Raises CacheMissingError, CacheError, CacheCorruptError."""
         if not path.exists():
-            raise CacheError(f"{path} is not there yet; `everindex up` or `everindex index` makes it")
+            raise _missing(path)
         con = connect(path, readonly=True)
         try:
             return cls(path, con, _read_meta(con, path), time.monotonic)
@@ -411,7 +411,13 @@ def _build(con: apsw.Connection, meta: CacheMeta) -> None:
     )
 
 
+def _missing(path: Path) -> CacheMissingError:
+    return CacheMissingError(f"{path} is not there yet; `everindex up` or `everindex index` makes it")
+
+
 def _read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
+    if not first(con, "SELECT 1 FROM sqlite_master"):
+        raise _missing(path)
     try:
         meta = dict(select(con, "SELECT key, value FROM vault_meta"))
     except apsw.SQLError as error:

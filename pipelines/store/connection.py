@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,12 +52,26 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         pragmas += ["journal_mode = wal", "synchronous = normal", "journal_size_limit = 67108864"]
     try:
         for pragma in pragmas:
-            con.execute(f"PRAGMA {pragma}").fetchall()
+            _patiently(con, f"PRAGMA {pragma}")
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise corrupt(path, error) from error
-    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.FullError) as error:
+    except _UNAVAILABLE as error:
         raise StateError(f"{path} cannot be used ({error}); check the disk and its permissions") from error
     return con
+
+
+def _patiently(con: apsw.Connection, pragma: str) -> None:
+    """Run a pragma, waiting for others: SQLite's own timeout does not cover the change to WAL of a new file."""
+    deadline = time.monotonic() + _BUSY_MS / 1000
+    while True:
+        try:
+            con.execute(pragma).fetchall()
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:

@@ -29,7 +29,9 @@ def wait_for(condition, what, patience=30.0):
 
 @pytest.fixture
 def settings(vault, tmp_path, tiny_model):
-    return Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), settle_seconds=0.05)
+    return Settings(
+        vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), settle_seconds=0.05
+    )
 
 
 @pytest.fixture
@@ -51,7 +53,9 @@ def wanted(resources) -> list[str]:
     cache = resources.caches()["vault"]
     return sorted(
         path
-        for (path,) in cache.con.execute("SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL").fetchall()
+        for (path,) in cache.con.execute(
+            "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL"
+        ).fetchall()
     )
 
 
@@ -128,7 +132,8 @@ def test_a_vault_that_cannot_be_observed_is_polled(settings, vault, monkeypatch)
     try:
         (vault / "a.md").write_text("One.")
         wait_for(lambda: wanted(resources) == ["a.md"], "a polled save")
-        assert resources.state().heard("watcher").value["mode"] == "polling"
+        said = wait_for(lambda: resources.state().heard("watcher"), "the watcher's word").value
+        assert said["mode"] == "polling"
     finally:
         stop.set()
         thread.join(20)
@@ -184,13 +189,19 @@ def test_a_dead_thread_is_a_complaint(observation):
 def test_an_overflow_asks_for_a_comparison(observation):
     import logging
 
-    logging.getLogger("watchdog.observers.inotify_c").warning("Inotify queue overflowed; filesystem events were lost")
+    logging.getLogger("watchdog.observers.inotify_c").warning(
+        "Inotify queue overflowed; filesystem events were lost"
+    )
     assert observation.lost.is_set()
     assert observation.overflows == 1
 
 
 def test_one_watcher_a_state_folder(tmp_path):
-    with only_one(tmp_path), pytest.raises(AlreadyRunningError, match="already being watched"), only_one(tmp_path):
+    with (
+        only_one(tmp_path),
+        pytest.raises(AlreadyRunningError, match="already being watched"),
+        only_one(tmp_path),
+    ):
         pass
     with only_one(tmp_path):
         pass

@@ -1,0 +1,88 @@
+"""How SQLite is opened, and what its errors become."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import apsw
+import pytest
+
+from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError, StorageUnavailableError
+from pipelines.store.cache import Cache, CacheMeta
+from pipelines.store.connection import check_sqlite_version, connect, transaction
+from pipelines.store.state import State
+
+
+def test_an_sqlite_that_can_corrupt_a_wal_is_refused():
+    with pytest.raises(SqliteTooOldError, match="newer `apsw`"):
+        check_sqlite_version(3_051_002)
+    check_sqlite_version()
+
+
+def test_many_that_open_a_new_file_at_once_all_succeed(tmp_path):
+    failed = []
+
+    def open_it():
+        try:
+            Cache.create(tmp_path / "cache.db", CacheMeta("m", 4, "p")).close()
+            State(tmp_path).close()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a failure
+            failed.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path):
+    con = connect(tmp_path / "x.db")
+    con.execute("CREATE TABLE t (a)")
+    with pytest.raises(apsw.SQLError), transaction(con):
+        con.execute("INSERT INTO t VALUES (1); INSERT INTO nowhere VALUES (1)")
+    assert con.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_a_full_database_is_unavailable_and_goes_on_when_there_is_space(tmp_path):
+    con = connect(tmp_path / "x.db")
+    con.execute("CREATE TABLE t (a)")
+    con.execute("PRAGMA max_page_count = 4").fetchall()
+    with pytest.raises(StorageUnavailableError, match="by itself"), transaction(con):
+        con.execute("INSERT INTO t VALUES (zeroblob(100000))")
+    assert not con.in_transaction
+    con.execute("PRAGMA max_page_count = 100000").fetchall()
+    with transaction(con):
+        con.execute("INSERT INTO t VALUES (zeroblob(100000))")
+    assert con.execute("SELECT count(*) FROM t").fetchone() == (1,)
+
+
+def test_a_file_that_is_no_database_is_said_to_be_damaged(tmp_path):
+    (tmp_path / "x.db").write_bytes(b"nonsense" * 1000)
+    with pytest.raises(CacheCorruptError, match="--rebuild"):
+        connect(tmp_path / "x.db")
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(StateError, match="state folder"):
+        connect(tmp_path / "no" / "x.db")
+
+
+def test_a_kill_in_a_transaction_leaves_the_commit_before_it(tmp_path):
+    program = (
+        "import sys, os, signal\n"
+        "from pathlib import Path\n"
+        "from pipelines.store.connection import connect, transaction\n"
+        "con = connect(Path(sys.argv[1]))\n"
+        "con.execute('CREATE TABLE t (a)')\n"
+        "with transaction(con): con.execute('INSERT INTO t VALUES (1)')\n"
+        "with transaction(con):\n"
+        "    con.execute('INSERT INTO t VALUES (2)')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "x.db")], check=False)
+    con = apsw.Connection(str(tmp_path / "x.db"))
+    assert con.execute("SELECT a FROM t").fetchall() == [(1,)]
