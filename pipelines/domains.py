@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,16 @@ WHOLE_VAULT = (Domain("vault", "", legacy=True),)
 
 # YAML 1.1 reads a bare `off` as false.
 _Off = BeforeValidator(lambda value: "off" if value is False else value)
-_Weight = Annotated[float, Field(ge=0, le=1000)]
+
+
+def _refuse_truth(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number is wanted, not true or false")  # noqa: TRY004 - pydantic reports a ValueError
+    return value
+
+
+_NotTruth = BeforeValidator(_refuse_truth)
+_Weight = Annotated[float, _NotTruth, Field(ge=0, le=1000)]
 
 
 class _Strict(BaseModel):
@@ -34,7 +45,7 @@ class _Kind(_Strict):
 class _Decay(_Strict):
     mode: Annotated[Literal["off", "ranked_grouped"], _Off] = "off"
     ladder: Annotated[list[_Weight], Field(min_length=1)] = Field(default=list(Decay().ladder))
-    recency_boost_days: Annotated[int, Field(ge=0)] = Decay().recency_boost_days
+    recency_boost_days: Annotated[int, _NotTruth, Field(ge=0)] = Decay().recency_boost_days
     recency_boost_amount: _Weight = Decay().recency_boost_amount
     kind_overrides: dict[str, _Kind] = Field(default_factory=dict)
 
@@ -49,7 +60,7 @@ class _Domain(_Strict):
     taxonomy: str = "_taxonomy.md"
     review_queue: str = "_review-queue.md"
     embedding: str | None = None
-    embedding_dim: Annotated[int, Field(gt=0)] | None = None
+    embedding_dim: Annotated[int, _NotTruth, Field(gt=0)] | None = None
     decay: _Decay = Field(default_factory=_Decay)
     lexical: _Lexical = Field(default_factory=_Lexical)
 
@@ -115,17 +126,48 @@ def _invalid(error: DomainsFileError, last_good: Registry | None) -> Registry:
 def parse(text: str, name: str = DOMAINS_FILE) -> tuple[Domain, ...]:
     """Parse the text of a `_domains.yaml`. Raises DomainsFileError with file, line and reason."""
     try:
+        _refuse_aliases(text, name)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.load(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    # For a tag whose value does not fit, PyYAML raises whatever its conversion raises.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         raise DomainsFileError(f"{name}:{mark.line + 1 if mark else 1}: not valid YAML: {problem}") from error
     if not isinstance(data, dict) or not data:
         raise DomainsFileError(f"{name}:1: expected `<domain>:` followed by its settings")
+    _refuse_twice(node, name)
     domains = tuple(_domain(slug, value, node, name) for slug, value in data.items())
     _check_together(domains, node, name)
     return domains
+
+
+def _refuse_aliases(text: str, name: str) -> None:
+    """Refuse anchors' aliases: a few lines of them expand to gigabytes."""
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise DomainsFileError(f"{name}:{line}: YAML aliases (`*x`) are not allowed here")
+
+
+def _refuse_twice(node: yaml.Node | None, name: str) -> None:
+    """Refuse a key that stands twice in a mapping: YAML would silently forget the first."""
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, value in node.value:
+        if str(key.value) in seen:
+            raise DomainsFileError(f"{name}:{key.start_mark.line + 1}: {key.value!r} is written twice")
+        seen.add(str(key.value))
+        _refuse_twice(value, name)
+
+
+def _inside(path: str, what: str, place: str) -> str:
+    """Return a relative path in plain form (NFC, no empty or `.` parts). Raises DomainsFileError."""
+    parts = [part for part in unicodedata.normalize("NFC", path).split("/") if part not in ("", ".")]
+    if path.startswith("/") or ".." in parts or not parts:
+        raise DomainsFileError(f"{place}: {what} must be a path inside the vault, not {path!r}")
+    return "/".join(parts)
 
 
 def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> Domain:
@@ -140,9 +182,8 @@ def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> D
         first = error.errors(include_url=False)[0]
         line = _line(node, (slug, *first["loc"]))
         raise DomainsFileError(f"{name}:{line}: {slug}{_reason(first)}") from error
-    path = "" if raw.legacy else (raw.path or slug).strip("/")
-    if ".." in path.split("/"):
-        raise DomainsFileError(f"{name}:{line}: {slug}.path must stay inside the vault, not {raw.path!r}")
+    place = f"{name}:{line}"
+    path = "" if raw.legacy else _inside((raw.path or slug).strip("/"), f"{slug}.path", place)
     decay = Decay(
         mode=raw.decay.mode,
         ladder=tuple(raw.decay.ladder),
@@ -157,8 +198,8 @@ def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> D
         slug=slug,
         path=path,
         legacy=raw.legacy,
-        taxonomy=raw.taxonomy,
-        review_queue=raw.review_queue,
+        taxonomy=_inside(raw.taxonomy, f"{slug}.taxonomy", place),
+        review_queue=_inside(raw.review_queue, f"{slug}.review_queue", place),
         embedding=raw.embedding,
         embedding_dim=raw.embedding_dim,
         decay=decay,
@@ -170,7 +211,7 @@ def _reason(error: Any) -> str:
     """Say what is wrong with one key: pydantic's words, and the nearest valid name for an unknown key."""
     where = "".join(f".{part}" for part in error["loc"])
     if error["type"] != "extra_forbidden":
-        return f"{where}: {error['msg']} (got {error.get('input')!r})"
+        return f"{where}: {error['msg']} (got {reprlib.repr(error.get('input'))})"
     known = [*_Domain.model_fields, *_Decay.model_fields, *_Kind.model_fields, *_Lexical.model_fields]
     near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
     return f"{where}: unknown key" + (f"; did you mean {near[0]!r}?" if near else "")

@@ -75,16 +75,14 @@ def _describe(name: str, folder: Path) -> ModelInfo:
     try:
         modules = _json(folder / "modules.json")
         transformer = _json(folder / "config.json")
-        dimension = int(transformer["hidden_size"])
+        # DistilBERT and T5 have names of their own for the same thing.
+        dimension = next(int(transformer[k]) for k in ("hidden_size", "dim", "d_model") if k in transformer)
         for module in modules:
             config = _json(folder / module["path"] / "config.json", {}) if module["path"] else {}
-            dimension = int(config.get("out_features", dimension))
-        window = int(
-            _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
-            or transformer.get("max_position_embeddings", _DEFAULT_WINDOW)
-        )
+            dimension = int(config.get("out_features", dimension * _pooled_vectors(config)))
+        window = _window(folder, transformer)
         prompts = _json(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise ModelUnavailableError(
             f"{folder} is not a sentence-transformers model ({type(error).__name__}: {error}); "
             "give a folder that SentenceTransformer.save made"
@@ -92,6 +90,22 @@ def _describe(name: str, folder: Path) -> ModelInfo:
     base = Path(name).name.lower()
     prefix = prompts.get("query") or (BGE_QUERY_PREFIX if base.startswith("bge-") and "-en" in base else "")
     return ModelInfo(name, folder, dimension, window, prefix)
+
+
+def _pooled_vectors(config: dict[str, Any]) -> int:
+    """Return how many vectors a pooling module joins: one a mode."""
+    modes = config.get("pooling_mode")
+    if isinstance(modes, list):
+        return len(modes)
+    return max(1, sum(value is True for key, value in config.items() if key.startswith("pooling_mode_")))
+
+
+def _window(folder: Path, transformer: dict[str, Any]) -> int:
+    """Return how many tokens a model reads, from where its version of sentence-transformers wrote it."""
+    said = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
+    longest = int(transformer.get("max_position_embeddings", _DEFAULT_WINDOW))
+    by_tokenizer = int(_json(folder / "tokenizer_config.json", {}).get("model_max_length") or longest)
+    return int(said or min(longest, by_tokenizer))
 
 
 def _json(path: Path, default: Any = None) -> Any:
@@ -121,7 +135,7 @@ class Embedder:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             self._model = SentenceTransformer(str(info.folder), device=self.device, local_files_only=True)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # each library below has errors of its own; all mean the same to the user
             raise ModelUnavailableError(
                 f"the model {info.name!r} in {info.folder} cannot be loaded ({error}); "
                 "fetch it again or choose another with EMBEDDING_MODEL"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -32,15 +33,19 @@ class IgnoreRules:
     def enter(self, folder: str, names: Iterable[str]) -> None:
         """Read the rule files among a folder's names; deeper folders inherit them."""
         specs = []
-        for name in set(names).intersection(RULE_FILES):
+        # Ours comes last, and so has the last word.
+        present = set(names)
+        for name in (n for n in RULE_FILES if n in present):
             path = self._root / folder / name
             try:
+                if not path.is_file():
+                    continue  # a FIFO would wait for its writer
                 lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             except OSError:
                 continue  # a rule file that cannot be read rules nothing
-            specs.append((f"{folder}/{name}" if folder else name, GitIgnoreSpec.from_lines(lines)))
+            specs.append((f"{folder}/{name}" if folder else name, _compile(lines)))
         if specs:
-            self._specs[folder] = sorted(specs)
+            self._specs[folder] = specs
 
     def for_folder(self, folder: str) -> str | None:
         """Return the rule that ignores a folder (itself or a parent), reading the rule files on the way."""
@@ -64,6 +69,7 @@ class IgnoreRules:
 
     def match(self, path: str, *, is_folder: bool = False) -> str | None:
         """Return the rule that ignores this very path, its parents not considered, or None."""
+        path = unicodedata.normalize("NFC", path)
         name = path.rpartition("/")[2]
         if is_folder:
             if name.startswith("."):
@@ -99,6 +105,18 @@ class IgnoreRules:
         return None
 
 
+def _compile(lines: list[str]) -> GitIgnoreSpec:
+    """Compile the patterns of a rule file, leaving out those that git could not read, either."""
+    valid = []
+    for line in lines:
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except (ValueError, re.error):
+            continue
+        valid.append(line)
+    return GitIgnoreSpec.from_lines(valid)
+
+
 def _obsidian_filters(root: Path) -> list[tuple[str, re.Pattern[str]]]:
     """Read `userIgnoreFilters`: a path prefix, or a regular expression between slashes."""
     try:
@@ -106,6 +124,8 @@ def _obsidian_filters(root: Path) -> list[tuple[str, re.Pattern[str]]]:
         filters = settings.get("userIgnoreFilters") or []
     except (OSError, ValueError, AttributeError):
         return []  # no settings, or not Obsidian's
+    if not isinstance(filters, list):
+        return []
     compiled = []
     for text in filters:
         if not isinstance(text, str) or not text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -219,7 +218,7 @@ def check_paths(
     for raw in raws:
         if _is_folder(root / raw):
             folders.add(raw)
-        elif vault.is_note(raw) and _may_have_twin(raw):
+        elif vault.is_note(raw) and vault.may_have_twin(raw):
             folders.add(raw.rpartition("/")[0])
         else:
             files[raw] = vault.look(root, raw)
@@ -243,11 +242,6 @@ def check_paths(
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
-
-
-def _may_have_twin(raw: str) -> bool:
-    """Say whether a name has a second Unicode form: then only a look at its folder tells which files exist."""
-    return unicodedata.normalize("NFD", raw) != unicodedata.normalize("NFC", raw)
 
 
 def _touches(registry: Registry, slug: str, raw: str) -> bool:

@@ -8,7 +8,9 @@ import os
 import secrets
 import stat
 import unicodedata
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines.errors import (
@@ -30,7 +32,7 @@ ID_FILE = "id"
 
 def note_key(raw: str) -> str:
     """Return the key of a relative path: POSIX, valid Unicode, composed form (NFC)."""
-    text = raw if raw.isascii() else os.fsencode(raw).decode("utf-8", "replace")
+    text = raw if raw.isascii() else os.fsencode(raw).decode("utf-8", "backslashreplace")
     return unicodedata.normalize("NFC", text)
 
 
@@ -67,7 +69,7 @@ def identify(root: Path) -> Identity:
     try:
         if not marker.exists():
             marker.parent.mkdir(exist_ok=True)
-            write_atomic(marker, (secrets.token_hex(6) + "\n").encode())
+            write_once(marker, (secrets.token_hex(6) + "\n").encode())
         vault_id = marker.read_text(encoding="ascii").strip()
         if vault_id and all(c in "0123456789abcdef" for c in vault_id):
             return Identity(vault_id, marked=True, device=info.st_dev, inode=info.st_ino)
@@ -92,17 +94,16 @@ def is_present(root: Path, identity: Identity) -> bool:
         info = root.stat()
     except OSError:
         return False
-    if (info.st_dev, info.st_ino) == (identity.device, identity.inode):
-        return True
+    if not identity.marked:
+        return (info.st_dev, info.st_ino) == (identity.device, identity.inode)
     marker = root / DOT_FOLDER / ID_FILE
     try:
         if marker.exists():
-            return identity.marked and marker.read_text(encoding="ascii").strip() == identity.vault_id
+            return marker.read_text(encoding="ascii").strip() == identity.vault_id
         if not any(is_note(name) for _, _, names in os.walk(root) for name in names):
             return False
-        if identity.marked:
-            marker.parent.mkdir(exist_ok=True)
-            write_atomic(marker, f"{identity.vault_id}\n".encode())
+        marker.parent.mkdir(exist_ok=True)
+        write_once(marker, f"{identity.vault_id}\n".encode())
     except (OSError, UnicodeDecodeError):
         return False
     return True
@@ -134,8 +135,8 @@ def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
         first = result.notes.pop(key)
         for raw in raws:
             # Each keeps the form it has on disk as its key, so that neither hides the other.
-            own_key = os.fsencode(raw).decode("utf-8", "replace")
-            result.notes[own_key] = FoundFile(own_key, raw, first.size, first.mtime_ns, first.inode)
+            own_key = os.fsencode(raw).decode("utf-8", "backslashreplace")
+            result.notes[own_key] = replace(look(root, raw) or first, path=own_key)
     return result
 
 
@@ -186,13 +187,31 @@ def look(root: Path, raw: str) -> FoundFile | None:
 
 def twins(root: Path, raw: str) -> list[str]:
     """Return the other files whose names have the same composed form (NFC) as this one."""
-    if raw.isascii():
+    if not may_have_twin(raw):
         return []
     own = look(root, raw)
-    others = {unicodedata.normalize(form, raw) for form in ("NFC", "NFD")} - {raw}
-    found = ((other, look(root, other)) for other in sorted(others))
+    candidates = [""]
+    for part in raw.split("/"):
+        candidates = [f"{c}/{name}" if c else name for c in candidates for name in _forms(root / c, part)]
+    found = ((other, look(root, other)) for other in candidates if other != raw)
     # A file system that normalises names shows one file under both.
     return [other for other, file in found if file and (own is None or file.inode != own.inode)]
+
+
+def may_have_twin(raw: str) -> bool:
+    """Say whether a name has a second Unicode form: then only its folders tell which files exist."""
+    return unicodedata.normalize("NFD", raw) != unicodedata.normalize("NFC", raw)
+
+
+def _forms(folder: Path, name: str) -> list[str]:
+    """Return the names in a folder that have the same composed form as this one."""
+    if not may_have_twin(name):
+        return [name]
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return [name]
+    return [other for other in names if note_key(other) == note_key(name)]
 
 
 def read(root: Path, raw: str, max_bytes: int) -> FileContent:
@@ -210,10 +229,11 @@ def read(root: Path, raw: str, max_bytes: int) -> FileContent:
         fd = os.open(root / raw, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _open_error(raw, error) from error
+    before = os.fstat(fd)
+    if not stat.S_ISREG(before.st_mode):
+        os.close(fd)
+        raise NotARegularFileError(f"{raw!r} is not a regular file; it is not indexed")
     with os.fdopen(fd, "rb") as file:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode):
-            raise NotARegularFileError(f"{raw!r} is not a regular file; it is not indexed")
         if not Path(os.path.realpath(root / raw)).is_relative_to(root):
             raise NotARegularFileError(f"{raw!r} lies behind a link that leaves the vault; it is not indexed")
         if before.st_size > max_bytes:
@@ -246,12 +266,24 @@ def _open_error(raw: str, error: OSError) -> Exception:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file so that a reader sees the old bytes or the new ones: beside, fsync, replace."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    with _written_beside(path, data) as beside:
+        beside.replace(path)
+
+
+def write_once(path: Path, data: bytes) -> None:
+    """Write a file unless it is there: of several processes the first one wins, and its bytes stay."""
+    with _written_beside(path, data) as beside, suppress(FileExistsError):
+        path.hardlink_to(beside)
+
+
+@contextmanager
+def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
+    beside = path.with_name(f".everindex-{secrets.token_hex(8)}.tmp")
     try:
         with beside.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        yield beside
     finally:
         beside.unlink(missing_ok=True)

@@ -12,8 +12,18 @@ _SECRET_KEYS = frozenset({"token", "api_key", "authorization", "cookie", "passwo
 
 
 def redact(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Replace the value of every key that names a secret."""
-    return {key: "***" if key.lower() in _SECRET_KEYS else value for key, value in event.items()}
+    """Replace the value of every key that names a secret, however deep it lies."""
+    return {key: _redacted(key, value) for key, value in event.items()}
+
+
+def _redacted(key: object, value: Any) -> Any:
+    if str(key).lower() in _SECRET_KEYS:
+        return "***"
+    if isinstance(value, dict):
+        return {inner: _redacted(inner, held) for inner, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(None, held) for held in value]
+    return value
 
 
 def configure(process: str) -> None:

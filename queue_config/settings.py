@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,26 @@ def _plain(name: str) -> AliasChoices:
     return AliasChoices(f"EVERINDEX_{name.upper()}", name.upper(), name)
 
 
+class SettingsFileError(ValueError):
+    """The TOML file cannot be read."""
+
+
+def _from_toml(settings_cls: type[BaseSettings]) -> TomlConfigSettingsSource:
+    """Read the TOML file, if there is one. Raises SettingsFileError."""
+    try:
+        return TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise SettingsFileError(
+            f"{config_file()} cannot be read as TOML ({error}); correct it or move it away"
+        ) from error
+
+
 class Settings(BaseSettings):
     """What a process is told: arguments, then the environment, then the TOML file, then these defaults."""
 
-    model_config = SettingsConfigDict(env_prefix="EVERINDEX_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="EVERINDEX_", extra="forbid", frozen=True, env_ignore_empty=True
+    )
 
     vault: Path | None = Field(None, description="the folder of notes")
     state: Path | None = Field(None, description="caches, queue, token and logs; default: one folder a vault")
@@ -58,9 +75,13 @@ class Settings(BaseSettings):
     chunk_overlap_tokens: int | None = Field(
         None, ge=0, description="words two neighbouring chunks share; default: 80, less for a short window"
     )
-    max_note_mb: float = Field(10.0, gt=0, description="a larger note is parked")
-    settle_seconds: float = Field(0.3, ge=0, description="a path is read after it was quiet for so long")
-    reconcile_seconds: float = Field(300.0, gt=0, description="disk and ledger are compared so often")
+    max_note_mb: float = Field(10.0, gt=0, allow_inf_nan=False, description="a larger note is parked")
+    settle_seconds: float = Field(
+        0.3, ge=0, allow_inf_nan=False, description="a path is read after it was quiet for so long"
+    )
+    reconcile_seconds: float = Field(
+        300.0, gt=0, allow_inf_nan=False, description="disk and ledger are compared so often"
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -75,7 +96,7 @@ class Settings(BaseSettings):
         return (
             init_settings,
             env_settings,
-            TomlConfigSettingsSource(settings_cls, toml_file=config_file()),
+            _from_toml(settings_cls),
         )
 
     @property
@@ -85,9 +106,10 @@ class Settings(BaseSettings):
 
 
 def explain(error: ValidationError) -> str:
-    """Say in one line which settings cannot be used and why."""
+    """Say in one line which settings cannot be used and why; what stands under an unknown name stays unsaid."""
     return "; ".join(
-        f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']} (got {e.get('input')!r})"
+        f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}"
+        + ("" if e["type"] == "extra_forbidden" else f" (got {e.get('input')!r})")
         for e in error.errors(include_url=False)
     )
 
@@ -95,7 +117,7 @@ def explain(error: ValidationError) -> str:
 def provenance(settings: Settings, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
     """Return for each setting its value as text and where it came from; `given` are the arguments."""
     environment = EnvSettingsSource(Settings)()
-    toml = TomlConfigSettingsSource(Settings, toml_file=config_file())()
+    toml = _from_toml(Settings)()
     rows: dict[str, tuple[str, str]] = {}
     for name, field in Settings.model_fields.items():
         alias = field.validation_alias

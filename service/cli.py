@@ -40,14 +40,14 @@ def main() -> NoReturn:
     """Run the command line: exit code 0 ok, 1 failed, 2 usage."""
     from pydantic import ValidationError  # noqa: PLC0415 - see the module's first line
 
-    from queue_config.settings import explain  # noqa: PLC0415
+    from queue_config.settings import SettingsFileError, explain  # noqa: PLC0415
 
     try:
         app()
     except ValidationError as error:
         err.print(f"[red]error:[/] settings: {explain(error)}", soft_wrap=True)
         sys.exit(2)
-    except ConfigurationError as error:
+    except (ConfigurationError, SettingsFileError) as error:
         _complain(error)
         sys.exit(2)
     except EverindexError as error:
@@ -56,7 +56,7 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _complain(error: EverindexError) -> None:
+def _complain(error: Exception) -> None:
     err.print("[red]error:[/] ", end="")
     err.print(str(error), markup=False, soft_wrap=True)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from pipelines.errors import CacheError
+from pipelines.holds import hold_policy
 from pipelines.model import Counts, Domain
 from pipelines.rebuild import build_beside, catch_up
 from pipelines.reconcile import reconcile
 from pipelines.store.cache import Cache
-from workers.holds import hold_policy
 from workers.resources import Resources
 
 Progress = Callable[[str, Counts], None]

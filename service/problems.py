@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from redis.exceptions import RedisError
 
+from pipelines.holds import held_key
 from queue_config.queue import Queue
-from workers.holds import held_key
 from workers.resources import Resources
 
 _LITTLE_SPACE = 5_000_000

@@ -14,7 +14,6 @@ import anyio.to_thread
 import structlog
 from fastapi import FastAPI, HTTPException, Query
 from fastapi.responses import JSONResponse
-from starlette.middleware import Middleware
 from starlette.requests import Request
 
 from pipelines.errors import EverindexError
@@ -36,8 +35,11 @@ _RETRY_SECONDS = 30.0
 log = structlog.get_logger()
 
 
-def create_app(settings: Settings, port: int) -> FastAPI:
-    """Build the query worker's application for the address 127.0.0.1:`port`."""
+def create_app(settings: Settings, port: int) -> Guard:
+    """Build the query worker's application for the address 127.0.0.1:`port`.
+
+    The guard stands outside everything, so that an unexpected error has its headers, too.
+    """
     resources = Resources(settings)
     resources.check_models()
     questions = Questions(resources)
@@ -53,7 +55,6 @@ def create_app(settings: Settings, port: int) -> FastAPI:
         title="Everindex",
         version=version("everindex"),
         lifespan=lifespan,
-        middleware=[Middleware(Guard, sessions=sessions, port=port)],
         # Their pages load scripts from a network.
         docs_url=None,
         redoc_url=None,
@@ -66,7 +67,7 @@ def create_app(settings: Settings, port: int) -> FastAPI:
 
     _add_questions(app, questions)
     _add_reload(app, resources)
-    return app
+    return Guard(app, sessions=sessions, port=port)
 
 
 def _add_questions(app: FastAPI, questions: Questions) -> None:

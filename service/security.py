@@ -78,8 +78,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 403 or 401, or pass the request on with our headers on its answer."""
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})  # there are none to serve
             return
         headers = Headers(scope=scope)
         if headers.get("host") not in self._hosts:

@@ -17,12 +17,12 @@ from watchdog.events import DirModifiedEvent, FileSystemEvent, FileSystemEventHa
 from pipelines import vault
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import AlreadyRunningError, EverindexError
+from pipelines.holds import hold_policy
 from pipelines.ignore import OBSIDIAN_SETTINGS, RULE_FILES
 from pipelines.reconcile import check_paths
 from queue_config.settings import Settings
 from service.debounce import Debouncer
 from service.observe import Observation, why_poll
-from workers.holds import hold_policy
 from workers.resources import Resources
 from workers.tasks import Tasks, announce, make_tasks, reconcile_now, rehash_share
 

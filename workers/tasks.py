@@ -13,13 +13,13 @@ import structlog
 from huey.api import Task
 
 from pipelines.errors import VaultNotFoundError
+from pipelines.holds import held_key, hold_policy
 from pipelines.ingest import embed_owed, index_saved, index_words
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain
 from pipelines.reconcile import Report, reconcile, rehash
 from pipelines.store.cache import Cache
 from queue_config.inspect import waiting
 from queue_config.queue import Queue
-from workers.holds import held_key, hold_policy
 from workers.resources import Resources, is_alive
 
 SLICE_SECONDS = 1.0

@@ -40,9 +40,9 @@ def make_owed(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> 
             " AND text_hash NOT IN (SELECT text_hash FROM vault_chunk)",
             (time.time(),),
         )
-        # A generation above all three counters, whatever they say; a lease stays with who holds it.
+        # The counters begin anew, whatever they said; a lease stays with who holds it.
         con.execute(
-            "UPDATE vault_file SET generation = max(generation, applied_generation, embedded_generation) + 1,"
+            "UPDATE vault_file SET generation = generation + 1,"
             " applied_generation = 0, embedded_generation = 0, indexed_hash = NULL, priority = ?,"
             " dirty_since = ?, attempts = 0, next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0"
             " WHERE path IN (SELECT value FROM json_each(?))",

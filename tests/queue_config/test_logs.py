@@ -72,7 +72,7 @@ def test_libraries_log_through_the_same_lines():
         ("port 1", "warning", "worker"),
         ("failed", "error", "worker"),
     ]
-    assert found[0]["token"] == "***"
+    assert found[0]["token"] == "***"  # noqa: S105 - what is left of it
     assert "ZeroDivisionError" in found[1]["exception"]
 
 
@@ -119,7 +119,6 @@ def test_a_secret_bound_to_the_context_or_the_logger_is_redacted():
     assert [line[key] for key in ("cookie", "password", "Authorization", "redis_url")] == ["***"] * 4
 
 
-@pytest.mark.xfail(strict=True, reason="redact() looks at a line's own keys only, not into what they hold")
 def test_a_secret_inside_a_logged_mapping_is_redacted():
     event = {"event": "x", "headers": {"Authorization": "Bearer hunter2"}}
     assert "hunter2" not in str(redact(None, "info", event))

@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from huey import PriorityRedisHuey
 
 from queue_config.inspect import Waiting, waiting
-from queue_config.queue import KEY_FILE, QUEUE_FILE, ForeignMessageError, open_queue, read_key, write_secret
+from queue_config.queue import (
+    KEY_FILE,
+    QUEUE_FILE,
+    ForeignMessageError,
+    RedisQueue,
+    open_queue,
+    read_key,
+    write_secret,
+)
 
 STRANGER = b"0" * 32
 JSON = st.recursive(
@@ -42,7 +49,7 @@ class Opened:
 
     def close(self):
         for huey in self._open:
-            if isinstance(huey, PriorityRedisHuey):
+            if isinstance(huey, RedisQueue):
                 huey.storage.conn.close()
             else:
                 huey.storage.close()
@@ -83,10 +90,13 @@ def work_off(queue):
 
 def refused(queue, data):
     """Put raw bytes on the queue and take them off as a consumer does."""
+    before = queue.refused["foreign"]
     queue.storage.enqueue(data)
-    with pytest.raises(ForeignMessageError, match="was not signed with this vault's key"):
-        queue.dequeue()
+    assert queue.dequeue() is None
+    assert queue.refused == {"foreign": before + 1, "unknown": 0}
     assert queue.storage.queue_size() == 0
+    with pytest.raises(ForeignMessageError, match="was not signed with this vault's key"):
+        queue.serializer.deserialize(data)
 
 
 def signed(queue, run, *args):
@@ -178,6 +188,14 @@ def test_bytes_of_another_program_are_refused(queue, data):
     refused(queue, data)
 
 
+def test_a_message_for_a_task_that_nobody_knows_is_refused(opened, run):
+    run("a.md")
+    other = opened()
+    assert other.dequeue() is None
+    assert other.refused == {"foreign": 0, "unknown": 1}
+    assert other.storage.queue_size() == 0
+
+
 class Bomb:
     """Unpickling it makes a file."""
 
@@ -260,7 +278,7 @@ def test_no_result_is_left_behind_by_a_task_that_returns_or_fails(queue):
 
     @queue.task(name="fail")
     def fail():
-        raise RuntimeError("broken")  # noqa: EM101
+        raise RuntimeError("broken")
 
     answer()
     fail()
@@ -268,7 +286,7 @@ def test_no_result_is_left_behind_by_a_task_that_returns_or_fails(queue):
     assert queue.storage.result_store_size() == 0
     assert queue.storage.queue_size() == 0
     assert queue.storage.schedule_size() == 0
-    if isinstance(queue, PriorityRedisHuey):
+    if isinstance(queue, RedisQueue):
         assert queue.storage.conn.keys("*") == []
 
 
@@ -278,7 +296,22 @@ def test_messages_wait_through_a_restart_of_the_program(opened, run):
     assert [task.args for task in waiting(opened())] == [("a.md",)]
 
 
-def test_only_the_embedded_queue_makes_a_file(opened, queue, run):
+def test_messages_reach_others_after_the_queue_was_lost(opened, queue, run):
+    """The queue may be lost at any moment; what is put on it afterwards must not be."""
+    run("lost")
+    if opened.url:
+        queue.storage.conn.flushall()
+    else:
+        for path in opened.state.glob(f"{QUEUE_FILE}*"):
+            path.unlink()
+    queue.reopen_if_replaced()
+    run("kept")
+    assert [task.args for task in waiting(opened())] == [("kept",)]
+    queue.reopen_if_replaced()
+    assert [task.args for task in waiting(queue)] == [("kept",)]
+
+
+def test_only_the_embedded_queue_makes_a_file(opened, run):
     run("a.md")
     assert (opened.state / QUEUE_FILE).exists() == (opened.url is None)
 

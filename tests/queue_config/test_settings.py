@@ -132,7 +132,7 @@ def test_every_setting_says_what_it_is_for():
             'port = "x"',
             "port: Input should be a valid integer, unable to parse string as an integer (got 'x')",
         ),
-        ("prot = 1", "prot: Extra inputs are not permitted (got 1)"),
+        ("prot = 1", "prot: Extra inputs are not permitted"),
         ("max_note_mb = 0", "max_note_mb: Input should be greater than 0 (got 0)"),
         ("settle_seconds = -1", "settle_seconds: Input should be greater than or equal to 0 (got -1)"),
     ],
@@ -164,7 +164,6 @@ def test_the_largest_note_is_counted_in_bytes():
     assert Settings(max_note_mb=1.5).max_note_bytes == 1_500_000
 
 
-@pytest.mark.xfail(strict=True, reason="tomllib's own error escapes: settings.py reads the file unguarded")
 @pytest.mark.parametrize("content", [b"port =", b"\xff\xfe"])
 def test_a_config_file_that_is_not_toml_is_explained_without_a_traceback(vault, content):
     toml("")
@@ -180,7 +179,6 @@ def test_a_config_file_that_is_not_toml_is_explained_without_a_traceback(vault, 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.xfail(strict=True, reason="EVERINDEX_VAULT= is read as Path('.'): env_ignore_empty is not set")
 def test_an_empty_variable_is_one_that_is_not_set(monkeypatch):
     for name in ("EVERINDEX_VAULT", "EVERINDEX_STATE", "DOMAIN", "EMBEDDING_MODEL", "REDIS_URL"):
         monkeypatch.setenv(name, "")
@@ -188,13 +186,11 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch):
     assert (found.vault, found.state, found.domain, found.embedding_model, found.redis_url) == (None,) * 5
 
 
-@pytest.mark.xfail(strict=True, reason="gt=0 accepts infinity, which no number of bytes is")
 def test_an_infinite_size_is_refused():
     toml("max_note_mb = inf")
     assert explained().startswith("max_note_mb: ")
 
 
-@pytest.mark.xfail(strict=True, reason="explain() repeats the input of a mistyped secret's key")
 def test_a_secret_under_a_mistyped_name_is_not_printed():
     toml('redis_ulr = "redis://:hunter2@host"')
     assert "hunter2" not in explained()

@@ -1,0 +1,207 @@
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pipelines.retrieval.excerpts import Excerpt, excerpt
+
+LONGEST = 320
+CUT = 2 * (LONGEST + 2) + 3
+"""Two cut sentences and what joins them."""
+
+
+def shown(text, *terms):
+    return excerpt(text, terms).text
+
+
+def marked(text, *terms):
+    found = excerpt(text, terms)
+    return [found.text[start:end] for start, end in found.marks]
+
+
+# Which sentences
+
+
+def test_the_sentences_with_the_terms_are_chosen_in_the_texts_order():
+    text = "Bread needs an oven. Rivers run. Yeast makes bread rise! Boats sail."
+    assert shown(text, "yeast", "bread") == "Bread needs an oven. … Yeast makes bread rise!"
+
+
+def test_a_sentence_with_more_different_terms_wins_over_one_that_repeats_a_term():
+    text = "Soil soil soil. Compost. Soil soil. Soil and compost."
+    assert shown(text, "soil", "compost") == "Soil soil soil. … Soil and compost."
+    text = "Tomato tomato. Nothing. Soil and tomato. Tomato."
+    assert "Soil and tomato." in shown(text, "tomato", "soil")
+
+
+def test_the_first_sentences_are_shown_where_no_term_occurs():
+    assert excerpt("One. Two. Three.", ["x"]) == Excerpt("One. … Two.", ())
+    assert excerpt("One. Two. Three.", []) == Excerpt("One. … Two.", ())
+
+
+def test_a_heading_is_shown_only_where_there_is_nothing_else():
+    assert shown("## Soil\nTomatoes want compost.", "soil") == "Tomatoes want compost."
+    assert excerpt("## Soil", ["soil"]) == Excerpt("## Soil", ((3, 7),))
+
+
+def test_a_line_that_begins_with_a_tag_is_no_heading():
+    assert shown("#garden tomatoes want compost.\nRivers run.\nBoats sail.", "compost").startswith("#garden")
+
+
+def test_line_breaks_and_runs_of_spaces_are_one_space():
+    assert shown("- a\tlist   of\u00a0things", "things") == "- a list of things"
+
+
+def test_sentences_end_at_cjk_full_stops_without_a_space():
+    assert (
+        shown("今天写日记。明天去河边！后天做面包？晚上睡觉。", "面包", "河边")
+        == "明天去河边！ … 后天做面包？"
+    )
+
+
+def test_a_dot_within_a_word_ends_no_sentence():
+    assert shown("Use v3.11 of pipelines.model now.", "model") == "Use v3.11 of pipelines.model now."
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n\t\n"])
+def test_an_empty_text_has_an_empty_excerpt(text):
+    assert excerpt(text, ["a"]) == Excerpt("", ())
+
+
+# What is marked
+
+
+def test_terms_are_marked_whatever_their_case():
+    assert marked("Soil, SOIL and soil.", "soil") == ["Soil", "SOIL", "soil"]
+
+
+def test_a_term_is_marked_as_a_whole_word():
+    assert marked("Subsoil, soily, _soil, soil_, 2soil and soil-borne.", "soil") == ["soil"]
+
+
+def test_a_term_is_marked_with_an_english_ending():
+    text = "Plant, plants, planted, planting, boxes, planter, plantings, replants."
+    assert marked(text, "plant", "box") == ["Plant", "plants", "planted", "planting", "boxes"]
+
+
+def test_the_longer_of_two_terms_is_marked_where_both_begin():
+    assert marked("A tomato a.b.", "a", "a.b") == ["A", "a.b"]
+
+
+def test_a_cjk_term_is_marked_wherever_it_stands():
+    assert marked("我的日记本和日记。", "日记") == ["日记", "日记"]
+
+
+def test_a_term_of_symbols_is_taken_as_it_is():
+    assert marked("C++ (and c++), a.b or axb, [[x]] \\d", "c++", "a.b", "[[x]]", "\\d", "") == [
+        *("C++", "c++", "a.b", "[[x]]", "\\d")
+    ]
+
+
+def test_a_term_with_an_accent_is_marked_as_a_whole_word():
+    assert marked("Einübung der Übung im Café Decafé.", "übung", "café") == ["Übung", "Café"]
+
+
+def test_a_term_is_marked_in_text_in_decomposed_form():
+    assert marked("Nothing. No. Im Cafe\u0301 sitzen.", "caf\u00e9") == ["Caf\u00e9"]
+
+
+WORDS = ["soil", "soils", "so", "Tomato", "c3po", "a.b", "C++", "日记", "日"]
+TERMS = st.lists(st.sampled_from([word.lower() for word in WORDS]), max_size=4)
+SENTENCES = st.lists(
+    st.lists(st.sampled_from([*WORDS, "soiled", "subsoil", "_so", "\u00e9", "🌱"]), max_size=12).map(
+        " ".join
+    ),
+    max_size=6,
+).map(". ".join)
+
+
+def is_shown_by(term, text, at):
+    """Say whether a term stands at a place of a text: a word of letters and digits alone, or anything as it is."""
+    if not text[at:].lower().startswith(term):
+        return False
+    if not (term.isascii() and term.isalnum()):
+        return True
+    before, after = text[:at][-1:], text[at + len(term) :]
+    return not re.match(r"\w", before) and re.match(r"(s|es|ed|ing)?(?!\w)", after, re.IGNORECASE) is not None
+
+
+@given(text=SENTENCES, terms=TERMS)
+def test_exactly_the_terms_are_marked(text, terms):
+    found = excerpt(text, terms)
+    assert all(first[1] <= second[0] for first, second in pairwise(found.marks))
+    covered = {at for start, end in found.marks for at in range(start, end)}
+    places = {at for at in range(len(found.text)) for term in terms if is_shown_by(term, found.text, at)}
+    assert {start for start, _ in found.marks} <= places <= covered
+
+
+PLAIN = ["soil", "so", "tomato", "c3po", "面包"]
+
+
+@given(
+    text=st.lists(
+        st.lists(st.sampled_from([*PLAIN, "subsoil", "the"]), max_size=8).map(" ".join), max_size=6
+    ).map(". ".join),
+    terms=st.lists(st.sampled_from(PLAIN), max_size=4),
+)
+def test_no_other_sentence_has_more_of_the_terms(text, terms):
+    rest = [part for part in (" ".join(part.split()) for part in re.split(r"(?<=\.)\s+", text)) if part]
+    chosen = excerpt(text, terms).text.split(" … ") if rest else []
+
+    def distinct(sentence):
+        return len({term for term in terms if term in re.findall(r"\w+", sentence)})
+
+    places = []
+    for sentence in chosen:
+        places.append(rest.index(sentence, places[-1] + 1 if places else 0))
+    left = [sentence for place, sentence in enumerate(rest) if place not in places]
+    fewest = min(map(distinct, chosen), default=0)
+    assert all(distinct(sentence) <= fewest for sentence in left)
+
+
+def test_a_word_with_another_ending_is_no_other_term():
+    text = "Soil, soils, soiled. Soils and soil. Soil and compost."
+    assert shown(text, "soil", "compost").endswith("Soil and compost.")
+
+
+@given(text=st.text(max_size=400), terms=st.lists(st.text(max_size=5), max_size=4))
+@example(text="a" * 1000, terms=["a" * 500])
+@example(text="İstanbul ıſK", terms=["i", "s", "k"])
+@example(text="…" * 900, terms=["…", " … "])
+def test_no_text_and_no_term_breaks_an_excerpt(text, terms):
+    found = excerpt(text, terms)
+    assert len(found.text) <= CUT
+    for start, end in found.marks:
+        assert 0 <= start < end <= len(found.text)
+    assert all(first[1] <= second[0] for first, second in pairwise(found.marks))
+
+
+# Long sentences
+
+
+@given(before=st.integers(0, 900), after=st.integers(0, 900))
+def test_a_long_sentence_is_cut_around_its_first_match(before, after):
+    text = "x" * before + " tomato " + "y" * after
+    found = excerpt(text, ["tomato"])
+    assert marked(text, "tomato") == ["tomato"]
+    inner = found.text.strip("…")
+    assert inner in text
+    assert len(inner) <= LONGEST
+    if len(text.strip()) <= LONGEST:
+        assert found.text == text.strip()
+    else:
+        assert len(inner) > LONGEST - 3
+        assert found.text.startswith("…") == (not text.strip().startswith(inner))
+        assert found.text.endswith("…") == (not text.strip().endswith(inner))
+
+
+def test_a_long_sentence_without_a_match_shows_its_beginning():
+    text = "word " * 200
+    assert shown(text, "tomato") == text[: LONGEST - 1] + "…"
+
+
+def test_the_rest_of_a_word_that_was_cut_is_not_marked():
+    text = "x" * 300 + " autotomato " + "y" * 98 + " tomato " + "z" * 400
+    assert marked(text, "tomato") == ["tomato"]

@@ -1,0 +1,103 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.retrieval.fusion import RRF_K, reciprocal_rank_fusion
+
+NAMES = ["vector", "lexical", "links"]
+RANKINGS = st.dictionaries(
+    st.sampled_from(NAMES), st.lists(st.integers(0, 9), unique=True, max_size=10), min_size=1, max_size=3
+)
+WEIGHTS = st.fixed_dictionaries({name: st.sampled_from([0.05, 0.5, 1.0, 2.0]) for name in NAMES})
+
+
+def fuse(rankings, weights=None, **kwargs):
+    return reciprocal_rank_fusion(rankings, weights or dict.fromkeys(rankings, 1.0), **kwargs)
+
+
+def test_two_rankings_are_fused_as_worked_by_hand():
+    fused = fuse({"vector": ["a", "b", "c"], "lexical": ["c", "a", "d"]}, {"vector": 1.0, "lexical": 0.5})
+    assert [item for item, _ in fused] == ["a", "c", "b", "d"]
+    assert dict(fused) == pytest.approx(
+        {
+            "a": 0.02445795,  # 1/61 + 0.5/62
+            "c": 0.02406974,  # 1/63 + 0.5/61
+            "b": 0.01612903,  # 1/62
+            "d": 0.00793651,  # 0.5/63
+        },
+        abs=1e-8,
+    )
+
+
+def test_ranks_count_from_one_and_the_constant_is_sixty():
+    assert RRF_K == 60
+    assert fuse({"vector": ["a"]}) == [("a", 1 / 61)]
+    assert fuse({"vector": ["a"]}, k=0) == [("a", 1.0)]
+
+
+def test_agreement_beats_one_first_place():
+    assert fuse({"vector": ["a", "b"], "lexical": ["c", "b"]})[0][0] == "b"
+
+
+def test_a_light_ranking_cannot_turn_the_order_of_a_heavy_one():
+    fused = fuse({"vector": ["a", "b"], "lexical": ["b", "x", "y", "a"]}, {"vector": 1.0, "lexical": 0.05})
+    assert [item for item, _ in fused][:2] == ["a", "b"]
+
+
+def test_ties_keep_the_order_in_which_the_rankings_were_given():
+    assert [item for item, _ in fuse({"vector": ["a"], "lexical": ["b"]})] == ["a", "b"]
+    assert [item for item, _ in fuse({"lexical": ["b"], "vector": ["a"]})] == ["b", "a"]
+
+
+def test_nothing_found_is_nothing_fused():
+    assert fuse({}) == []
+    assert fuse({"vector": [], "lexical": []}) == []
+
+
+def test_a_ranking_without_a_weight_is_an_error():
+    with pytest.raises(KeyError, match="lexical"):
+        fuse({"lexical": ["a"]}, {"vector": 1.0})
+
+
+@given(RANKINGS, WEIGHTS)
+def test_every_item_comes_once_and_best_first(rankings, weights):
+    fused = fuse(rankings, weights)
+    assert sorted(item for item, _ in fused) == sorted(set().union(*rankings.values()))
+    assert all(first >= second for (_, first), (_, second) in pairwise(fused))
+
+
+@given(RANKINGS, WEIGHTS)
+def test_a_score_lies_between_the_last_place_in_one_and_the_first_in_all(rankings, weights):
+    for item, score in fuse(rankings, weights):
+        held = [name for name in rankings if item in rankings[name]]
+        longest = max(len(rankings[name]) for name in held)
+        assert score >= min(weights[name] for name in held) / (RRF_K + longest) - 1e-12
+        assert score <= sum(weights[name] for name in held) / (RRF_K + 1) + 1e-12
+
+
+@given(RANKINGS, WEIGHTS, st.permutations(NAMES))
+def test_scores_do_not_depend_on_the_order_of_the_rankings(rankings, weights, order):
+    turned = {name: rankings[name] for name in order if name in rankings}
+    assert dict(fuse(turned, weights)) == pytest.approx(dict(fuse(rankings, weights)))
+
+
+@given(RANKINGS, WEIGHTS, st.sampled_from([0.25, 2.0, 8.0]))
+def test_only_the_ratio_of_the_weights_decides_the_order(rankings, weights, factor):
+    scaled = {name: weight * factor for name, weight in weights.items()}
+    assert [i for i, _ in fuse(rankings, scaled)] == [i for i, _ in fuse(rankings, weights)]
+
+
+@given(RANKINGS, WEIGHTS, st.data())
+def test_a_better_rank_never_lowers_a_score(rankings, weights, data):
+    name = data.draw(st.sampled_from(sorted(rankings)))
+    ranking = rankings[name]
+    if len(ranking) < 2:
+        return
+    at = data.draw(st.integers(1, len(ranking) - 1))
+    raised = [*ranking[: at - 1], ranking[at], ranking[at - 1], *ranking[at + 1 :]]
+    assert (
+        dict(fuse(rankings | {name: raised}, weights))[ranking[at]]
+        > dict(fuse(rankings, weights))[ranking[at]]
+    )

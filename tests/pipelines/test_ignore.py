@@ -1,0 +1,307 @@
+import json
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pipelines import vault as disk
+from pipelines.ignore import IgnoreRules
+
+
+def write(root, raw, text=""):
+    path = root / raw
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def obsidian(root, value):
+    write(root, ".obsidian/app.json", json.dumps({"userIgnoreFilters": value, "spellcheck": True}))
+
+
+def rules(root, generated=(), owned=("",)):
+    return IgnoreRules(root, generated, owned)
+
+
+def why(root, path, **kwargs):
+    """Return the rule for one path, and hold a scan of the whole vault to it."""
+    write(root, path)
+    found = disk.scan(root, rules(root, **kwargs))
+    assert (path in found.notes) != (path in found.ignored)
+    rule = rules(root, **kwargs).for_file(path)
+    assert found.ignored.get(path) == rule
+    return rule
+
+
+# .gitignore and .everindexignore
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".everindexignore"])
+def test_a_rule_file_at_the_root_rules_the_whole_vault(vault, name):
+    write(vault, name, "# comment\n\ndrafts/\n*.tmp.md\n/only-here.md\n")
+    assert why(vault, "drafts/a.md") == name
+    assert why(vault, "x/drafts/deep/a.md") == name
+    assert why(vault, "x/a.tmp.md") == name
+    assert why(vault, "only-here.md") == name
+    assert why(vault, "x/only-here.md") is None
+    assert why(vault, "x/a.md") is None
+
+
+def test_a_nested_rule_file_rules_its_folder_only_and_is_named(vault):
+    write(vault, "work/.gitignore", "/secret.md\nlogs/\n")
+    assert why(vault, "work/secret.md") == "work/.gitignore"
+    assert why(vault, "work/x/secret.md") is None
+    assert why(vault, "work/x/logs/a.md") == "work/.gitignore"
+    assert why(vault, "secret.md") is None
+    assert why(vault, "workshop/secret.md") is None
+
+
+def test_rules_that_were_read_for_one_folder_do_not_reach_a_folder_with_a_similar_name(vault):
+    write(vault, "work/.gitignore", "logs/\n")
+    found = rules(vault)
+    assert found.for_file("work/logs/a.md") == "work/.gitignore"
+    assert found.for_file("workshop/logs/a.md") is None
+
+
+def test_a_later_pattern_overrides_an_earlier_one(vault):
+    write(vault, ".gitignore", "*.md\n!keep.md\n")
+    assert why(vault, "x/drop.md") == ".gitignore"
+    assert why(vault, "x/keep.md") is None
+
+
+def test_a_deeper_file_overrides_a_shallower_one(vault):
+    write(vault, ".gitignore", "*.md\n")
+    write(vault, "a/.gitignore", "!*.md\n")
+    write(vault, "a/b/.gitignore", "*.md\n")
+    assert why(vault, "x.md") == ".gitignore"
+    assert why(vault, "a/x.md") is None
+    assert why(vault, "a/b/x.md") == "a/b/.gitignore"
+
+
+def test_nothing_is_brought_back_from_an_ignored_folder(vault):
+    write(vault, ".gitignore", "private/\n!private/a.md\n")
+    write(vault, "private/.gitignore", "!a.md\n")
+    assert why(vault, "private/a.md") == ".gitignore"
+
+
+def test_everything_but_one_folder_can_be_ignored(vault):
+    write(vault, ".gitignore", "/*\n!/foo\n/foo/*\n!/foo/bar\n")
+    assert why(vault, "foo/bar/keep.md") is None
+    assert why(vault, "foo/drop.md") == ".gitignore"
+    assert why(vault, "drop/a.md") == ".gitignore"
+
+
+@pytest.mark.xfail(
+    strict=True, reason="pathspec ranks a bare `*` above `!folder/`; IgnoreRules asks folder by folder"
+)
+@pytest.mark.parametrize("text", ["*\n!*/\n!keep.md\n", "*\n!a\n!a/b\n!a/b/keep.md\n"])
+def test_an_allow_list_brings_folders_back(vault, text):
+    write(vault, ".gitignore", text)
+    assert why(vault, "a/b/drop.md") == ".gitignore"
+    assert why(vault, "a/b/keep.md") is None
+
+
+def test_a_folder_that_is_brought_back_does_not_bring_back_its_files(vault):
+    write(vault, ".gitignore", "*.md\n!keep/\n")
+    assert why(vault, "keep/a.md") == ".gitignore"
+
+
+def test_both_files_of_a_folder_count(vault):
+    write(vault, ".gitignore", "a.md\n")
+    write(vault, ".everindexignore", "b.md\n")
+    assert [why(vault, f"{name}.md") for name in "abc"] == [".gitignore", ".everindexignore", None]
+
+
+def test_our_own_file_overrides_that_of_git(vault):
+    write(vault, ".gitignore", "journal/\n")
+    write(vault, ".everindexignore", "!journal/\n")
+    assert why(vault, "journal/a.md") is None
+
+
+def test_a_rule_file_may_have_windows_line_ends_and_bytes_that_are_no_utf8(vault):
+    (vault / ".gitignore").write_bytes(b"\xff\xfe\r\na.md\r\n")
+    assert why(vault, "a.md") == ".gitignore"
+
+
+def test_a_folder_named_like_a_rule_file_rules_nothing(vault):
+    (vault / ".gitignore").mkdir()
+    assert why(vault, "a.md") is None
+
+
+@pytest.mark.parametrize("pattern", ["!", "notes\\", "[z-a]"])
+def test_a_pattern_that_git_ignores_is_ignored_and_the_others_hold(vault, pattern):
+    write(vault, ".gitignore", f"a.md\n{pattern}\nb.md\n")
+    assert [why(vault, f"{name}.md") for name in "abc"] == [".gitignore", ".gitignore", None]
+
+
+def test_a_fifo_named_like_a_rule_file_is_not_opened(vault):
+    os.mkfifo(vault / ".gitignore")
+    opened = []
+
+    def feed():  # so that a reader does not wait for ever
+        with (vault / ".gitignore").open("w") as pipe:
+            opened.append(pipe.write("*.md\n"))
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    write(vault, "a.md")
+    found = disk.scan(vault, rules(vault))
+    fd = os.open(vault / ".gitignore", os.O_RDONLY | os.O_NONBLOCK)
+    feeder.join()
+    os.close(fd)
+    assert set(found.notes) == {"a.md"}
+
+
+# Ours
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        (".trash/a.md", "dot-folder"),
+        ("x/.stversions/y/a.md", "dot-folder"),
+        ("@eaDir/a.md", "default rule @eaDir"),
+        ("x/._a.md", "default rule ._*"),
+        ("~$a.md", "default rule ~$*"),
+        ("a.sync-conflict-20260101-120000-ABCDEF.md", "default rule *.sync-conflict-*"),
+    ],
+)
+def test_what_programs_leave_in_a_vault_is_no_note(vault, path, rule):
+    assert why(vault, path) == rule
+
+
+@pytest.mark.parametrize(
+    "path", [".hidden.md", "x/a.tmp.md", "@eaDir.md", "$~a.md", "a~.md", "sync-conflict.md"]
+)
+def test_similar_names_are_notes(vault, path):
+    assert why(vault, path) is None
+
+
+def test_no_rule_file_brings_back_what_we_ignore(vault):
+    write(vault, ".gitignore", "!.trash/\n!*.md\n")
+    assert why(vault, ".trash/a.md") == "dot-folder"
+    assert why(vault, "._a.md") == "default rule ._*"
+
+
+def test_a_generated_review_queue_is_no_note_and_another_file_of_its_name_is(vault):
+    generated = ("_review-queue.md", "fitness/_review-queue.md")
+    assert why(vault, "_review-queue.md", generated=generated) == "generated by Everindex"
+    assert why(vault, "fitness/_review-queue.md", generated=generated) == "generated by Everindex"
+    assert why(vault, "learning/_review-queue.md", generated=generated) is None
+
+
+def test_a_path_in_no_domain_says_so(vault):
+    owned = ("fitness/", "learning/")
+    assert why(vault, "a.md", owned=owned) == "in no domain of _domains.yaml"
+    assert why(vault, "fitness-old/a.md", owned=owned) == "in no domain of _domains.yaml"
+    assert why(vault, "fitness/a.md", owned=owned) is None
+
+
+def test_a_folder_in_decomposed_form_belongs_to_its_domain(vault):
+    write(vault, "e\u0301te\u0301/a.md")
+    assert set(disk.scan(vault, rules(vault, owned=("\u00e9t\u00e9/",))).notes) == {"\u00e9t\u00e9/a.md"}
+
+
+def test_a_generated_file_in_a_folder_in_decomposed_form_is_no_note(vault):
+    write(vault, "e\u0301te\u0301/_review-queue.md")
+    found = disk.scan(vault, rules(vault, generated=("\u00e9t\u00e9/_review-queue.md",)))
+    assert found.ignored == {"\u00e9t\u00e9/_review-queue.md": "generated by Everindex"}
+
+
+# Obsidian's
+
+
+def test_an_obsidian_filter_is_a_prefix_whatever_its_case(vault):
+    obsidian(vault, ["Archive/", "a+b"])
+    assert why(vault, "archive/x/a.md") == "Obsidian excluded files: Archive/"
+    assert why(vault, "a+b.md") == "Obsidian excluded files: a+b"
+    assert why(vault, "aab.md") is None
+    assert why(vault, "x/Archive/a.md") is None
+    assert why(vault, "Archive.md") is None
+
+
+def test_an_obsidian_filter_between_slashes_is_a_regular_expression(vault):
+    obsidian(vault, [r"/\.excalidraw\.md$/", "/^daily/20\\d\\d/"])
+    assert why(vault, "x/drawing.excalidraw.md") == r"Obsidian excluded files: /\.excalidraw\.md$/"
+    assert why(vault, "daily/2024/a.md") == "Obsidian excluded files: /^daily/20\\d\\d/"
+    assert why(vault, "daily/24/a.md") is None
+
+
+@pytest.mark.parametrize("value", [["/[/", "", "/", 5, None, ["x"]], [], None, {}])
+def test_an_obsidian_filter_that_cannot_be_used_is_ignored(vault, value):
+    obsidian(vault, value)
+    assert why(vault, "a.md") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "5", "\ufeff{}"])
+def test_settings_that_are_not_obsidians_rule_nothing(vault, text):
+    write(vault, ".obsidian/app.json", text)
+    assert why(vault, "a.md") is None
+
+
+@pytest.mark.parametrize("value", [5, True, "archive/"])
+def test_obsidian_filters_that_are_no_list_rule_nothing(vault, value):
+    obsidian(vault, value)
+    assert why(vault, "a.md") is None
+
+
+# One path alone and the whole vault
+
+
+FOLDERS = st.sampled_from(["a", "b", "A", "c d", ".git", "@eaDir"])
+FILES = st.sampled_from(["n.md", "m.MD", "N.md", "._n.md", "~$n.md", "n.sync-conflict-1.md", "q.md"])
+PATHS = st.tuples(st.lists(FOLDERS, max_size=3), FILES).map(lambda parts: "/".join([*parts[0], parts[1]]))
+PATTERNS = st.sampled_from(
+    [
+        *("a", "a/", "/a", "b/", "!b/", "*.md", "!*.md", "n.md", "!n.md", "/n.md", "a/b", "a/*", "!a/b/"),
+        *("**/m.MD", "b/**", "!b/**/n.md", "*", "!*/", "c d/", "c\\ d", "# a", "", "[ab]", "?.md"),
+    ]
+)
+RULE_FILES = st.dictionaries(
+    st.tuples(st.lists(FOLDERS, max_size=2), st.sampled_from([".gitignore", ".everindexignore"])).map(
+        lambda parts: "/".join([*parts[0], parts[1]])
+    ),
+    st.lists(PATTERNS, max_size=4).map("\n".join),
+    max_size=4,
+)
+FILTERS = st.lists(st.sampled_from(["a/", "A/B", "/n\\.md$/", "c", "/^b//"]), max_size=2)
+
+
+@given(
+    paths=st.lists(PATHS, min_size=1, max_size=8, unique=True),
+    rule_files=RULE_FILES,
+    filters=FILTERS,
+    owned=st.sampled_from([("",), ("a/",), ("a/", "b/")]),
+)
+@example(
+    paths=["a/b/n.md", "a/n.md"],
+    rule_files={".gitignore": "a/*", "a/.gitignore": "!b"},
+    filters=[],
+    owned=("",),
+)
+@settings(max_examples=150, deadline=None)
+def test_one_path_alone_is_judged_as_in_a_scan(paths, rule_files, filters, owned):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for path in paths:
+            write(root, path)
+        for path, text in rule_files.items():
+            write(root, path, text)
+        obsidian(root, filters)
+        generated = ("q.md", "a/q.md")
+        found = disk.scan(root, rules(root, generated, owned))
+        assert set(found.notes) | set(found.ignored) == set(paths)
+        one_by_one = rules(root, generated, owned)
+        assert {path: one_by_one.for_file(path) for path in paths} == {
+            path: found.ignored.get(path) for path in paths
+        }
+        # A folder that changed is scanned alone.
+        for part in {path.rpartition("/")[0] for path in paths}:
+            alone = disk.scan(root, rules(root, generated, owned), part)
+            below = [path for path in paths if path.startswith(f"{part}/" if part else "")]
+            assert {path: alone.ignored.get(path) for path in below} == {
+                path: found.ignored.get(path) for path in below
+            }

@@ -1,0 +1,637 @@
+import hashlib
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pipelines import vault as disk
+from pipelines.errors import (
+    NameCollisionError,
+    NotARegularFileError,
+    NoteChangedError,
+    NoteTooLargeError,
+    NoteUnreadableError,
+    NoteVanishedError,
+    VaultNotFoundError,
+)
+from pipelines.ignore import IgnoreRules
+
+LARGEST = 1_000_000
+NOBODY = 65_534
+
+
+def write(root, raw, data=b"text"):
+    path = root / raw
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def scan(root, folder=""):
+    return disk.scan(root, IgnoreRules(root, (), ("",)), folder)
+
+
+def read(root, raw, largest=LARGEST):
+    return disk.read(root, raw, largest)
+
+
+def names_in(folder):
+    return [path.name for path in folder.iterdir()]
+
+
+def open_files():
+    return len(names_in(Path("/dev/fd")))
+
+
+@pytest.fixture
+def public():
+    """A folder that every user can reach, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="everindex-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def as_nobody():
+    """Do something without root's power to read and write everything."""
+
+    def call(function, *args):
+        if os.geteuid() != 0:
+            return function(*args)
+        os.seteuid(NOBODY)
+        try:
+            return function(*args)
+        finally:
+            os.seteuid(0)
+
+    return call
+
+
+# Scan: what is a note
+
+
+def test_files_with_a_markdown_suffix_are_notes_whatever_its_case(vault):
+    for name in ("a.md", "b.MD", "c.markdown", "d.Markdown", "e.mdx", "f.txt", "md", "g.md.bak"):
+        write(vault, name)
+    assert set(scan(vault).notes) == {"a.md", "b.MD", "c.markdown", "d.Markdown"}
+
+
+def test_a_folder_named_like_a_note_is_walked(vault):
+    write(vault, "a.md/b.md")
+    assert set(scan(vault).notes) == {"a.md/b.md"}
+
+
+def test_notes_are_found_at_any_depth_with_what_stat_says(vault):
+    path = write(vault, "a/b/c/d.md", b"12345")
+    (found,) = scan(vault).notes.values()
+    info = path.stat()
+    assert (found.path, found.raw, found.size) == ("a/b/c/d.md", "a/b/c/d.md", 5)
+    assert (found.mtime_ns, found.inode) == (info.st_mtime_ns, info.st_ino)
+
+
+def test_one_folder_can_be_scanned_alone(vault):
+    for raw in ("a.md", "b/c.md", "b/d/e.md", "bb/f.md"):
+        write(vault, raw)
+    assert set(scan(vault, "b").notes) == {"b/c.md", "b/d/e.md"}
+
+
+def test_notes_in_ignored_folders_are_counted_with_the_rule(vault):
+    for raw in (
+        ".obsidian/plugins/x.md",
+        ".trash/y.md",
+        "a/.git/z.md",
+        "@eaDir/s.md",
+        "a/@eaDir/t/u.md",
+        "n.md",
+    ):
+        write(vault, raw)
+    found = scan(vault)
+    assert set(found.notes) == {"n.md"}
+    assert found.ignored == {
+        ".obsidian/plugins/x.md": "dot-folder",
+        ".trash/y.md": "dot-folder",
+        "a/.git/z.md": "dot-folder",
+        "@eaDir/s.md": "default rule @eaDir",
+        "a/@eaDir/t/u.md": "default rule @eaDir",
+    }
+
+
+def test_scanning_an_ignored_folder_alone_still_ignores_it(vault):
+    write(vault, "a/.trash/b/c.md")
+    found = scan(vault, "a/.trash/b")
+    assert (found.notes, found.ignored) == ({}, {"a/.trash/b/c.md": "dot-folder"})
+
+
+def test_other_files_are_not_counted(vault):
+    write(vault, "image.png")
+    write(vault, ".obsidian/app.json", b"{}")
+    assert scan(vault) == disk.Scan()
+
+
+def test_symbolic_links_are_not_followed(vault, tmp_path):
+    write(tmp_path, "outside/secret.md")
+    write(vault, "a/real.md")
+    (vault / "file.md").symlink_to(tmp_path / "outside" / "secret.md")
+    (vault / "folder").symlink_to(tmp_path / "outside")
+    (vault / "inside.md").symlink_to("a/real.md")
+    (vault / "broken.md").symlink_to("nowhere.md")
+    (vault / "a" / "loop").symlink_to("..")
+    found = scan(vault)
+    assert set(found.notes) == {"a/real.md"}
+    assert found.ignored == dict.fromkeys(("file.md", "inside.md", "broken.md"), "symlink (not followed)")
+
+
+def test_what_is_no_regular_file_is_found_so_that_reading_can_park_it(vault):
+    os.mkfifo(vault / "pipe.md")
+    assert set(scan(vault).notes) == {"pipe.md"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "🌱 garden.md",
+        "日记.md",
+        'it\'s "quoted".md',
+        "two\nlines.md",
+        " .md",
+        "a\\b.md",
+        "100%?#[[x]].md",
+        "-rf.md",
+    ],
+)
+def test_any_name_is_found_and_read(vault, name):
+    write(vault, f"{name} folder/{name}", b"body")
+    ((path, found),) = scan(vault).notes.items()
+    assert path == f"{name} folder/{name}"
+    assert read(vault, found.raw).data == b"body"
+
+
+def test_a_missing_vault_is_not_an_empty_one(vault):
+    vault.rmdir()
+    with pytest.raises(VaultNotFoundError, match="cannot be listed"):
+        scan(vault)
+    vault.write_text("a file")
+    with pytest.raises(VaultNotFoundError, match="cannot be listed"):
+        scan(vault)
+
+
+def test_a_folder_that_cannot_be_listed_is_counted_and_the_others_are_scanned(public, as_nobody):
+    write(public, "closed/a.md")
+    write(public, "open/b.md")
+    (public / "closed").chmod(0o700 if os.geteuid() == 0 else 0o000)
+    found = as_nobody(scan, public)
+    (public / "closed").chmod(0o700)
+    assert set(found.notes) == {"open/b.md"}
+    assert found.unreadable == ["closed"]
+
+
+NAMES = st.text(
+    st.characters(exclude_categories=("Cs",), exclude_characters="/\0"), min_size=1, max_size=12
+).filter(lambda name: name not in (".", ".."))
+
+
+@given(names=st.lists(st.lists(NAMES, min_size=1, max_size=3), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_every_markdown_file_is_accounted_for_once(names):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for parts in names:
+            # A suffix on folders, so that no name is both a file and a folder.
+            write(root, "/".join([*(f"{part}.d" for part in parts[:-1]), f"{parts[-1]}.md"]))
+        on_disk = [
+            os.path.relpath(os.path.join(where, name), root)  # noqa: PTH118 - raw names, as they are
+            for where, _, files in os.walk(root)
+            for name in files
+        ]
+        found = scan(root)
+        assert len(found.notes) + len(found.ignored) == len(on_disk)
+        assert {file.raw for file in found.notes.values()} <= set(on_disk)
+        assert all(found.notes[key].path == key for key in found.notes)
+
+
+# Scan: Unicode forms and names that are no Unicode
+
+NFC, NFD = "caf\u00e9.md", "cafe\u0301.md"
+
+
+def test_the_key_is_the_composed_form_and_the_raw_name_opens_the_file(vault):
+    write(vault, NFD, b"body")
+    ((path, found),) = scan(vault).notes.items()
+    assert (path, found.raw) == (NFC, NFD)
+    content = read(vault, found.raw)
+    assert (content.data, content.found.path, content.found.raw) == (b"body", NFC, NFD)
+
+
+@pytest.mark.parametrize("folder", ["", "\u00e9t\u00e9/", "e\u0301te\u0301/"])
+def test_two_files_with_one_key_are_kept_apart(vault, folder):
+    write(vault, folder + NFC, b"one")
+    write(vault, folder + NFD, b"two")
+    found = scan(vault)
+    assert {file.raw for file in found.notes.values()} == {folder + NFC, folder + NFD}
+    assert [set(raws) for raws in found.collisions.values()] == [{folder + NFC, folder + NFD}]
+
+
+def test_neither_of_two_files_with_one_key_is_read(vault):
+    for name in (NFC, NFD):
+        write(vault, name)
+    for name in (NFC, NFD):
+        with pytest.raises(NameCollisionError, match="rename one of them"):
+            read(vault, name)
+
+
+@pytest.mark.parametrize("folder", ["\u00e9t\u00e9/", "e\u0301te\u0301/"])
+def test_neither_of_two_files_with_one_key_is_read_in_a_folder_with_accents(vault, folder):
+    for name in (NFC, NFD):
+        write(vault, folder + name)
+    for name in (NFC, NFD):
+        with pytest.raises(NameCollisionError):
+            read(vault, folder + name)
+
+
+def test_two_folders_with_one_key_keep_their_notes_apart(vault):
+    first, second = "\u00e9t\u00e9/a.md", "e\u0301te\u0301/a.md"
+    write(vault, first)
+    write(vault, second)
+    assert {file.raw for file in scan(vault).notes.values()} == {first, second}
+    for raw in (first, second):
+        with pytest.raises(NameCollisionError):
+            read(vault, raw)
+
+
+def test_a_name_in_one_form_is_no_collision(vault):
+    for name in (NFC, NFD):
+        write(vault, name)
+        assert read(vault, name).data == b"text"
+        (vault / name).unlink()
+
+
+def test_names_in_mixed_forms_with_one_key_are_parked_by_read(vault):
+    raws = ["\u00e9u\u0308.md", "e\u0301\u00fc.md"]
+    for raw in raws:
+        write(vault, raw)
+    assert [sorted(found) for found in scan(vault).collisions.values()] == [sorted(raws)]
+    for raw in raws:
+        with pytest.raises(NameCollisionError):
+            read(vault, raw)
+
+
+def test_colliding_files_keep_the_size_that_each_has(vault):
+    write(vault, NFC, b"1")
+    write(vault, NFD, b"22")
+    assert {file.raw: file.size for file in scan(vault).notes.values()} == {NFC: 1, NFD: 2}
+
+
+def test_a_name_that_is_not_utf8_has_a_valid_key_and_its_raw_name_opens_it(vault):
+    raw = os.fsdecode(b"caf\xe9.md")
+    write(vault, raw, b"body")
+    ((path, found),) = scan(vault).notes.items()
+    assert (path, found.raw) == ("caf\\xe9.md", raw)
+    assert read(vault, found.raw).data == b"body"
+
+
+def test_two_names_that_are_not_utf8_are_both_kept(vault):
+    raws = {os.fsdecode(b"caf\xe9.md"), os.fsdecode(b"caf\xe8.md")}
+    for raw in raws:
+        write(vault, raw)
+    assert {file.raw for file in scan(vault).notes.values()} == raws
+
+
+# Read
+
+
+@given(data=st.binary(max_size=500))
+@example(data=b"\xef\xbb\xbf\r\n text \0\n\n")
+@settings(max_examples=50, deadline=None)
+def test_the_hash_is_of_exactly_the_bytes_that_were_read(data):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(os.path.realpath(folder))
+        path = write(root, "a.md", data)
+        content = read(root, "a.md")
+        assert content.data == data
+        assert content.sha256 == hashlib.sha256(data).hexdigest()
+        info = path.stat()
+        found = content.found
+        assert (found.size, found.mtime_ns, found.inode) == (len(data), info.st_mtime_ns, info.st_ino)
+
+
+def test_a_fifo_is_parked_not_read(vault):
+    os.mkfifo(vault / "a.md")
+    with pytest.raises(NotARegularFileError, match="not a regular file"):
+        read(vault, "a.md")
+
+
+def test_a_socket_is_parked_not_read(vault, monkeypatch):
+    monkeypatch.chdir(vault)  # a socket's path must be short
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("a.md")
+        with pytest.raises(NotARegularFileError, match="not a regular file"):
+            read(vault, "a.md")
+
+
+def test_a_directory_is_parked_not_read(vault):
+    (vault / "a.md").mkdir()
+    with pytest.raises(NotARegularFileError, match="not a regular file"):
+        read(vault, "a.md")
+
+
+def test_a_symbolic_link_is_parked_even_if_it_stays_in_the_vault(vault):
+    write(vault, "b.md")
+    (vault / "a.md").symlink_to("b.md")
+    with pytest.raises(NotARegularFileError, match="links are not followed"):
+        read(vault, "a.md")
+
+
+@pytest.mark.parametrize("raw", ["folder/secret.md", "../outside/secret.md"])
+def test_a_path_that_leaves_the_vault_is_parked(vault, tmp_path, raw):
+    write(tmp_path, "outside/secret.md", b"secret")
+    (vault / "folder").symlink_to(tmp_path / "outside")
+    with pytest.raises(NotARegularFileError, match="leaves the vault"):
+        read(vault, raw)
+
+
+def test_an_absolute_path_is_parked(vault, tmp_path):
+    secret = write(tmp_path, "secret.md")
+    with pytest.raises(NotARegularFileError, match="leaves the vault"):
+        read(vault, str(secret))
+
+
+def test_a_note_of_the_largest_size_is_read_and_a_larger_one_is_parked(vault):
+    write(vault, "a.md", b"x" * 1000)
+    assert len(read(vault, "a.md", 1000).data) == 1000
+    with pytest.raises(NoteTooLargeError, match="max_note_mb"):
+        read(vault, "a.md", 999)
+
+
+def test_a_note_that_may_not_be_read_is_parked_and_a_retry_may_help(public, as_nobody):
+    write(public, "a.md").chmod(0o200)
+    with pytest.raises(NoteUnreadableError, match="check its permissions") as caught:
+        as_nobody(read, public, "a.md")
+    assert caught.value.retry_helps
+
+
+@pytest.mark.parametrize("raw", ["a.md", "folder/a.md", "file.txt/a.md"])
+def test_a_note_that_is_gone_has_vanished(vault, raw):
+    write(vault, "file.txt")
+    with pytest.raises(NoteVanishedError):
+        read(vault, raw)
+
+
+def test_a_name_that_is_too_long_is_parked(vault):
+    with pytest.raises(NoteUnreadableError):
+        read(vault, "x" * 300 + ".md")
+
+
+def test_a_note_that_is_written_to_while_it_is_read_is_never_half_read(vault):
+    path = write(vault, "a.md", b"x" * 2_000_000)
+    stop = threading.Event()
+
+    def append():
+        with path.open("ab", buffering=0) as file:
+            while not stop.is_set() and file.tell() < 20_000_000:
+                file.write(b"y" * 1000)
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    changed = 0
+    try:
+        for _ in range(500):
+            try:
+                content = read(vault, "a.md", 100_000_000)
+            except NoteChangedError:
+                changed += 1
+                break
+            assert content.found.size == len(content.data)
+            assert content.sha256 == hashlib.sha256(content.data).hexdigest()
+    finally:
+        stop.set()
+        writer.join()
+    assert changed
+
+
+def test_reading_leaves_no_open_file_behind(vault):
+    write(vault, "large.md", b"x" * 100)
+    os.mkfifo(vault / "pipe.md")
+    before = open_files()
+    for raw in ("large.md", "pipe.md", "gone.md"):
+        with pytest.raises((NotARegularFileError, NoteTooLargeError, NoteVanishedError)):
+            read(vault, raw, 10)
+    assert open_files() == before
+
+
+def test_reading_a_directory_leaves_no_open_file_behind(vault):
+    (vault / "a.md").mkdir()
+    before = open_files()
+    with pytest.raises((NotARegularFileError, IsADirectoryError)):
+        read(vault, "a.md")
+    assert open_files() == before
+
+
+def test_looking_at_a_file_says_what_reading_it_would_say(vault):
+    write(vault, "a.md")
+    assert disk.look(vault, "a.md") == read(vault, "a.md").found == scan(vault).notes["a.md"]
+    assert disk.look(vault, "b.md") is None
+
+
+# Identity
+
+
+def test_a_vault_gets_its_id_at_first_sight_and_keeps_it(vault):
+    first = disk.identify(vault)
+    marker = vault / ".everindex" / "id"
+    written = marker.stat()
+    assert first.marked
+    assert first.vault_id == marker.read_text().strip()
+    assert disk.identify(vault) == first
+    assert (marker.stat().st_ino, marker.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+    assert names_in(marker.parent) == ["id"]
+
+
+def test_a_moved_vault_keeps_its_id(vault, tmp_path):
+    before = disk.identify(vault)
+    vault.rename(tmp_path / "elsewhere")
+    assert disk.identify(tmp_path / "elsewhere") == before
+
+
+def test_a_copy_gets_an_id_of_its_own_when_it_is_asked_for(vault, tmp_path):
+    original = disk.identify(vault)
+    copy = tmp_path / "copy"
+    shutil.copytree(vault, copy)
+    assert disk.identify(copy).vault_id == original.vault_id
+    anew = disk.identify_anew(copy)
+    assert anew.vault_id != original.vault_id
+    assert disk.identify(copy) == anew
+
+
+def test_a_vault_that_we_may_only_read_is_known_by_its_path(public, as_nobody):
+    public.chmod(0o555)
+    identity = as_nobody(disk.identify, public)
+    assert not identity.marked
+    assert as_nobody(disk.identify, public) == identity
+    assert names_in(public) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"../../etc", b"\xff\xfe", b"no id\n"])
+def test_an_id_file_that_holds_no_id_is_not_believed(vault, content):
+    write(vault, ".everindex/id", content)
+    identity = disk.identify(vault)
+    assert not identity.marked
+    assert identity.vault_id.isalnum()
+    assert (vault / ".everindex" / "id").read_bytes() == content
+
+
+def test_a_file_in_place_of_the_dot_folder_is_left_alone(vault):
+    write(vault, ".everindex", b"mine")
+    assert not disk.identify(vault).marked
+    assert (vault / ".everindex").read_bytes() == b"mine"
+
+
+def test_a_vault_that_is_missing_or_a_file_is_refused_with_what_to_do(vault):
+    with pytest.raises(VaultNotFoundError, match="check the path"):
+        disk.identify(vault / "nowhere")
+    with pytest.raises(VaultNotFoundError, match="give the folder"):
+        disk.identify(write(vault, "a.md"))
+
+
+RACER = """
+import sys
+from pathlib import Path
+from pipelines.vault import identify
+print("ready", flush=True)
+sys.stdin.readline()
+for folder in sorted(Path(sys.argv[1]).iterdir()):
+    print(identify(folder).vault_id)
+"""
+
+
+def test_processes_that_start_together_agree_on_one_id(tmp_path):
+    roots = tmp_path / "roots"
+    for number in range(300):
+        (roots / f"{number:03}").mkdir(parents=True)
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, str(roots)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    answers = [racer.communicate()[0].split() for racer in racers]
+    assert all(len(answer) == 300 for answer in answers)
+    assert answers == [answers[0]] * len(racers)
+
+
+# Presence
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_an_empty_folder_in_the_vaults_place_is_not_the_vault(vault, tmp_path, marked):
+    if not marked:
+        write(vault, ".everindex", b"")
+    identity = disk.identify(vault)
+    assert identity.marked == marked
+    assert disk.is_present(vault, identity)
+    vault.rename(tmp_path / "unmounted")
+    assert not disk.is_present(vault, identity)
+    vault.mkdir()
+    assert not disk.is_present(vault, identity)
+    vault.rmdir()
+    (tmp_path / "unmounted").rename(vault)
+    assert disk.is_present(vault, identity)
+
+
+def test_another_vault_in_its_place_is_not_the_vault(vault, tmp_path):
+    identity = disk.identify(vault)
+    vault.rename(tmp_path / "unmounted")
+    vault.mkdir()
+    disk.identify(vault)
+    assert not disk.is_present(vault, identity)
+
+
+def test_a_vault_that_was_restored_to_a_new_folder_with_its_marker_is_present(vault, tmp_path):
+    identity = disk.identify(vault)
+    shutil.copytree(vault, tmp_path / "restored")
+    vault.rename(tmp_path / "old")
+    (tmp_path / "restored").rename(vault)
+    assert vault.stat().st_ino != identity.inode
+    assert disk.is_present(vault, identity)
+
+
+def test_an_empty_folder_that_got_the_vaults_inode_is_not_the_vault(vault):
+    for _ in range(100):
+        identity = disk.identify(vault)
+        shutil.rmtree(vault)
+        vault.mkdir()
+        if vault.stat().st_ino == identity.inode:
+            assert not disk.is_present(vault, identity)
+            return
+    pytest.skip("this file system does not reuse inodes")
+
+
+# Atomic writes
+
+
+def test_a_file_is_made_or_replaced_and_nothing_is_left_beside_it(vault):
+    path = vault / "a.md"
+    for data in (b"one", b"", b"three" * 1000):
+        disk.write_atomic(path, data)
+        assert path.read_bytes() == data
+        assert names_in(vault) == ["a.md"]
+
+
+def test_a_reader_never_sees_a_part(vault):
+    path = vault / "a.md"
+    versions = {letter * 300_000 for letter in (b"a", b"b")}
+    disk.write_atomic(path, min(versions))
+    stop = threading.Event()
+    seen = []
+
+    def watch():
+        while not stop.is_set():
+            data = path.read_bytes()
+            if data not in versions:
+                seen.append(data[:10])
+
+    reader = threading.Thread(target=watch)
+    reader.start()
+    try:
+        for _ in range(50):
+            for version in versions:
+                disk.write_atomic(path, version)
+    finally:
+        stop.set()
+        reader.join()
+    assert seen == []
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(vault):
+    (vault / "a.md").mkdir()
+    with pytest.raises(OSError):  # noqa: PT011 - which one depends on the system
+        disk.write_atomic(vault / "a.md", b"new")
+    assert names_in(vault) == ["a.md"]
+    assert stat.S_ISDIR((vault / "a.md").stat().st_mode)
+
+
+def test_what_is_written_beside_is_never_a_note():
+    assert not disk.is_note(".a.md.0123abcd.tmp")
+
+
+def test_a_file_with_the_longest_name_can_be_written(vault):
+    name = "x" * 252 + ".md"
+    disk.write_atomic(vault / name, b"text")
+    assert names_in(vault) == [name]

@@ -1,0 +1,321 @@
+import asyncio
+import stat
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from queue_config.settings import Settings
+from service import security
+from service.query import create_app
+from service.security import COOKIE, TOKEN_FILE, Guard, Sessions, read_token
+
+PORT = 8741
+TOKEN = "the-token-of-this-vault"  # noqa: S105 - a test's
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+HEADERS = ("content-security-policy", "x-content-type-options", "referrer-policy", "cache-control")
+
+
+async def answer(request):
+    return PlainTextResponse(request.url.path)
+
+
+async def stream(_):
+    return StreamingResponse(iter(["a", "b"]), headers={"Cache-Control": "max-age=5"})
+
+
+async def speak(websocket):
+    await websocket.accept()
+    await websocket.send_text("secret")
+    await websocket.close()
+
+
+@pytest.fixture
+def sessions():
+    return Sessions(TOKEN)
+
+
+@pytest.fixture
+def client(sessions):
+    app = Starlette(
+        routes=[
+            Route("/stream", stream),
+            WebSocketRoute("/ws", speak),
+            Route("/only-get/x", answer, methods=["GET"]),
+            *(Route(path, answer) for path in ("/", "/health", "/healthy", "/open/x", "/open", "/search")),
+        ]
+    )
+    return TestClient(
+        Guard(app, sessions=sessions, port=PORT),
+        base_url=f"http://127.0.0.1:{PORT}",
+        raise_server_exceptions=False,
+    )
+
+
+# Who is let in
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer "},
+        {"Authorization": TOKEN},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Authorization": f"Bearer {TOKEN[:-1]}"},
+        {"Authorization": f"Bearer  {TOKEN}"},
+        {"Cookie": f"{COOKIE}={TOKEN}"},
+        {"Cookie": f"{COOKIE}="},
+        {"Cookie": "other=1"},
+    ],
+)
+def test_without_the_token_or_the_cookie_nothing_is_answered(client, headers):
+    response = client.get("/search", headers=headers)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert "token" in response.json()["detail"]
+    assert TOKEN not in response.text
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_token_lets_in(client, scheme):
+    response = client.get("/search", headers={"Authorization": f"{scheme} {TOKEN}"})
+    assert (response.status_code, response.text) == (200, "/search")
+
+
+def test_the_cookie_lets_in_among_others(client, sessions):
+    cookie = sessions.redeem(sessions.new_code())
+    for header in (f"{COOKIE}={cookie}", f"a=b; {COOKIE}={cookie}; c=d"):
+        assert client.get("/search", headers={"Cookie": header}).status_code == 200
+
+
+def test_the_cookie_is_not_the_token_and_belongs_to_it(sessions):
+    cookie = sessions.redeem(sessions.new_code())
+    assert TOKEN not in cookie
+    assert sessions.redeem(sessions.new_code()) == cookie
+    other = Sessions("another")
+    assert other.redeem(other.new_code()) != cookie
+
+
+def test_a_browser_is_told_how_to_sign_in(client):
+    response = client.get("/", headers={"Accept": "text/html,*/*"})
+    assert response.status_code == 401
+    assert "everindex open" in response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/health", 200), ("/open/x", 200), ("/healthy", 401), ("/open", 401)]
+)
+def test_only_health_and_signing_in_are_open(client, path, status):
+    assert client.get(path).status_code == status
+
+
+def test_a_path_that_does_not_exist_says_so_only_to_those_who_may_ask(client):
+    assert client.get("/nothing").status_code == 401
+    assert client.get("/nothing", headers=BEARER).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"])
+def test_every_method_needs_the_token(client, method):
+    assert client.request(method, "/search").status_code == 401
+
+
+def test_a_websocket_needs_the_token_too(client):
+    def connect():
+        with client.websocket_connect("/ws") as socket:
+            return socket.receive_text()
+
+    with pytest.raises(WebSocketDisconnect):
+        connect()
+
+
+@given(
+    name=st.sampled_from([b"authorization", b"cookie", b"accept", b"origin"]),
+    value=st.one_of(
+        st.binary(max_size=40),
+        st.binary(max_size=20).map(lambda data: b"Bearer " + data),
+        st.binary(max_size=20).map(lambda data: COOKIE.encode() + b"=" + data),
+    ),
+)
+@settings(max_examples=200, deadline=None)
+def test_no_header_lets_in_by_accident_or_breaks_the_guard(name, value):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    guard = Guard(PlainTextResponse("secret"), sessions=Sessions(TOKEN), port=PORT)
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/search",
+        "headers": [(b"host", f"127.0.0.1:{PORT}".encode()), (name, value)],
+    }
+    asyncio.run(guard(scope, None, send))
+    assert sent[0]["status"] in (401, 403)
+
+
+# One-time codes
+
+
+def test_a_code_works_once(sessions):
+    code = sessions.new_code()
+    assert sessions.redeem(code)
+    assert sessions.redeem(code) is None
+
+
+def test_codes_do_not_spend_each_other(sessions):
+    first, second = sessions.new_code(), sessions.new_code()
+    assert first != second
+    assert sessions.redeem(second)
+    assert sessions.redeem(first)
+
+
+@pytest.mark.parametrize("code", ["", "unknown", TOKEN])
+def test_a_code_that_was_not_given_is_worth_nothing(sessions, code):
+    sessions.new_code()
+    assert sessions.redeem(code) is None
+
+
+def test_a_code_runs_out(sessions, monkeypatch):
+    code = sessions.new_code()
+    monkeypatch.setattr(security, "_CODE_SECONDS", 0.0)
+    assert sessions.redeem(code) is None
+    monkeypatch.undo()
+    assert sessions.redeem(code) is None
+
+
+# Host and Origin
+
+
+@pytest.mark.parametrize("host", [f"127.0.0.1:{PORT}", f"localhost:{PORT}"])
+def test_our_own_hosts_are_served(client, host):
+    assert client.get("/search", headers=BEARER | {"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "evil.example",
+            f"evil.example:{PORT}",
+            "127.0.0.1",
+            "127.0.0.1:1",
+            "localhost",
+            "localhost:80",
+            "",
+        ),
+        *(
+            f"127.0.0.1:{PORT}.evil.example",
+            f"127.0.0.1:{PORT}@evil.example",
+            f"[::1]:{PORT}",
+            f"0.0.0.0:{PORT}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("path", ["/search", "/health", "/open/x"])
+def test_a_foreign_host_is_refused_even_with_the_token(client, host, path):
+    assert client.get(path, headers=BEARER | {"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("origin", [f"http://127.0.0.1:{PORT}", f"http://localhost:{PORT}"])
+def test_our_own_origins_may_ask(client, origin):
+    assert client.post("/search", headers=BEARER | {"Origin": origin}).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *(
+            "https://evil.example",
+            "null",
+            "",
+            f"https://127.0.0.1:{PORT}",
+            "http://127.0.0.1",
+            "http://localhost:3000",
+        ),
+        *(f"http://127.0.0.1:{PORT}.evil.example", f"http://127.0.0.1:{PORT}/", "file://"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/search", "/health"])
+def test_a_foreign_origin_is_refused_even_with_the_token(client, origin, path):
+    assert client.get(path, headers=BEARER | {"Origin": origin}).status_code == 403
+
+
+# Headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/search", BEARER, 200),
+        ("GET", "/stream", BEARER, 200),
+        ("GET", "/health", {}, 200),
+        ("GET", "/search", {}, 401),
+        ("GET", "/", {"Accept": "text/html"}, 401),
+        ("GET", "/search", BEARER | {"Host": "evil.example"}, 403),
+        ("GET", "/search", BEARER | {"Origin": "null"}, 403),
+        ("GET", "/nothing", BEARER, 404),
+        ("POST", "/only-get/x", BEARER, 405),
+    ],
+)
+def test_every_answer_has_the_security_headers(client, method, path, headers, status):
+    response = client.request(method, path, headers=headers)
+    assert response.status_code == status
+    assert [name for name in HEADERS if name not in response.headers] == []
+    assert "script-src" not in response.headers["content-security-policy"]
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert "access-control-allow-origin" not in response.headers
+
+
+def test_an_answers_own_header_is_kept_and_not_doubled(client):
+    response = client.get("/stream", headers=BEARER)
+    assert response.headers.get_list("cache-control") == ["max-age=5"]
+    assert response.text == "ab"
+
+
+@pytest.fixture
+def real(vault, tmp_path):
+    """The query worker's own application, with a route that fails."""
+    app = create_app(Settings(vault=vault, state=tmp_path / "state"), PORT)
+
+    @app._app.get("/boom")
+    def boom():
+        raise RuntimeError("broken")
+
+    client = TestClient(app, base_url=f"http://127.0.0.1:{PORT}", raise_server_exceptions=False)
+    client.headers["Authorization"] = f"Bearer {read_token(tmp_path / 'state')}"
+    return client
+
+
+def test_the_query_worker_is_behind_the_guard(real):
+    assert real.get("/openapi.json").status_code == 200
+    for headers, status in [({"Authorization": ""}, 401), ({"Host": "evil"}, 403), ({"Origin": "null"}, 403)]:
+        response = real.get("/openapi.json", headers=headers)
+        assert response.status_code == status
+        assert [name for name in HEADERS if name not in response.headers] == []
+
+
+def test_an_unexpected_error_has_the_security_headers_too(real):
+    response = real.get("/boom")
+    assert response.status_code == 500
+    assert "broken" not in response.text
+    assert [name for name in HEADERS if name not in response.headers] == []
+
+
+# The token
+
+
+def test_the_token_is_made_once_and_only_its_owner_may_read_it(tmp_path):
+    token = read_token(tmp_path)
+    assert len(token) >= 32
+    assert read_token(tmp_path) == token
+    assert stat.S_IMODE((tmp_path / TOKEN_FILE).stat().st_mode) == 0o600
