@@ -119,7 +119,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait(done: Callable[[], bool], pause: float = 0.05) -> None:
+def wait(done: Callable[[], bool], pause: float = 0.2) -> None:
     """Wait until something is so. Raises TimeoutError."""
     deadline = time.monotonic() + _PATIENCE
     while not done():

@@ -21,7 +21,7 @@ from service.client import Service, running
 PROCESSES = {"watcher": "watch", "worker": "work", "query": "serve"}
 LOG_FOLDER = "logs"
 _STOP_SECONDS = 10.0
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.5
 _LONGEST_RESTART_PAUSE = 30.0
 _STEADY_SECONDS = 60.0
 _LARGEST_LOG = 10_000_000
