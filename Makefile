@@ -12,21 +12,22 @@ PORT ?=
 .DEFAULT_GOAL := up
 
 $(VENV)/installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --editable .
-	touch $@
+	@echo "Installing into $(VENV) (1.5 GB, some minutes the first time) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/pip install --quiet --editable .
+	@touch $@
 
 $(VENV)/dev: $(VENV)/installed
-	$(BIN)/pip install --quiet --group dev
-	touch $@
+	@$(BIN)/pip install --quiet --group dev
+	@touch $@
 
 install: $(VENV)/installed
 
 dev: $(VENV)/dev
 
 demo-vault:
-	cp -R examples/vault demo-vault
+	@cp -R examples/vault demo-vault
 
 up: install $(if $(filter demo-vault,$(VAULT)),demo-vault)
 	@exec $(BIN)/everindex up $(VAULT) $(if $(PORT),--port $(PORT))

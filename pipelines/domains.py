@@ -20,6 +20,8 @@ DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)
 """What a vault without `_domains.yaml` is."""
 
+_DEEPEST = 20
+
 # YAML 1.1 reads a bare `off` as false.
 _Off = BeforeValidator(lambda value: "off" if value is False else value)
 
@@ -143,8 +145,12 @@ def parse(text: str, name: str = DOMAINS_FILE) -> tuple[Domain, ...]:
 
 
 def _refuse_aliases(text: str, name: str) -> None:
-    """Refuse anchors' aliases: a few lines of them expand to gigabytes."""
+    """Refuse what is built to exhaust: aliases (a few lines expand to gigabytes), and nesting without end."""
+    depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise DomainsFileError(f"{name}: nested more than {_DEEPEST} levels deep")
         if isinstance(event, yaml.AliasEvent):
             line = event.start_mark.line + 1 if event.start_mark else 1
             raise DomainsFileError(f"{name}:{line}: YAML aliases (`*x`) are not allowed here")

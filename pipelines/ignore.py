@@ -45,7 +45,7 @@ class IgnoreRules:
                 continue  # a rule file that cannot be read rules nothing
             specs.append((f"{folder}/{name}" if folder else name, _compile(lines)))
         if specs:
-            self._specs[folder] = specs
+            self._specs[unicodedata.normalize("NFC", folder)] = specs
 
     def for_folder(self, folder: str) -> str | None:
         """Return the rule that ignores a folder (itself or a parent), reading the rule files on the way."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -34,6 +34,8 @@ PIPELINE_VERSION = 1
 TEXTS_PER_SLICE = 32
 """So many texts are embedded before a worker looks up: about half a second of work."""
 _ROWS_PER_SLICE = 32
+# So many are looked at together, to put those of like length into one slice.
+_ROWS_AHEAD = _TEXTS_AHEAD = 256
 
 
 class DocumentEncoder(Protocol):
@@ -114,57 +116,74 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     return outcome
 
 
-def embed_owed(cache: Cache, ingest: Ingest) -> Outcome:
-    """Embed the next owed texts, and attach the vectors of each note that has all of its own by now."""
+def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
+    """Embed the next owed texts, and attach the vectors of each note that has all of its own by now.
+
+    Texts of like length go together: they fill a batch without padding. It ends early when `hurried` says so.
+    """
     outcome = Outcome()
-    rows = cache.ledger.lease("vectors", _ROWS_PER_SLICE, ingest.owner)
+    rows = cache.ledger.lease("vectors", _ROWS_AHEAD, ingest.owner)
     if not rows:
         return outcome
     if rows[0].attempts > MAX_ATTEMPTS:
         _park_crasher(cache, rows[0], outcome, keep_words=True)
         return outcome
-    chosen, batch = _choose_texts(cache, rows)
-    try:
-        cache.store_vectors(_encode(cache, ingest, batch, outcome))
-    except BadVectorError as error:
-        _set_aside(cache, chosen, error, outcome)
-        return outcome
-    for row in chosen:
+    chosen, texts = _choose_texts(cache, rows)
+    bad: BadVectorError | None = None
+    for slice_of in _slices_by_length(texts):
         try:
-            if cache.commit_vectors(row):
-                outcome.committed += 1
-            else:
-                cache.ledger.release([row])  # a long note: the rest of it is the next slice's
-                outcome.postponed += 1
-        except StaleWorkError:
-            cache.ledger.release([row])
-            outcome.postponed += 1
+            cache.store_vectors(_encode(cache, ingest, slice_of, outcome))
+        except BadVectorError as error:
+            bad = error
+        if hurried():
+            break
+    for row in chosen:
+        _finish_vectors(cache, row, outcome, bad, alone=len(chosen) == 1)
     return outcome
 
 
 def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedRow], dict[str, str]]:
-    """Return as many rows as fill a slice with new texts, and those texts by hash; the others are given back."""
+    """Return as many rows as give enough new texts, and those texts by hash; the others are given back."""
     owed = cache.owed_texts(rows)
-    batch: dict[str, str] = {}
+    texts: dict[str, str] = {}
     chosen = []
     for row in rows:
-        if len(batch) >= TEXTS_PER_SLICE:
+        if len(texts) >= _TEXTS_AHEAD:
             break
         chosen.append(row)
-        batch |= islice(owed[row.path].items(), TEXTS_PER_SLICE - len(batch))
-    cache.ledger.release([row for row in rows if row not in chosen])
-    return chosen, batch
+        texts |= islice(owed[row.path].items(), _TEXTS_AHEAD - len(texts))
+    cache.ledger.release(rows[len(chosen) :])
+    return chosen, texts
 
 
-def _set_aside(cache: Cache, rows: Sequence[LeasedRow], error: BadVectorError, outcome: Outcome) -> None:
-    """Find the note with the bad vector: alone it is parked, in company each is tried alone."""
-    for row in rows:
-        if len(rows) == 1 and row.attempts >= MAX_ATTEMPTS:
-            cache.park(row, "bad-vector", str(error), keep_words=True)
+def _slices_by_length(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    ordered = sorted(texts.items(), key=lambda item: len(item[1]))
+    for start in range(0, len(ordered), TEXTS_PER_SLICE):
+        yield dict(ordered[start : start + TEXTS_PER_SLICE])
+
+
+def _finish_vectors(
+    cache: Cache, row: LeasedRow, outcome: Outcome, bad: BadVectorError | None, *, alone: bool
+) -> None:
+    """Attach a note's vectors if all are there; else give it back, or set it aside if one was bad.
+
+    In company nobody knows whose vector was bad: each note is tried again alone, and then parked.
+    """
+    try:
+        if cache.commit_vectors(row):
+            outcome.committed += 1
+        elif bad is None:
+            cache.ledger.release([row])  # the rest of it is the next slice's
+            outcome.postponed += 1
+        elif alone and row.attempts >= MAX_ATTEMPTS:
+            cache.park(row, "bad-vector", str(bad), keep_words=True)
             outcome.parked += 1
         else:
-            cache.ledger.postpone(row, "bad-vector", str(error))
+            cache.ledger.postpone(row, "bad-vector", str(bad))
             outcome.postponed += 1
+    except StaleWorkError:
+        cache.ledger.release([row])
+        outcome.postponed += 1
 
 
 def _encode(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Outcome) -> dict[str, Vector]:

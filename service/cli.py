@@ -136,7 +136,7 @@ def up(
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    out.print(f"Everindex on [bold]{place.root}[/] (state in {place.state})", soft_wrap=True)
+    out.print(f"Everindex on {given.get('vault', place.root)}", soft_wrap=True, markup=False)
     supervisor.start()
     try:
         _follow_first_index(supervisor, stop)

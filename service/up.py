@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -157,7 +158,9 @@ def stop_with_supervisor(stop: Callable[[], None]) -> None:
     """In a child: call `stop` when the supervisor's end of standard input closes."""
 
     def wait() -> None:
-        sys.stdin.buffer.read()
+        # Not through sys.stdin: a thread that waits inside its buffer makes the interpreter's end a fatal error.
+        while os.read(0, 1024):
+            pass
         stop()
 
     threading.Thread(target=wait, name="supervisor", daemon=True).start()

@@ -156,13 +156,19 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache) -> d
     """Work for about a second, words before vectors; stop as soon as a save waits."""
     ingest = resources.ingest(domain, cache)
     started = time.monotonic()
+
+    def hurried() -> bool:
+        return _save_waits(huey) or time.monotonic() - started >= SLICE_SECONDS
+
     done = {"words": 0, "vectors": 0, "embedded": 0}
-    while time.monotonic() - started < SLICE_SECONDS:
-        stage = "words" if cache.ledger.owes("words") else "vectors"
-        outcome = (index_words if stage == "words" else embed_owed)(cache, ingest)
+    while True:
+        if cache.ledger.owes("words"):
+            stage, outcome = "words", index_words(cache, ingest)
+        else:
+            stage, outcome = "vectors", embed_owed(cache, ingest, hurried)
         done[stage] += outcome.touched
         done["embedded"] += outcome.embedded_texts
-        if not outcome.touched or _save_waits(huey):
+        if not outcome.touched or hurried():
             break
     if done["embedded"]:
         rate = done["embedded"] / (time.monotonic() - started)

@@ -354,8 +354,8 @@ class Cache:
             pending, oldest = self.ledger.pending()
             notes, chunks, owed, parked, ignored = one(
                 self.con,
-                "SELECT (SELECT count(*) FROM vault_node n WHERE NOT EXISTS"
-                "   (SELECT 1 FROM vault_file f WHERE f.path = n.path AND f.parked = 1)),"
+                "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_file f"
+                "   JOIN vault_node n USING (path) WHERE f.parked = 1),"
                 " (SELECT count(*) FROM vault_chunk),"
                 " (SELECT count(*) FROM vault_chunk WHERE has_vector = 0),"
                 " (SELECT count(*) FROM vault_file WHERE parked = 1),"
@@ -368,8 +368,9 @@ class Cache:
         """Count the chunks whose vectors are owed; a parked note's are not."""
         (count,) = one(
             self.con,
-            "SELECT count(*) FROM vault_chunk c WHERE has_vector = 0"
-            " AND NOT EXISTS (SELECT 1 FROM vault_file f WHERE f.path = c.path AND f.parked = 1)",
+            "SELECT (SELECT count(*) FROM vault_chunk WHERE has_vector = 0)"
+            " - (SELECT count(*) FROM vault_file f JOIN vault_chunk c USING (path)"
+            "    WHERE f.parked = 1 AND c.has_vector = 0)",
         )
         return int(count)
 

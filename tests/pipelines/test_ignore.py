@@ -66,6 +66,13 @@ def test_rules_that_were_read_for_one_folder_do_not_reach_a_folder_with_a_simila
     assert found.for_file("workshop/logs/a.md") is None
 
 
+def test_a_rule_file_in_a_folder_in_decomposed_form_rules_it(vault):
+    write(vault, "e\u0301te\u0301/.gitignore", "a.md\n")
+    write(vault, "e\u0301te\u0301/a.md")
+    assert set(disk.scan(vault, rules(vault)).ignored) == {"\u00e9t\u00e9/a.md"}
+    assert rules(vault).for_file("e\u0301te\u0301/a.md") is not None
+
+
 def test_a_later_pattern_overrides_an_earlier_one(vault):
     write(vault, ".gitignore", "*.md\n!keep.md\n")
     assert why(vault, "x/drop.md") == ".gitignore"
@@ -97,7 +104,9 @@ def test_everything_but_one_folder_can_be_ignored(vault):
 @pytest.mark.xfail(
     strict=True, reason="pathspec ranks a bare `*` above `!folder/`; IgnoreRules asks folder by folder"
 )
-@pytest.mark.parametrize("text", ["*\n!*/\n!keep.md\n", "*\n!a\n!a/b\n!a/b/keep.md\n"])
+@pytest.mark.parametrize(
+    "text", ["*\n!*/\n!keep.md\n", "*\n!a\n!a/b\n!a/b/keep.md\n", "a/b/**\n!a/b/keep.md\n"]
+)
 def test_an_allow_list_brings_folders_back(vault, text):
     write(vault, ".gitignore", text)
     assert why(vault, "a/b/drop.md") == ".gitignore"

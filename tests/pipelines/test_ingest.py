@@ -94,7 +94,7 @@ def test_a_long_note_saved_leaves_its_vectors_owed_and_they_come_whole(house):
     house.save("a.md", many)
     counts = house.cache.counts()
     assert (counts.pending, counts.vectors, counts.vectors_pending) == (0, 0, 70)
-    embed_owed(house.cache, house.ingest)
+    embed_owed(house.cache, house.ingest, lambda: True)
     assert house.cache.counts().vectors == 0  # whole or not at all
     house.drain()
     assert house.cache.counts().vectors == 70
@@ -104,7 +104,7 @@ def test_an_interrupted_embedding_goes_on_where_it_was(house):
     house.write("a.md", "\n\n".join(f"## Part {n}\n\nLetter {n}." for n in range(70)))
     house.reconcile()
     index_words(house.cache, house.ingest)
-    embed_owed(house.cache, house.ingest)
+    embed_owed(house.cache, house.ingest, lambda: True)
     done = set(house.embedder.texts)
     house.cache.close()
     house.cache = house.open("cache-vault.1.db")
