@@ -22,7 +22,9 @@ from service.client import Service, running
 PROCESSES = {"watcher": "watch", "worker": "work", "query": "serve"}
 LOG_FOLDER = "logs"
 _STOP_SECONDS = 10.0
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.2
+# Each look takes a little of what the workers could use.
+_PROGRESS_SECONDS = 1.0
 _LONGEST_RESTART_PAUSE = 30.0
 _STEADY_SECONDS = 60.0
 _LARGEST_LOG = 10_000_000
@@ -129,7 +131,7 @@ class Supervisor:
         self, service: Service, stop: threading.Event, progress: Callable[[dict[str, Any]], None]
     ) -> bool:
         """Report `GET /health` until everything is indexed; say whether that came before `stop`."""
-        while not stop.wait(_POLL_SECONDS):
+        while not stop.wait(_PROGRESS_SECONDS):
             self.check()
             try:
                 health = service.call("GET", "/health")
