@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -23,7 +23,7 @@ from pipelines.errors import (
     StaleWorkError,
     VaultNotFoundError,
 )
-from pipelines.markdown import decode, parse_note
+from pipelines.markdown import read_note
 from pipelines.model import HIGH_PRIORITY, Chunk, ChunkSettings, FileContent, LeasedRow, Note
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.ledger import MAX_ATTEMPTS
@@ -245,9 +245,7 @@ def _park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words:
 
 def _prepare(ingest: Ingest, row: LeasedRow) -> _Prepared:
     content = vault.read(ingest.root, row.raw, ingest.max_bytes)
-    text, warnings = decode(content.data)
-    note = parse_note(row.path, text)
-    note = replace(note, warnings=(*warnings, *note.warnings))
+    note = read_note(row.path, content.data)
     return _Prepared(row, content, note, chunk_note(note, ingest.chunking))
 
 

@@ -8,7 +8,7 @@ plugin, because the plugin searches to the end of the file for every `$$` that i
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePosixPath
 from urllib.parse import unquote
@@ -57,6 +57,13 @@ def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
 def line_starts(text: str) -> list[int]:
     r"""Return the offset at which each line of a text starts; `\n`, `\r\n` and `\r` end a line."""
     return [0, *(end.end() for end in _LINE_END.finditer(text))]
+
+
+def read_note(path: str, data: bytes) -> Note:
+    """Decode and parse a file's bytes; what had to be replaced is among the note's warnings."""
+    text, warnings = decode(data)
+    note = parse_note(path, text)
+    return replace(note, warnings=(*warnings, *note.warnings))
 
 
 def parse_note(path: str, text: str) -> Note:

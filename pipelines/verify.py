@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from pipelines import vault
@@ -13,7 +13,7 @@ from pipelines.chunk import chunk_note
 from pipelines.domains import Registry
 from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.ingest import Ingest, pipeline_name
-from pipelines.markdown import decode, parse_note
+from pipelines.markdown import read_note
 from pipelines.model import Chunk, Link, Note
 from pipelines.reconcile import rules_of
 from pipelines.store import check
@@ -163,9 +163,7 @@ def _compare_note(cache: Cache, ingest: Ingest, state: check.LedgerState) -> lis
     if content.sha256 != state.indexed_hash:
         indexed = (state.indexed_hash or "nothing")[:12]
         return [differs("hash", f"the file is {content.sha256[:12]}, but {indexed} was indexed")]
-    text, warnings = decode(content.data)
-    note = parse_note(state.path, text)
-    note = replace(note, warnings=(*warnings, *note.warnings))
+    note = read_note(state.path, content.data)
     drift: dict[Kind, Iterator[str]] = {
         "note": _note_drift(check.node_of(cache, state.path), note),
         "chunk": _drift("chunk", check.chunks_of(cache, state.path), chunk_note(note, ingest.chunking)),
