@@ -101,6 +101,7 @@ def reconcile(
         owner = registry.owner(path) or registry.domains[0]
         if owner.slug in ignored:
             ignored[owner.slug][path] = rule
+    moved = {(file.inode, file.size) for file in found.notes.values()}
     reports = {}
     for slug, cache in caches.items():
         cache.set_ignored(ignored[slug])
@@ -109,7 +110,6 @@ def reconcile(
         # A note that is ignored from now on has not vanished, and nobody knows what is in an unreadable folder.
         excused = [path for path in difference.gone if path in ignored[slug]]
         missing = [path for path in difference.gone if not _is_below(path, found.unreadable)]
-        moved = {(file.inode, file.size) for file in found.notes.values()}
         _write_down(
             root, slug, cache, difference.changed, missing, report,
             priority=LOW_PRIORITY, max_bytes=max_bytes, moved=moved, may_delete=may_delete,
