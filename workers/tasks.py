@@ -157,18 +157,15 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache) -> d
     ingest = resources.ingest(domain, cache)
     started = time.monotonic()
 
-    def hurried() -> bool:
-        return _save_waits(huey) or time.monotonic() - started >= SLICE_SECONDS
-
     done = {"words": 0, "vectors": 0, "embedded": 0}
     while True:
         if cache.ledger.owes("words"):
             stage, outcome = "words", index_words(cache, ingest)
         else:
-            stage, outcome = "vectors", embed_owed(cache, ingest, hurried)
+            stage, outcome = "vectors", embed_owed(cache, ingest, lambda: _save_waits(huey))
         done[stage] += outcome.touched
         done["embedded"] += outcome.embedded_texts
-        if not outcome.touched or hurried():
+        if not outcome.touched or _save_waits(huey) or time.monotonic() - started >= SLICE_SECONDS:
             break
     if done["embedded"]:
         rate = done["embedded"] / (time.monotonic() - started)

@@ -236,8 +236,9 @@ class Ledger:
     def lease(
         self, stage: Stage, limit: int, owner: str, paths: Sequence[str] | None = None
     ) -> list[LeasedRow]:
-        """Take up to `limit` rows that are owed, due and free, most urgent first, and count the attempt.
+        """Take up to `limit` rows that are owed, due and free, and count the attempt.
 
+        The most urgent come first, and of these the newest: a save amid a bulk change does not wait for it.
         A row that failed before is leased alone: whatever broke its batch, it breaks no other note again.
         """
         now, token = self._clock(), secrets.token_hex(8)
@@ -250,7 +251,7 @@ class Ledger:
                 self._con,
                 "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
                 f" WHERE {_OWED[stage]} AND {_FREE} AND {_DUE} {chosen}"
-                " ORDER BY priority DESC, dirty_since, path LIMIT :limit",
+                " ORDER BY priority DESC, mtime_ns DESC, path LIMIT :limit",
                 bindings,
             )
             if rows and rows[0][5] > 0:

@@ -34,9 +34,9 @@ CREATE TABLE vault_file (
     lease_owner TEXT,
     indexed_at TEXT
 ) WITHOUT ROWID;
-CREATE INDEX vault_file_dirty ON vault_file (priority DESC, dirty_since, path)
+CREATE INDEX vault_file_dirty ON vault_file (priority DESC, mtime_ns DESC, path)
     WHERE applied_generation < generation AND parked = 0;
-CREATE INDEX vault_file_unembedded ON vault_file (priority DESC, dirty_since, path)
+CREATE INDEX vault_file_unembedded ON vault_file (priority DESC, mtime_ns DESC, path)
     WHERE embedded_generation < applied_generation;
 CREATE INDEX vault_file_leased ON vault_file (lease_owner) WHERE lease_token IS NOT NULL;
 CREATE INDEX vault_file_parked ON vault_file (path) WHERE parked = 1;

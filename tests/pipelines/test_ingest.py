@@ -348,3 +348,15 @@ def test_a_cache_of_another_model_is_refused_with_the_way_out(house):
 
     with pytest.raises(ModelMismatchError, match="everindex reembed"):
         Cache.create(house.cache.path, CacheMeta("another-model", 32, house.cache.meta.pipeline))
+
+
+def test_the_newest_note_of_a_bulk_change_is_indexed_first(house):
+    for n in range(100):
+        file = house.write(f"{n:03}.md", f"Note {n}.")
+        os.utime(file, ns=(n, n))
+    house.write("zz saved just now.md", "The newest.")
+    house.reconcile()
+    index_words(house.cache, house.ingest)
+    assert house.cache.ledger.row("zz saved just now.md").indexed_hash
+    assert house.cache.ledger.row("099.md").indexed_hash
+    assert house.cache.ledger.row("000.md").indexed_hash is None
