@@ -26,7 +26,7 @@ from pipelines.errors import (
 from pipelines.markdown import read_note
 from pipelines.model import HIGH_PRIORITY, Chunk, ChunkSettings, FileContent, LeasedRow, Note
 from pipelines.store.cache import Cache, Vector
-from pipelines.store.ledger import MAX_ATTEMPTS
+from pipelines.store.leases import MAX_ATTEMPTS
 
 PIPELINE_VERSION = 1
 """Raise it when the same note would give other chunks, links or index words: every note is done again."""
@@ -47,7 +47,11 @@ class DocumentEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """What indexing a domain takes. `present` says whether the vault is there; `siblings` are other caches."""
+    """What indexing a domain takes.
+
+    `present` says whether the vault is there, `encoder_ready` whether the encoder is there without a wait;
+    `siblings` are other caches.
+    """
 
     domain: str
     root: Path
@@ -56,6 +60,7 @@ class Ingest:
     owner: str
     present: Callable[[], bool]
     encoder: Callable[[], DocumentEncoder]
+    encoder_ready: Callable[[], bool]
     siblings: Callable[[], Iterable[Path]]
 
 
@@ -92,15 +97,16 @@ def pipeline_name(chunking: ChunkSettings) -> str:
 def index_saved(cache: Cache, ingest: Ingest, paths: Sequence[str]) -> Outcome:
     """Index notes that somebody just saved, each with its vectors in one commit.
 
-    Where a batch has more new texts than a slice holds, its vectors stay owed: the next save must not wait.
+    Its vectors stay owed where a batch has more new texts than a slice holds, or while the model loads: no save
+    waits for that.
     """
     outcome = Outcome()
-    while rows := cache.ledger.lease("words", _ROWS_PER_SLICE, ingest.owner, paths):
+    while rows := cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, paths):
         prepared = _prepare_all(cache, ingest, rows, outcome)
         texts = {chunk.text_hash: chunk.text for item in prepared for chunk in item.chunks}
         missing = texts.keys() - cache.vectors(texts).keys()
         vectors: Mapping[str, Vector] = {}
-        if len(missing) <= TEXTS_PER_SLICE:
+        if not missing or (len(missing) <= TEXTS_PER_SLICE and ingest.encoder_ready()):
             # A bad vector: the words are committed, and the vectors' own turn parks the note with the error.
             with suppress(BadVectorError):
                 vectors = _encode(cache, ingest, {h: texts[h] for h in missing}, outcome)
@@ -111,7 +117,7 @@ def index_saved(cache: Cache, ingest: Ingest, paths: Sequence[str]) -> Outcome:
 def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     """Index the next owed notes' words and links; their vectors follow, unless they are known already."""
     outcome = Outcome()
-    rows = cache.ledger.lease("words", _ROWS_PER_SLICE, ingest.owner)
+    rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner)
     _commit_all(cache, _prepare_all(cache, ingest, rows, outcome), {}, outcome)
     return outcome
 
@@ -122,7 +128,7 @@ def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambd
     Texts of like length go together: they fill a batch without padding. It ends early when `hurried` says so.
     """
     outcome = Outcome()
-    rows = cache.ledger.lease("vectors", _ROWS_AHEAD, ingest.owner)
+    rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
     if not rows:
         return outcome
     if rows[0].attempts > MAX_ATTEMPTS:
@@ -152,7 +158,7 @@ def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedR
             break
         chosen.append(row)
         texts |= islice(owed[row.path].items(), _TEXTS_AHEAD - len(texts))
-    cache.ledger.release(rows[len(chosen) :])
+    cache.leases.release(rows[len(chosen) :])
     return chosen, texts
 
 
@@ -173,16 +179,16 @@ def _finish_vectors(
         if cache.commit_vectors(row):
             outcome.committed += 1
         elif bad is None:
-            cache.ledger.release([row])  # the rest of it is the next slice's
+            cache.leases.release([row])  # the rest of it is the next slice's
             outcome.postponed += 1
         elif alone and row.attempts >= MAX_ATTEMPTS:
             cache.park(row, "bad-vector", str(bad), keep_words=True)
             outcome.parked += 1
         else:
-            cache.ledger.postpone(row, "bad-vector", str(bad))
+            cache.leases.postpone(row, "bad-vector", str(bad))
             outcome.postponed += 1
     except StaleWorkError:
-        cache.ledger.release([row])
+        cache.leases.release([row])
         outcome.postponed += 1
 
 
@@ -222,12 +228,12 @@ def _prepare_all(
             _vanished(cache, ingest, row)
             outcome.postponed += 1
         except StaleWorkError:
-            cache.ledger.release([row])
+            cache.leases.release([row])
             outcome.postponed += 1
         except NoteError as error:
             _fail(cache, row, error.kind, str(error), outcome, retry=error.retry_helps, cause=error)
         except (VaultNotFoundError, CacheError):
-            cache.ledger.release(rows)
+            cache.leases.release(rows)
             raise
         except Exception as error:  # noqa: BLE001 - a bug that one note brings out must not stop the others
             reason = f"{type(error).__name__} while reading {row.path!r}: {error}"
@@ -253,7 +259,7 @@ def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
     """Want the deletion of a note whose file is gone, if the vault itself is there."""
     if not ingest.present():
         raise VaultNotFoundError(f"the vault {ingest.root} is not there; its notes are kept until it is back")
-    cache.ledger.release([row])
+    cache.leases.release([row])
     cache.ledger.record(ingest.domain, [], [row.path], priority=HIGH_PRIORITY)
 
 
@@ -265,14 +271,14 @@ def _fail(
     changing = isinstance(cause, NoteChangedError)
     try:
         if retry and (changing or row.attempts < MAX_ATTEMPTS):
-            cache.ledger.postpone(row, kind, reason, counted=not changing)
+            cache.leases.postpone(row, kind, reason, counted=not changing)
             outcome.postponed += 1
         else:
             cache.park(row, kind, reason)
             outcome.parked += 1
             outcome.paths.append(row.path)
     except StaleWorkError:
-        cache.ledger.release([row])
+        cache.leases.release([row])
         outcome.postponed += 1
 
 
@@ -289,8 +295,8 @@ def _commit_all(
             outcome.committed += 1
             outcome.paths.append(item.row.path)
         except StaleWorkError:
-            cache.ledger.release([item.row])
+            cache.leases.release([item.row])
             outcome.postponed += 1
         except CacheError:
-            cache.ledger.release([other.row for other in prepared])
+            cache.leases.release([other.row for other in prepared])
             raise

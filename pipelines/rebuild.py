@@ -19,7 +19,7 @@ def catch_up(cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]) -
     """Index until nothing is owed; return how many texts were embedded. Words come before vectors."""
     embedded = 0
     while True:
-        outcome = (index_words if cache.ledger.owes("words") else embed_owed)(cache, ingest)
+        outcome = (index_words if cache.leases.owes("words") else embed_owed)(cache, ingest)
         embedded += outcome.embedded_texts
         counts = cache.counts()
         progress(counts)

@@ -14,6 +14,7 @@ class IndexState(BaseModel):
     oldest_pending_s: float
     vectors_pending: int
     model_ready: bool = Field(description="false while the model loads: answers are by word alone")
+    failed: dict[str, str] = Field(description="domains that cannot be asked just now, and why")
 
 
 class SearchHit(BaseModel):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from fastapi import HTTPException
@@ -14,7 +15,7 @@ from pipelines import vault
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
-from pipelines.retrieval.search import Result, Source, search
+from pipelines.retrieval.search import Result, Source, merge, search
 from pipelines.status import domain_status, why
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
@@ -32,6 +33,8 @@ from service.problems import find_problems
 from workers.resources import LAST_QUERY_FILE, Resources
 
 log = structlog.get_logger()
+
+Answer = TypeVar("Answer")
 
 
 class Questions:
@@ -55,6 +58,23 @@ class Questions:
                 log.warning("a domain cannot be asked", domain=domain.slug, reason=str(error))
         return found
 
+    def _ask(
+        self, question: Callable[[Domain, Cache], Answer], slug: str | None = None
+    ) -> tuple[dict[str, Answer], dict[str, str]]:
+        """Ask every domain (or one): the answers, and why others gave none. One damaged cache silences no other."""
+        answers, failed = {}, {}
+        for domain in self.resources.domains():
+            if slug not in (None, domain.slug):
+                continue
+            try:
+                answers[domain.slug] = question(domain, self.resources.reader(domain))
+            except CacheMissingError:
+                continue  # the watcher is about to make it
+            except CacheError as error:
+                failed[domain.slug] = str(error)
+                log.warning("a domain cannot be asked", domain=domain.slug, reason=str(error))
+        return answers, failed
+
     def load_models(self) -> None:
         """Load the models of all caches that are not loaded yet."""
         for model in {cache.meta.model for _, cache in self.readers()} - self._loaded:
@@ -77,39 +97,50 @@ class Questions:
         """Answer a question. Raises HTTPException 404 for an unknown domain."""
         started = time.perf_counter()
         (self.resources.place.state / LAST_QUERY_FILE).touch()
-        readers = [(d, c) for d, c in self.readers() if slug is None or d.slug == slug]
-        if slug is not None and not readers:
-            raise HTTPException(404, f"there is no domain {slug!r}")
-        vectors = {m: self._vector(m, query) for m in {c.meta.model for _, c in readers}}
-        sources = [Source(domain, cache, vectors[cache.meta.model]) for domain, cache in readers]
         root, present = self.resources.root, self.resources.present()
-        results = search(sources, query, k, root=root, present=present)
+        vectors: dict[str, Vector | None] = {}
+
+        def ask(domain: Domain, cache: Cache) -> list[Result]:
+            if cache.meta.model not in vectors:
+                vectors[cache.meta.model] = self._vector(cache.meta.model, query)
+            source = Source(domain, cache, vectors[cache.meta.model])
+            return search(source, query, k, root=root, present=present)
+
+        found, failed = self._ask(ask, slug)
+        if slug is not None and slug not in found and slug not in failed:
+            raise HTTPException(404, f"there is no domain {slug!r}")
+        results = merge(list(found.values()), k)
         return SearchAnswer(
             query=query,
             results=[_hit(result) for result in results],
             count=len(results),
             took_ms=round((time.perf_counter() - started) * 1000, 1),
-            index=self.index_state(readers),
+            index=self.index_state(slug),
         )
 
-    def index_state(self, readers: list[tuple[Domain, Cache]] | None = None) -> IndexState:
-        """Say whether the index is behind the disk."""
-        caches = [cache for _, cache in (self.readers() if readers is None else readers)]
-        pending = [cache.ledger.pending() for cache in caches]
+    def index_state(self, slug: str | None = None) -> IndexState:
+        """Say whether the index is behind the disk, and which domains cannot be asked."""
+
+        def ask(_: Domain, cache: Cache) -> tuple[int, float, int, bool]:
+            return *cache.ledger.pending(), cache.vectors_pending(), cache.meta.model in self._loaded
+
+        found, failed = self._ask(ask, slug)
+        states = list(found.values())
         return IndexState(
-            pending=sum(count for count, _ in pending),
-            oldest_pending_s=round(max((age for _, age in pending), default=0.0), 1),
-            vectors_pending=sum(cache.vectors_pending() for cache in caches),
-            model_ready=all(cache.meta.model in self._loaded for cache in caches),
+            pending=sum(pending for pending, _, _, _ in states),
+            oldest_pending_s=round(max((oldest for _, oldest, _, _ in states), default=0.0), 1),
+            vectors_pending=sum(vectors for _, _, vectors, _ in states),
+            model_ready=all(ready for _, _, _, ready in states),
+            failed=failed,
         )
 
     def health(self) -> Health:
         """Describe the vault, its caches and what is wrong."""
         resources, state = self.resources, self.resources.state()
-        domains = {d.slug: domain_status(cache, state, d.slug) for d, cache in self.readers()}
+        domains, _ = self._ask(lambda domain, cache: domain_status(cache, state, domain.slug))
         index = self.index_state()
         reconciled = state.heard("reconcile")
-        problems = find_problems(resources, self._queue)
+        problems = [*index.failed.values(), *find_problems(resources, self._queue)]
         watcher = state.heard("watcher")
         refused = state.heard("refused")
         return Health(
@@ -133,11 +164,13 @@ class Questions:
     def ready(self) -> Ready:
         """Say whether everything known is indexed, and how far it is if not."""
         state = self.resources.state()
-        facts = [domain_status(cache, state, d.slug) for d, cache in self.readers()]
+        found, failed = self._ask(lambda domain, cache: domain_status(cache, state, domain.slug))
+        facts = found.values()
         left = [f["seconds_left"] for f in facts if f["seconds_left"] is not None]
         model_ready = self.model_ready()
         return Ready(
             ready=bool(facts)
+            and not failed
             and model_ready
             and all(not f["pending"] and not f["vectors_pending"] for f in facts),
             model_ready=model_ready,

@@ -13,17 +13,7 @@ LONGEST_MODULE = 400
 LONGEST_FUNCTION = 60
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
-TOO_LONG = {"pipelines/store/cache.py", "pipelines/store/ledger.py", "service/cli.py"}
-"""Rooms that are two rooms, and not yet divided."""
-
-
-def each_module(known=frozenset()):
-    """Run a test once a module; those that are known to fail must fail."""
-    names = {str(path.relative_to(ROOT)): path for path in MODULES}
-    mark = pytest.mark.xfail(strict=True, reason="known, and not mended yet")
-    return pytest.mark.parametrize(
-        "path", [pytest.param(path, id=name, marks=[mark] * (name in known)) for name, path in names.items()]
-    )
+each_module = pytest.mark.parametrize("path", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in MODULES])
 
 
 def parse(path):
@@ -39,13 +29,13 @@ def public(body, prefix=""):
                 yield from public(node.body, f"{node.name}.")
 
 
-@each_module(TOO_LONG)
+@each_module
 def test_a_module_has_at_most_400_lines(path):
     lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= LONGEST_MODULE
 
 
-@each_module()
+@each_module
 def test_a_function_has_at_most_60_lines(path):
     lengths = {
         node.name: node.end_lineno - node.lineno + 1
@@ -55,7 +45,7 @@ def test_a_function_has_at_most_60_lines(path):
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
-@each_module()
+@each_module
 def test_what_others_use_says_what_it_is(path):
     tree = parse(path)
     assert ast.get_docstring(tree), "the module has no docstring"

@@ -21,7 +21,8 @@ from pipelines.embed import Embedder, ModelInfo, find_model
 from pipelines.errors import CacheMissingError, ConfigurationError, StateError, VaultNotFoundError
 from pipelines.ingest import Ingest, pipeline_name
 from pipelines.model import ChunkSettings, Domain
-from pipelines.store.cache import Cache, CacheMeta, check_model
+from pipelines.store.cache import Cache
+from pipelines.store.meta import CacheMeta, check_model
 from pipelines.store.state import State
 from queue_config.queue import Queue, open_queue
 from queue_config.settings import Settings, state_home
@@ -236,6 +237,10 @@ class Resources:
                 self._embedders[model] = Embedder(_find_model(model), threads=threads or self.threads())
             return self._embedders[model]
 
+    def has_loaded(self, model: str) -> bool:
+        """Say whether the model of that name can be had without a wait."""
+        return model in self._embedders
+
     def threads(self) -> int:
         """Return how many threads bulk work may use: one core is left free while questions come."""
         cores = os.cpu_count() or 1
@@ -261,6 +266,7 @@ class Resources:
             owner=owner_name(),
             present=self.present,
             encoder=encoder,
+            encoder_ready=lambda: self.has_loaded(cache.meta.model),
             siblings=lambda: self._siblings(cache.path),
         )
 

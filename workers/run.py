@@ -1,8 +1,9 @@
-"""The worker process: resources, tasks, a sweep in the background, and huey's consumer."""
+"""The worker process: resources, tasks, a sweep and a loader of models in the background, huey's consumer."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import structlog
 from redis.exceptions import RedisError
@@ -10,10 +11,12 @@ from redis.exceptions import RedisError
 from pipelines.errors import EverindexError
 from queue_config.settings import Settings
 from workers.resources import Resources
-from workers.tasks import make_tasks, sweep
+from workers.tasks import load_models, make_tasks, sweep
 
 SWEEP_SECONDS = 2.0
 _STOP_SECONDS = 8.0
+_LOAD_SECONDS = 0.5
+_RELOAD_SECONDS = 30.0
 
 log = structlog.get_logger()
 
@@ -26,20 +29,20 @@ def run_worker(settings: Settings) -> None:
     tasks = make_tasks(huey, resources)
     stopped = threading.Event()
 
-    def sweeper() -> None:
-        refused: dict[str, int] = {}
-        while not stopped.wait(SWEEP_SECONDS):
-            try:
-                sweep(huey, tasks, resources)
-                if huey.refused != refused:
-                    refused = dict(huey.refused)
-                    resources.state().say("refused", refused)
-            except (EverindexError, OSError, RedisError) as error:
-                log.warning("sweep failed; it is tried again", error=str(error))
-            except Exception:
-                log.exception("sweep failed; it is tried again")
+    refused = dict(huey.refused)
 
-    threading.Thread(target=sweeper, name="sweep", daemon=True).start()
+    def sweep_and_report() -> None:
+        nonlocal refused
+        sweep(huey, tasks, resources)
+        if huey.refused != refused:
+            refused = dict(huey.refused)
+            resources.state().say("refused", refused)
+
+    def load() -> None:
+        load_models(huey, tasks, resources)
+
+    _repeat("the sweep", sweep_and_report, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
+    _repeat("loading the model", load, _LOAD_SECONDS, _RELOAD_SECONDS, stopped)
     log.info("worker started", vault=str(resources.root))
     consumer = huey.create_consumer(
         workers=1,
@@ -54,3 +57,24 @@ def run_worker(settings: Settings) -> None:
     consumer.run()
     stopped.set()
     log.info("worker stopped")
+
+
+def _repeat(
+    what: str, work: Callable[[], None], every: float, after_failure: float, stopped: threading.Event
+) -> None:
+    """Do something in a thread of its own every so many seconds, whatever happens to it."""
+
+    def run() -> None:
+        pause = every
+        while not stopped.wait(pause):
+            try:
+                work()
+                pause = every
+            except (EverindexError, OSError, RedisError) as error:
+                log.warning("failed; it is tried again", what=what, error=str(error))
+                pause = after_failure
+            except Exception:
+                log.exception("failed; it is tried again", what=what)
+                pause = after_failure
+
+    threading.Thread(target=run, name=what, daemon=True).start()

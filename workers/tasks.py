@@ -18,6 +18,8 @@ from pipelines.ingest import embed_owed, index_saved, index_words
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain
 from pipelines.reconcile import Report, reconcile, rehash
 from pipelines.store.cache import Cache
+from pipelines.store.connection import bound_journal
+from pipelines.store.vec_blocks import reclaim
 from queue_config.inspect import waiting
 from queue_config.queue import Queue
 from workers.resources import Resources, is_alive
@@ -61,7 +63,9 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         cache = resources.cache(found)
         with _job(task, domain) as job:
             job.update(_slice(huey, resources, found, cache))
-        hint(huey, tasks, found, cache)
+        # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
+        if job.get("words") or job.get("vectors"):
+            hint(huey, tasks, found, cache)
 
     @huey.task(name="reconcile_vault", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def reconcile_vault(request: str, confirmed: bool, task: Task) -> None:  # noqa: FBT001 - a task's argument
@@ -96,6 +100,7 @@ def reconcile_now(
         if not reports[domain.slug].held:
             state.forget(held_key(domain.slug))
         caches[domain.slug].drop_unused_vectors()
+        reclaim(caches[domain.slug])
         hint(huey, tasks, domain, caches[domain.slug])
     took = {"took_ms": round((time.monotonic() - started) * 1000)}
     state.say("reconcile", took | {slug: report.plain() for slug, report in reports.items()})
@@ -133,11 +138,23 @@ def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: li
 
 def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
     """Enqueue a drain of a domain that owes something, unless one waits already."""
-    ledger = cache.ledger
-    if not (ledger.owes("words") or ledger.owes("vectors")):
+    if not (cache.leases.owes("words") or cache.leases.owes("vectors")):
         return
     if not any(w.task == "drain" and w.args == (domain.slug,) for w in waiting(huey)):
         tasks.drain(domain.slug)
+
+
+def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
+    """Load the models of all caches that owe no words, and hint at the vectors that waited for them.
+
+    Loading takes seconds: in a task it would let saves wait, and while words are indexed it would slow them.
+    Raises ModelUnavailableError.
+    """
+    for domain in resources.domains():
+        cache = resources.cache(domain)
+        if not resources.has_loaded(cache.meta.model) and not cache.leases.owes("words"):
+            resources.embedder(cache.meta.model)
+            hint(huey, tasks, domain, cache)
 
 
 def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
@@ -148,7 +165,8 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         return
     for domain in resources.domains():
         cache = resources.cache(domain)
-        cache.ledger.free_leases_of_the_dead(is_alive)
+        cache.leases.free_those_of_the_dead(is_alive)
+        bound_journal(cache.con)
         hint(huey, tasks, domain, cache)
 
 
@@ -159,10 +177,12 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache) -> d
 
     done = {"words": 0, "vectors": 0, "embedded": 0}
     while True:
-        if cache.ledger.owes("words"):
+        if cache.leases.owes("words"):
             stage, outcome = "words", index_words(cache, ingest)
-        else:
+        elif ingest.encoder_ready():
             stage, outcome = "vectors", embed_owed(cache, ingest, lambda: _save_waits(huey))
+        else:
+            break  # `load_models` will hint
         done[stage] += outcome.touched
         done["embedded"] += outcome.embedded_texts
         if not outcome.touched or _save_waits(huey) or time.monotonic() - started >= SLICE_SECONDS:

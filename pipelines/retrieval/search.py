@@ -42,21 +42,15 @@ class Source:
     vector: Vector | None
 
 
-def search(sources: Sequence[Source], query: str, k: int, *, root: Path, present: bool) -> list[Result]:
-    """Answer a question with at most `k` notes, best first; domains are merged by rank (RRF).
+def merge(found: Sequence[Sequence[Result]], k: int) -> list[Result]:
+    """Merge what each domain answered into at most `k` notes, by rank (RRF).
 
-    Where ranks are equal (every domain has a first), the one with the better evidence leads. A note whose
-    file is gone is left out. While the whole vault is away (`present` false) nothing can be checked, and
-    every hit is marked stale.
+    Where ranks are equal (every domain has a first), the one with the better evidence leads.
     """
-    answers: dict[tuple[str, str], Result] = {}
-    rankings: dict[str, list[tuple[str, str]]] = {}
-    for source in sources:
-        results = _search_domain(source, query, k, root=root, present=present)
-        rankings[source.domain.slug] = [(r.domain, r.path) for r in results]
-        answers |= {(r.domain, r.path): r for r in results}
-    if len(sources) == 1:
-        return list(answers.values())
+    if len(found) == 1:
+        return list(found[0])
+    answers = {(r.domain, r.path): r for results in found for r in results}
+    rankings = {str(n): [(r.domain, r.path) for r in results] for n, results in enumerate(found)}
     evidence = _evidence(answers)
     merged = reciprocal_rank_fusion(rankings, dict.fromkeys(rankings, 1.0))
     merged.sort(key=lambda pair: (-pair[1], -evidence[pair[0]]))
@@ -74,7 +68,12 @@ def _evidence(answers: Mapping[tuple[str, str], Result]) -> dict[tuple[str, str]
     return totals
 
 
-def _search_domain(source: Source, query: str, k: int, *, root: Path, present: bool) -> list[Result]:
+def search(source: Source, query: str, k: int, *, root: Path, present: bool) -> list[Result]:
+    """Answer a question with at most `k` notes of a domain, best first. Raises CacheError.
+
+    A note whose file is gone is left out. While the whole vault is away (`present` false) nothing can be
+    checked, and every hit is marked stale.
+    """
     depth = max(_SHALLOWEST, 4 * k)
     with snapshot(source.cache.con):
         hits = _collapse(_retrieve(source, query, depth))

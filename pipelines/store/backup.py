@@ -9,9 +9,10 @@ from pathlib import Path
 import apsw
 
 from pipelines.errors import StorageUnavailableError
-from pipelines.store.cache import SCHEMA_VERSION, Cache, CacheMeta
+from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, corrupt, transaction
 from pipelines.store.connection import rows as select
+from pipelines.store.meta import SCHEMA_VERSION, CacheMeta
 from pipelines.store.state import STATE_FILE, State
 
 

@@ -6,9 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 
 import apsw
@@ -16,35 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines import lexical
-from pipelines.errors import BadVectorError, CacheError, CacheMissingError, ModelMismatchError
+from pipelines.errors import BadVectorError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
-from pipelines.store.connection import (
-    connect,
-    corrupt,
-    one,
-    snapshot,
-    transaction,
-)
-from pipelines.store.connection import (
-    row as first,
-)
-from pipelines.store.connection import (
-    rows as select,
-)
+from pipelines.store.connection import connect, corrupt, one, snapshot, transaction
+from pipelines.store.connection import row as first
+from pipelines.store.connection import rows as select
+from pipelines.store.leases import Leases
 from pipelines.store.ledger import Ledger
+from pipelines.store.meta import CacheMeta, build, check_model, missing, read_meta
 
-SCHEMA_VERSION = 1
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
 Vector = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class CacheMeta:
-    """What a cache was built with; `pipeline` names everything that decides what chunks it holds."""
-
-    model: str
-    dimension: int
-    pipeline: str
 
 
 class Cache:
@@ -55,6 +35,7 @@ class Cache:
         self.meta = meta
         self.con = con
         self.ledger = Ledger(con, clock)
+        self.leases = Leases(con, clock)
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
@@ -67,8 +48,8 @@ class Cache:
         try:
             with transaction(con):
                 if not first(con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'"):
-                    _build(con, meta)
-            found = _read_meta(con, path)
+                    build(con, meta)
+            found = read_meta(con, path)
             cache = cls(path, con, found, clock)
             check_model(found, meta.model, meta.dimension, path)
             if found.pipeline != meta.pipeline:
@@ -85,10 +66,10 @@ class Cache:
     def open(cls, path: Path) -> Cache:
         """Open an existing cache for reading. Raises CacheMissingError, CacheError, CacheCorruptError."""
         if not path.exists():
-            raise _missing(path)
+            raise missing(path)
         con = connect(path, readonly=True)
         try:
-            return cls(path, con, _read_meta(con, path), time.monotonic)
+            return cls(path, con, read_meta(con, path), time.monotonic)
         except (apsw.CorruptError, apsw.NotADBError) as error:
             con.close()
             raise corrupt(path, error) from error
@@ -178,13 +159,13 @@ class Cache:
         Raises StaleWorkError and BadVectorError, having written nothing.
         """
         with transaction(self.con):
-            generation = self.ledger.claim(row, content.sha256)
+            generation = self.leases.claim(row, content.sha256)
             old_title = self._upsert_node(note, content)
             self._replace_chunks(note, chunks, retitled=old_title != _titles(note))
             self._replace_links(note)
             self._keep_vectors(vectors)
             embedded = self._attach_vectors(note.path)
-            self.ledger.applied(
+            self.leases.applied(
                 row, generation, content.found, content.sha256, embedded=embedded, at=_now_iso()
             )
         return embedded
@@ -192,26 +173,26 @@ class Cache:
     def commit_vectors(self, row: LeasedRow) -> bool:
         """Attach a note's vectors if all are stored by now; say whether they were. Raises StaleWorkError."""
         with transaction(self.con):
-            self.ledger.claim(row, row.wanted_hash)
+            self.leases.claim(row, row.wanted_hash)
             embedded = self._attach_vectors(row.path)
             if embedded:
-                self.ledger.embedded(row)
+                self.leases.embedded(row)
         return embedded
 
     def commit_deletion(self, row: LeasedRow) -> None:
         """Remove a note that is gone. Raises StaleWorkError when it is back."""
         with transaction(self.con):
-            self.ledger.claim(row, None)
+            self.leases.claim(row, None)
             self._remove(row.path)
-            self.ledger.removed(row)
+            self.leases.removed(row)
 
     def park(self, row: LeasedRow, kind: str, reason: str, *, keep_words: bool = False) -> None:
         """Set a note aside with its reason; what was indexed of it goes, unless only vectors failed."""
         with transaction(self.con):
-            self.ledger.claim(row, row.wanted_hash)
+            self.leases.claim(row, row.wanted_hash)
             if not keep_words:
                 self._remove(row.path)
-            self.ledger.parked(row, kind, reason, indexed=keep_words)
+            self.leases.parked(row, kind, reason, indexed=keep_words)
 
     def _upsert_node(self, note: Note, content: FileContent) -> str | None:
         row = self.con.execute(
@@ -380,52 +361,9 @@ class Cache:
         return row[0] if row else None
 
 
-def check_model(found: CacheMeta, model: str, dimension: int, path: Path) -> None:
-    """Refuse a cache of another model. Raises ModelMismatchError with the ways out."""
-    if (found.model, found.dimension) != (model, dimension):
-        raise ModelMismatchError(
-            f"{path.name} was built with {found.model} ({found.dimension} dimensions), but the settings say "
-            f"{model} ({dimension}); run `everindex reembed` to change over, or set the model back "
-            f"(EMBEDDING_MODEL={found.model})"
-        )
-
-
 def _titles(note: Note) -> str:
     return "\n".join((note.title, *note.aliases))
 
 
 def _now_iso() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _build(con: apsw.Connection, meta: CacheMeta) -> None:
-    schema = files("pipelines.store").joinpath("schema.sql").read_text(encoding="utf-8")
-    con.execute(schema.replace(":dimension]", f"{meta.dimension}]"))
-    con.executemany(
-        "INSERT INTO vault_meta VALUES (?, ?)",
-        [
-            ("model", meta.model),
-            ("dimension", str(meta.dimension)),
-            ("pipeline", meta.pipeline),
-            ("schema_version", str(SCHEMA_VERSION)),
-        ],
-    )
-
-
-def _missing(path: Path) -> CacheMissingError:
-    return CacheMissingError(f"{path} is not there yet; `everindex up` or `everindex index` makes it")
-
-
-def _read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
-    if not first(con, "SELECT 1 FROM sqlite_master"):
-        raise _missing(path)
-    try:
-        meta = dict(select(con, "SELECT key, value FROM vault_meta"))
-    except apsw.SQLError as error:
-        raise CacheError(f"{path} is not a cache of Everindex ({error}); move it away") from error
-    if meta.get("schema_version") != str(SCHEMA_VERSION):
-        raise CacheError(
-            f"{path} was made by another version of Everindex (schema {meta.get('schema_version')}, this one "
-            f"writes {SCHEMA_VERSION}); run `everindex index --rebuild`"
-        )
-    return CacheMeta(meta["model"], int(meta["dimension"]), meta["pipeline"])

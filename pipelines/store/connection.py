@@ -15,6 +15,8 @@ from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError, S
 
 _OLDEST = 3_051_003
 _BUSY_MS = 20_000
+_CHECKPOINT_MS = 500
+_LARGE_JOURNAL = 32_000_000
 _READONLY = apsw.SQLITE_OPEN_READONLY
 _UNAVAILABLE = (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.BusyError)
 Bindings = Sequence[Any] | Mapping[str, Any]
@@ -81,19 +83,35 @@ def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
     )
 
 
+@contextmanager
+def _our_errors(con: apsw.Connection) -> Iterator[None]:
+    """Raise StorageUnavailableError or CacheCorruptError where SQLite finds a disk or a file at fault."""
+    try:
+        yield
+    except _UNAVAILABLE as error:
+        raise StorageUnavailableError(
+            f"{con.filename} cannot be used ({error}); free some space or check the disk: work goes on by itself"
+        ) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise corrupt(con.filename, error) from error
+
+
 def rows(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
-    """Return all rows of a query; a column's type is what the schema says."""
-    return list(con.execute(sql, bindings))
+    """Return all rows of a query; a column's type is what the schema says. Raises CacheError."""
+    with _our_errors(con):
+        return list(con.execute(sql, bindings))
 
 
 def row(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...] | None:
-    """Return the first row of a query, or None."""
-    return next(iter(con.execute(sql, bindings)), None)
+    """Return the first row of a query, or None. Raises CacheError."""
+    with _our_errors(con):
+        return next(iter(con.execute(sql, bindings)), None)
 
 
 def one(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...]:
-    """Return the row of a query that always has one: an aggregate, a RETURNING."""
-    return next(iter(con.execute(sql, bindings)))
+    """Return the row of a query that always has one: an aggregate, a RETURNING. Raises CacheError."""
+    with _our_errors(con):
+        return next(iter(con.execute(sql, bindings)))
 
 
 @contextmanager
@@ -102,7 +120,7 @@ def transaction(con: apsw.Connection) -> Iterator[None]:
 
     Raises StorageUnavailableError (nothing was written; a later try may go well), CacheCorruptError.
     """
-    try:
+    with _our_errors(con):
         con.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -112,19 +130,33 @@ def transaction(con: apsw.Connection) -> Iterator[None]:
             if con.in_transaction:
                 con.execute("ROLLBACK")
             raise
-    except _UNAVAILABLE as error:
-        raise StorageUnavailableError(
-            f"{con.filename} cannot be written ({error}); free some space or check the disk: work goes on by itself"
-        ) from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise corrupt(con.filename, error) from error
 
 
 @contextmanager
 def snapshot(con: apsw.Connection) -> Iterator[None]:
-    """Run several reads that see one state of the database."""
-    con.execute("BEGIN DEFERRED")
+    """Run several reads that see one state of the database. Raises CacheError."""
+    with _our_errors(con):
+        con.execute("BEGIN DEFERRED")
+        try:
+            yield
+        finally:
+            if con.in_transaction:
+                con.execute("END")
+
+
+def bound_journal(con: apsw.Connection) -> None:
+    """Empty a write-ahead log that grew large because some reader was always in the way.
+
+    SQLite's own checkpoints start the log anew only when they meet no reader at all; this one waits for those
+    that read now, for a moment in which nobody writes, and lets new ones read the database itself.
+    """
+    log = Path(con.filename_wal)
+    if not log.exists() or log.stat().st_size < _LARGE_JOURNAL:
+        return
+    con.set_busy_timeout(_CHECKPOINT_MS)
     try:
-        yield
+        con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.BusyError:
+        return  # a reader holds on: at the next call
     finally:
-        con.execute("END")
+        con.set_busy_timeout(_BUSY_MS)

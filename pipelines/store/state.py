@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -26,8 +27,15 @@ class Fact:
 class State:
     """One connection to a vault's `state.db`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
         self._folder = folder
+        self._clock = clock
+        self._wall_clock = wall_clock
         self._con = connect(folder / STATE_FILE)
         schema = files("pipelines.store").joinpath("state.sql").read_text(encoding="utf-8")
         with transaction(self._con):
@@ -62,15 +70,19 @@ class State:
         """Tell the other processes a fact (a JSON value), replacing the last one of that key."""
         with transaction(self._con):
             self._con.execute(
-                "INSERT INTO fact VALUES (?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET value = excluded.value, at = excluded.at",
-                (key, json.dumps(value), time.time()),
+                "INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)",
+                (key, json.dumps(value), self._wall_clock(), self._clock()),
             )
 
     def heard(self, key: str) -> Fact | None:
         """Return the last fact of a key, or None."""
-        row = first(self._con, "SELECT value, at FROM fact WHERE key = ?", (key,))
-        return Fact(json.loads(row[0]), max(0.0, time.time() - row[1])) if row else None
+        row = first(self._con, "SELECT value, at, uptime FROM fact WHERE key = ?", (key,))
+        if row is None:
+            return None
+        age = self._clock() - row[2]
+        if age < 0:  # said before the last reboot: only the wall clock goes on
+            age = max(0.0, self._wall_clock() - row[1])
+        return Fact(json.loads(row[0]), age)
 
     def forget(self, key: str) -> None:
         """Delete a fact."""

@@ -15,7 +15,8 @@ from pipelines.domains import load
 from pipelines.embed import Embedder, ModelInfo, find_model
 from pipelines.ingest import Ingest, Outcome, embed_owed, index_saved, index_words, pipeline_name
 from pipelines.reconcile import Report, check_paths, reconcile
-from pipelines.store.cache import Cache, CacheMeta
+from pipelines.store.cache import Cache
+from pipelines.store.meta import CacheMeta
 
 MAX_BYTES = 1_000_000
 
@@ -60,6 +61,7 @@ class House:
             owner="test",
             present=lambda: vault.is_present(self.root, self.identity),
             encoder=lambda: self.embedder,
+            encoder_ready=lambda: True,
             siblings=lambda: self.siblings,
         )
 
@@ -88,7 +90,7 @@ class House:
         """Work until nothing is owed, time passing where a row waits; return the texts that were embedded."""
         before = len(self.embedder.texts)
         for _ in range(10_000):
-            stage = index_words if self.cache.ledger.owes("words") else embed_owed
+            stage = index_words if self.cache.leases.owes("words") else embed_owed
             outcome = stage(self.cache, self.ingest)
             counts = self.cache.counts()
             if not counts.pending and not counts.vectors_pending:

@@ -171,11 +171,11 @@ def test_a_table_that_is_not_known_here_comes_back_too(filled):
 def test_leases_and_pauses_of_another_time_are_not_restored(filled):
     filled.write("river.md", "Changed.")
     filled.notice("river.md")
-    (row,) = filled.cache.ledger.lease("words", 9, "somebody")
+    (row,) = filled.cache.leases.take("words", 9, "somebody")
     file = back_up(filled)
     assert row.path == "river.md"
     restore(filled, file)
-    assert filled.cache.ledger.owes("words")
+    assert filled.cache.leases.owes("words")
     filled.now = 0.0  # a reboot
     filled.drain()
     assert filled.picture() == filled.scratch_picture()

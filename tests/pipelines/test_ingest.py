@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from pipelines.errors import StaleWorkError, VaultNotFoundError
 from pipelines.ingest import embed_owed, index_saved, index_words
 from pipelines.store.cache import Cache
-from pipelines.store.ledger import MAX_ATTEMPTS
+from pipelines.store.leases import MAX_ATTEMPTS
 from pipelines.store.search import node
 
 TWENTY = "\n\n".join(f"## Part {n}\n\nThe river and the boat, part number {n}." for n in range(20))
@@ -130,7 +131,7 @@ def test_a_siblings_vectors_of_another_model_are_not_taken(house):
 def test_a_slow_job_never_overwrites_a_newer_one(house):
     house.write("a.md", "The old words.")
     house.notice("a.md")
-    (slow,) = house.cache.ledger.lease("words", 1, "slow worker")
+    (slow,) = house.cache.leases.take("words", 1, "slow worker")
     house.now += 1000  # its lease runs out
     house.save("a.md", "The new words.")
     with pytest.raises(StaleWorkError):
@@ -211,7 +212,7 @@ def test_a_parked_note_is_taken_up_when_its_content_changes(house):
 def test_a_parked_note_is_not_tried_again_while_it_stays_as_it_is(house):
     house.save("a.md", b"x" * 2_000_000)
     assert house.reconcile().events == []
-    assert not house.cache.ledger.owes("words")
+    assert not house.cache.leases.owes("words")
 
 
 def test_a_note_that_grows_too_large_leaves_the_index(house):
@@ -272,7 +273,7 @@ def test_a_bad_vector_parks_its_note_alone_and_keeps_its_words(house):
         house.write(f"{n}.md", "Bread with yeast." if n == 3 else f"Sleep, night {n}.")
     house.reconcile()
     for _ in range(200):
-        (index_words if house.cache.ledger.owes("words") else embed_owed)(house.cache, ingest)
+        (index_words if house.cache.leases.owes("words") else embed_owed)(house.cache, ingest)
         house.now += 5
     counts = house.cache.counts()
     assert (counts.vectors, counts.vectors_pending, counts.parked) == (5, 0, 1)
@@ -283,10 +284,10 @@ def test_a_row_that_failed_before_is_leased_alone(house):
     for n in range(4):
         house.write(f"{n}.md", f"Note {n}.")
     house.reconcile()
-    first = house.cache.ledger.lease("words", 10, "a worker that dies")
+    first = house.cache.leases.take("words", 10, "a worker that dies")
     assert len(first) == 4
     house.now += 1000
-    again = house.cache.ledger.lease("words", 10, "another worker")
+    again = house.cache.leases.take("words", 10, "another worker")
     assert [row.attempts for row in again] == [2]
 
 
@@ -300,13 +301,13 @@ def test_a_note_that_kills_its_worker_is_parked_alone_after_three_attempts(house
 
     deaths = 0
     while house.cache.counts().pending:
-        rows = house.cache.ledger.lease("words", 10, "a worker")
+        rows = house.cache.leases.take("words", 10, "a worker")
         if dies_on_3(rows):
             deaths += 1  # nothing is released, nothing is said
         else:
-            house.cache.ledger.release(rows)
+            house.cache.leases.release(rows)
             index_words(house.cache, house.ingest)
-        house.cache.ledger.free_leases_of_the_dead(lambda _: False)
+        house.cache.leases.free_those_of_the_dead(lambda _: False)
     assert deaths == MAX_ATTEMPTS
     (row,) = house.cache.ledger.parked_rows()
     assert row[:2] == ("3.md", "crash")
@@ -316,9 +317,9 @@ def test_a_note_that_kills_its_worker_is_parked_alone_after_three_attempts(house
 def test_the_leases_of_the_living_stay(house):
     house.write("a.md", "Note.")
     house.reconcile()
-    house.cache.ledger.lease("words", 10, "me")
-    house.cache.ledger.free_leases_of_the_dead(lambda owner: owner == "me")
-    assert not house.cache.ledger.owes("words")
+    house.cache.leases.take("words", 10, "me")
+    house.cache.leases.free_those_of_the_dead(lambda owner: owner == "me")
+    assert not house.cache.leases.owes("words")
 
 
 def test_saved_paths_that_are_owed_nothing_cost_nothing(house):
@@ -344,7 +345,7 @@ def test_another_way_of_cutting_rechunks_and_embeds_only_new_texts(house):
 
 def test_a_cache_of_another_model_is_refused_with_the_way_out(house):
     from pipelines.errors import ModelMismatchError
-    from pipelines.store.cache import CacheMeta
+    from pipelines.store.meta import CacheMeta
 
     with pytest.raises(ModelMismatchError, match="everindex reembed"):
         Cache.create(house.cache.path, CacheMeta("another-model", 32, house.cache.meta.pipeline))
@@ -360,3 +361,14 @@ def test_the_newest_note_of_a_bulk_change_is_indexed_first(house):
     assert house.cache.ledger.row("zz saved just now.md").indexed_hash
     assert house.cache.ledger.row("099.md").indexed_hash
     assert house.cache.ledger.row("000.md").indexed_hash is None
+
+
+def test_a_save_does_not_wait_for_a_model_that_is_being_loaded(house):
+    house.write("a.md", "Compost for the tomato.")
+    report = house.notice("a.md")
+    loading = replace(house.ingest, encoder_ready=lambda: False)
+    outcome = index_saved(house.cache, loading, [event.path for event in report.events])
+    counts = house.cache.counts()
+    assert (outcome.committed, outcome.embedded_texts, counts.pending, counts.vectors_pending) == (1, 0, 0, 1)
+    house.drain()
+    assert house.picture() == house.scratch_picture()

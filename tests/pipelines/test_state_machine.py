@@ -134,7 +134,7 @@ class Vault(RuleBasedStateMachine):
 
     @rule(stage=st.sampled_from(["words", "vectors"]), late=st.booleans())
     def a_worker_dies_with_its_leases(self, stage, late):
-        self.house.cache.ledger.lease(stage, 3, "a worker that is gone")
+        self.house.cache.leases.take(stage, 3, "a worker that is gone")
         if late:
             self.house.now += 10_000
 
@@ -161,7 +161,7 @@ class Vault(RuleBasedStateMachine):
         for _ in range(
             4
         ):  # a note that was being worked on whenever its worker died is parked: it did nothing
-            self.house.cache.ledger.free_leases_of_the_dead(lambda _: False)
+            self.house.cache.leases.free_those_of_the_dead(lambda _: False)
             self.house.drain()
             for path, kind, _ in self.house.cache.ledger.parked_rows():
                 if kind == "crash":

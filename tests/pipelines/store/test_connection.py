@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 
 import apsw
 import pytest
 
 from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError, StorageUnavailableError
-from pipelines.store.cache import Cache, CacheMeta
+from pipelines.store import connection
+from pipelines.store.cache import Cache
 from pipelines.store.connection import check_sqlite_version, connect, transaction
+from pipelines.store.meta import CacheMeta
 from pipelines.store.state import State
 
 
@@ -86,3 +89,41 @@ def test_a_kill_in_a_transaction_leaves_the_commit_before_it(tmp_path):
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "x.db")], check=False)
     con = apsw.Connection(str(tmp_path / "x.db"))
     assert con.execute("SELECT a FROM t").fetchall() == [(1,)]
+
+
+def test_a_journal_is_emptied_although_somebody_always_reads(tmp_path):
+    con = connect(tmp_path / "x.db")
+    with transaction(con):
+        con.execute("CREATE TABLE t (a)")
+    readers = [connect(tmp_path / "x.db", readonly=True) for _ in range(2)]
+    stopped = threading.Event()
+
+    def begin(reader):
+        reader.execute("BEGIN").fetchall()
+        reader.execute("SELECT * FROM t LIMIT 1").fetchall()
+
+    def read_always():
+        """One begins before the other ends: SQLite's own checkpoints never find the log unread."""
+        turn = 0
+        while not stopped.wait(0.02):
+            turn += 1
+            begin(readers[turn % 2])
+            readers[1 - turn % 2].execute("END").fetchall()
+
+    begin(readers[0])
+    while (tmp_path / "x.db-wal").stat().st_size < connection._LARGE_JOURNAL:
+        with transaction(con):
+            con.execute("INSERT INTO t VALUES (zeroblob(1000000))")
+    connection.bound_journal(con)
+    assert (tmp_path / "x.db-wal").stat().st_size, "a reader that holds on is not waited for"
+    reading = threading.Thread(target=read_always)
+    reading.start()
+    try:
+        deadline = time.monotonic() + 60
+        while (tmp_path / "x.db-wal").stat().st_size:
+            assert time.monotonic() < deadline
+            connection.bound_journal(con)
+    finally:
+        stopped.set()
+        reading.join()
+    assert con.execute("SELECT count(*) FROM t").fetchone()[0] > 0

@@ -1,0 +1,188 @@
+"""Who works on what is owed: rows are leased, and given back, committed or parked.
+
+Every method runs one transaction of its own, except those that say that they run inside the caller's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import apsw
+
+from pipelines.errors import StaleWorkError
+from pipelines.model import FoundFile, LeasedRow
+from pipelines.store.connection import row as first
+from pipelines.store.connection import rows as select
+from pipelines.store.connection import transaction
+
+# A worker that dies is noticed by `free_those_of_the_dead`; this is for one on another machine.
+LEASE_SECONDS = 300.0
+MAX_ATTEMPTS = 3
+_BACKOFF_SECONDS = 2.0
+_LONGEST_BACKOFF = 60.0
+
+Stage = Literal["words", "vectors"]
+OWED: dict[Stage, str] = {
+    "words": "applied_generation < generation AND parked = 0",
+    "vectors": "embedded_generation < applied_generation AND applied_generation = generation AND parked = 0",
+}
+"""What a row of `vault_file` must be to be owed; SQL."""
+# A time further ahead than any lease or backoff was written before a reboot reset the clock.
+_FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {LEASE_SECONDS})"
+_DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
+
+
+class Leases:
+    """The leases on the rows of `vault_file`, on a cache's connection. `clock` is monotonic, in seconds."""
+
+    def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
+        self._con = con
+        self._clock = clock
+
+    def owes(self, stage: Stage) -> bool:
+        """Say whether a row is owed, due and free."""
+        return (
+            first(
+                self._con,
+                f"SELECT 1 FROM vault_file WHERE {OWED[stage]} AND {_FREE} AND {_DUE} LIMIT 1",
+                {"now": self._clock()},
+            )
+            is not None
+        )
+
+    def take(
+        self, stage: Stage, limit: int, owner: str, paths: Sequence[str] | None = None
+    ) -> list[LeasedRow]:
+        """Take up to `limit` rows that are owed, due and free, and count the attempt.
+
+        The most urgent come first, and of these the newest: a save amid a bulk change does not wait for it.
+        A row that failed before is leased alone: whatever broke its batch, it breaks no other note again.
+        """
+        now, token = self._clock(), secrets.token_hex(8)
+        chosen = "AND path IN (SELECT value FROM json_each(:paths))" if paths is not None else ""
+        bindings: dict[str, Any] = {"now": now, "limit": limit}
+        if paths is not None:
+            bindings["paths"] = json.dumps(paths)
+        with transaction(self._con):
+            rows = select(
+                self._con,
+                "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
+                f" WHERE {OWED[stage]} AND {_FREE} AND {_DUE} {chosen}"
+                " ORDER BY priority DESC, mtime_ns DESC, path LIMIT :limit",
+                bindings,
+            )
+            if rows and rows[0][5] > 0:
+                rows = rows[:1]
+            rows = [row for row in rows if row[5] == 0 or row is rows[0]]
+            self._con.executemany(
+                "UPDATE vault_file SET lease_token = ?, lease_until = ?, lease_owner = ?,"
+                " attempts = attempts + 1 WHERE path = ?",
+                ((token, now + LEASE_SECONDS, owner, row[0]) for row in rows),
+            )
+        return [
+            LeasedRow(path, os.fsdecode(raw), wanted, generation, applied, attempts + 1, token)
+            for path, raw, wanted, generation, applied, attempts in rows
+        ]
+
+    def release(self, rows: Sequence[LeasedRow]) -> None:
+        """Give rows back untried: the attempt does not count."""
+        with transaction(self._con):
+            self._con.executemany(
+                "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                " attempts = max(0, attempts - 1) WHERE path = ? AND lease_token = ?",
+                ((row.path, row.token) for row in rows),
+            )
+
+    def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
+        """Give a row back after a failure that time may cure; it is due again after a growing pause.
+
+        A failure that is no fault of the note's is not counted among its attempts.
+        """
+        pause = min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2 ** (row.attempts - 1))
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                " attempts = attempts - ?, next_attempt_at = ?, error_kind = ?, error = ?"
+                " WHERE path = ? AND lease_token = ?",
+                (0 if counted else 1, self._clock() + pause, kind, reason, row.path, row.token),
+            )
+
+    def free_those_of_the_dead(self, alive: Callable[[str], bool]) -> None:
+        """Free the leases of owners that are no more; the attempt stays counted."""
+        owners = select(
+            self._con, "SELECT DISTINCT lease_owner FROM vault_file WHERE lease_token IS NOT NULL"
+        )
+        dead = [owner for (owner,) in owners if not alive(owner)]
+        if dead:
+            with transaction(self._con):
+                self._con.execute(
+                    "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL"
+                    " WHERE lease_owner IN (SELECT value FROM json_each(?))",
+                    (json.dumps(dead),),
+                )
+
+    def claim(self, row: LeasedRow, sha: str | None) -> int:
+        """Return the generation that content `sha` may be committed as (inside the caller's transaction).
+
+        Raises StaleWorkError when the lease went to somebody else, or a newer generation wants other content.
+        """
+        current = first(
+            self._con,
+            "SELECT generation, wanted_hash, lease_token FROM vault_file WHERE path = ?",
+            (row.path,),
+        )
+        if current is None or current[2] != row.token:
+            raise StaleWorkError(f"{row.path!r} is somebody else's work by now; nothing was written")
+        if current[0] != row.generation and current[1] != sha:
+            raise StaleWorkError(f"{row.path!r} changed while it was indexed; the newer content is next")
+        return int(current[0])
+
+    def applied(
+        self, row: LeasedRow, generation: int, found: FoundFile, sha: str, *, embedded: bool, at: str
+    ) -> None:
+        """Note that a content is indexed (inside the caller's transaction); `at` is an ISO time."""
+        self._con.execute(
+            "UPDATE vault_file SET applied_generation = :g,"
+            " embedded_generation = CASE WHEN :embedded THEN :g ELSE embedded_generation END,"
+            " indexed_hash = :sha, wanted_hash = :sha, raw = :raw, size = :size, mtime_ns = :mtime,"
+            " inode = :inode, attempts = 0, next_attempt_at = NULL, error_kind = NULL, error = NULL,"
+            " lease_token = NULL, lease_until = NULL, lease_owner = NULL, indexed_at = :at WHERE path = :path",
+            {
+                "g": generation,
+                "embedded": embedded,
+                "sha": sha,
+                "raw": os.fsencode(found.raw),
+                "size": found.size,
+                "mtime": found.mtime_ns,
+                "inode": found.inode,
+                "at": at,
+                "path": row.path,
+            },
+        )
+
+    def embedded(self, row: LeasedRow) -> None:
+        """Note that all of a note's vectors are there (inside the caller's transaction)."""
+        self._con.execute(
+            "UPDATE vault_file SET embedded_generation = applied_generation, attempts = 0,"
+            " next_attempt_at = NULL, error_kind = NULL, error = NULL,"
+            " lease_token = NULL, lease_until = NULL, lease_owner = NULL WHERE path = ?",
+            (row.path,),
+        )
+
+    def removed(self, row: LeasedRow) -> None:
+        """Forget a path whose deletion is applied (inside the caller's transaction)."""
+        self._con.execute("DELETE FROM vault_file WHERE path = ?", (row.path,))
+
+    def parked(self, row: LeasedRow, kind: str, reason: str, *, indexed: bool) -> None:
+        """Set a note aside until it changes (inside the caller's transaction); `indexed`: its words stay."""
+        self._con.execute(
+            "UPDATE vault_file SET parked = 1, error_kind = ?, error = ?, lease_token = NULL,"
+            " lease_until = NULL, lease_owner = NULL,"
+            " indexed_hash = CASE WHEN ? THEN indexed_hash END WHERE path = ?",
+            (kind, reason, indexed, row.path),
+        )

@@ -1,0 +1,70 @@
+"""What a cache was built with: model, dimension, schema and pipeline version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+
+from pipelines.errors import CacheError, CacheMissingError, ModelMismatchError
+from pipelines.store.connection import row as first
+from pipelines.store.connection import rows as select
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMeta:
+    """What a cache was built with; `pipeline` names everything that decides what chunks it holds."""
+
+    model: str
+    dimension: int
+    pipeline: str
+
+
+def build(con: apsw.Connection, meta: CacheMeta) -> None:
+    """Make the tables of a new cache (inside the caller's transaction)."""
+    schema = files("pipelines.store").joinpath("schema.sql").read_text(encoding="utf-8")
+    con.execute(schema.replace(":dimension]", f"{meta.dimension}]"))
+    con.executemany(
+        "INSERT INTO vault_meta VALUES (?, ?)",
+        [
+            ("model", meta.model),
+            ("dimension", str(meta.dimension)),
+            ("pipeline", meta.pipeline),
+            ("schema_version", str(SCHEMA_VERSION)),
+        ],
+    )
+
+
+def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
+    """Return what a cache was built with. Raises CacheMissingError where it is empty, CacheError."""
+    if not first(con, "SELECT 1 FROM sqlite_master"):
+        raise missing(path)
+    try:
+        meta = dict(select(con, "SELECT key, value FROM vault_meta"))
+    except apsw.SQLError as error:
+        raise CacheError(f"{path} is not a cache of Everindex ({error}); move it away") from error
+    if meta.get("schema_version") != str(SCHEMA_VERSION):
+        raise CacheError(
+            f"{path} was made by another version of Everindex (schema {meta.get('schema_version')}, this one "
+            f"writes {SCHEMA_VERSION}); run `everindex index --rebuild`"
+        )
+    return CacheMeta(meta["model"], int(meta["dimension"]), meta["pipeline"])
+
+
+def check_model(found: CacheMeta, model: str, dimension: int, path: Path) -> None:
+    """Refuse a cache of another model. Raises ModelMismatchError with the ways out."""
+    if (found.model, found.dimension) != (model, dimension):
+        raise ModelMismatchError(
+            f"{path.name} was built with {found.model} ({found.dimension} dimensions), but the settings say "
+            f"{model} ({dimension}); run `everindex reembed` to change over, or set the model back "
+            f"(EMBEDDING_MODEL={found.model})"
+        )
+
+
+def missing(path: Path) -> CacheMissingError:
+    """Return the error that says how a cache is made."""
+    return CacheMissingError(f"{path} is not there yet; `everindex up` or `everindex index` makes it")
