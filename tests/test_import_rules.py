@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "pipelines": ("pipelines",),
     "workers": ("workers", "pipelines", "queue_config"),
     "service": ("service", "pipelines", "queue_config", "workers.tasks", "workers.resources"),
-    "service.cli": (
+    "service.commands.services": (
         "service",
         "pipelines",
         "queue_config",
@@ -107,7 +107,9 @@ def test_a_module_imports_only_what_its_room_may(module, tree, is_package):
         ("service.query", "from workers import run", ["workers.run"]),
         ("service.query", "from workers.signals import x", ["workers.signals.x"]),
         ("service.query", "from workers.tasks import make_tasks; import fastapi", []),
-        ("service.cli", "from workers.run import run_worker; import huey", ["huey"]),
+        ("service.commands.services", "from workers.run import run_worker; import huey", ["huey"]),
+        ("service.commands.ask", "from workers.run import run_worker", ["workers.run.run_worker"]),
+        ("service.cli", "from workers.run import run_worker", ["workers.run.run_worker"]),
         ("service.up", "from watchdog.observers import Observer", ["watchdog.observers.Observer"]),
     ],
 )

@@ -57,6 +57,7 @@ def test_an_answer_has_the_promised_shape(example):
         "oldest_pending_s": 0.0,
         "vectors_pending": 0,
         "model_ready": True,
+        "failed": {},
     }
     assert answer["count"] == len(answer["results"]) == 3
     hit = answer["results"][0]

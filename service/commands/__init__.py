@@ -1,0 +1,1 @@
+"""The commands of `everindex`, each module one group of them."""

@@ -1,0 +1,179 @@
+"""The commands that run or show the long-running processes: up, watch, work, serve and open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipelines.errors import AlreadyRunningError
+from service.commands.terminal import (
+    PortOption,
+    StateOption,
+    Supervised,
+    VaultOption,
+    need_service,
+    options_given,
+    out,
+    settings_of,
+)
+
+app = typer.Typer()
+
+
+@app.command()
+def up(
+    folder: Annotated[Path | None, typer.Argument(metavar="VAULT", help="The folder of notes.")] = None,
+    vault: VaultOption = None,
+    port: PortOption = None,
+    state: StateOption = None,
+) -> None:
+    """Index a vault, watch it and serve it, until Ctrl-C."""
+    from service.client import running  # noqa: PLC0415
+    from service.server import bind  # noqa: PLC0415
+    from service.up import Supervisor  # noqa: PLC0415
+    from service.watch import only_one  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    given = options_given(folder or vault, state, port)
+    resources = Resources(settings_of(given))
+    place = resources.place
+    try:
+        with only_one(place.state):
+            resources.check_models()
+            resources.caches()
+            # Whatever cannot work is said here, not in a child's log.
+            bind(resources.settings.port).close()
+    except AlreadyRunningError:
+        service = running(place.state)
+        where = f"at {service.address} (process {service.pid})" if service else f"with state in {place.state}"
+        out.print(f"Everindex is already running on {place.root}, {where}", soft_wrap=True)
+        return
+    arguments = ["--vault", str(place.root), "--state", str(place.state)]
+    arguments += ["--port", str(resources.settings.port)]
+    supervisor = Supervisor(place.state, arguments)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
+    out.print(f"Everindex on {given.get('vault', place.root)}", soft_wrap=True, markup=False)
+    supervisor.start()
+    try:
+        _follow_first_index(supervisor, stop)
+        supervisor.keep(stop)
+    finally:
+        out.print("Stopping …")
+        supervisor.stop()
+
+
+def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
+    from service.progress import IndexProgress  # noqa: PLC0415
+
+    service = supervisor.wait_for_service(stop)
+    if service is None:
+        return
+    with IndexProgress(out) as bar:
+        done = supervisor.follow(service, stop, bar.show_health)
+    if done:
+        health = service.call("GET", "/health")
+        parked = sum(domain["parked"] for domain in health["domains"].values())
+        code = service.call("POST", "/session")["code"]
+        notes = sum(domain["notes"] for domain in health["domains"].values())
+        out.print(
+            f"[green]{notes:,} {'note is' if notes == 1 else 'notes are'} findable.[/] Save one, and it is, too."
+        )
+        if parked:
+            out.print(f"[yellow]{parked} could not be indexed:[/] `{_me()} status` says why.")
+        out.print(f'  {_me()} search "your question"', soft_wrap=True)
+        out.print(
+            f"  {service.address}/open/{code}  (the page; this link works once, `{_me()} open` makes another)",
+            soft_wrap=True,
+        )
+        out.print("Ctrl-C stops it.")
+
+
+def _me() -> str:
+    """Return the command as the user can type it here."""
+    import shutil  # noqa: PLC0415
+
+    here = Path(sys.argv[0])
+    if here.name != "everindex":
+        return "everindex"
+    found = shutil.which("everindex")
+    if found and Path(found).resolve() == here.resolve():
+        return "everindex"
+    return os.path.relpath(here) if here.resolve().is_relative_to(Path.cwd()) else str(here)
+
+
+@app.command()
+def watch(
+    vault: VaultOption = None,
+    state: StateOption = None,
+    port: PortOption = None,
+    *,
+    supervised: Supervised = False,
+) -> None:
+    """Watch a vault and put its changes on the queue (one process)."""
+    from queue_config.logs import configure  # noqa: PLC0415
+    from service.up import stop_with_supervisor  # noqa: PLC0415
+    from service.watch import Watcher  # noqa: PLC0415
+
+    configure("watcher")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if supervised:
+        stop_with_supervisor(stop.set)
+    Watcher(settings_of(options_given(vault, state, port)), stop).run()
+
+
+@app.command()
+def work(
+    vault: VaultOption = None,
+    state: StateOption = None,
+    port: PortOption = None,
+    *,
+    supervised: Supervised = False,
+) -> None:
+    """Work the queue: index what changed (any number of processes)."""
+    from queue_config.logs import configure  # noqa: PLC0415
+    from service.up import stop_with_supervisor  # noqa: PLC0415
+    from workers.run import run_worker  # noqa: PLC0415
+
+    configure("worker")
+    if supervised:
+        stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    run_worker(settings_of(options_given(vault, state, port)))
+
+
+@app.command()
+def serve(
+    vault: VaultOption = None,
+    state: StateOption = None,
+    port: PortOption = None,
+    *,
+    supervised: Supervised = False,
+) -> None:
+    """Answer questions over HTTP on 127.0.0.1 (one process, or one a domain)."""
+    from queue_config.logs import configure  # noqa: PLC0415
+    from service.server import run_server  # noqa: PLC0415
+    from service.up import stop_with_supervisor  # noqa: PLC0415
+
+    configure("query")
+    if supervised:
+        stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    run_server(settings_of(options_given(vault, state, port)))
+
+
+@app.command("open")
+def open_page(vault: VaultOption = None, state: StateOption = None) -> None:
+    """Open the page in the browser, signed in."""
+    service = need_service(options_given(vault, state))
+    code = service.call("POST", "/session")["code"]
+    address = f"{service.address}/open/{code}"
+    out.print(address, soft_wrap=True)
+    typer.launch(address)

@@ -1,0 +1,142 @@
+"""The commands that need no service: index, reembed, verify, backup, restore and config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.commands.terminal import (
+    JsonOption,
+    PortOption,
+    StateOption,
+    VaultOption,
+    options_given,
+    out,
+    print_json,
+    service_of,
+    settings_of,
+)
+
+app = typer.Typer()
+
+
+@app.command()
+def index(
+    folder: Annotated[Path | None, typer.Argument(metavar="VAULT", help="The folder of notes.")] = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build new caches beside the present ones, which are kept.")
+    ] = False,
+) -> None:
+    """Index a vault once, and exit."""
+    from service.oneshot import index_once, rebuild_caches  # noqa: PLC0415
+    from service.progress import IndexProgress  # noqa: PLC0415
+    from service.watch import only_one  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    resources = Resources(settings_of(options_given(folder or vault, state)))
+    for domain in resources.domains():
+        resources.model_of(domain)  # a model that cannot be had is said before a bar is drawn
+    if rebuild:
+        with IndexProgress(out) as bar:
+            done = rebuild_caches(resources, bar.show)
+    else:
+        with only_one(resources.place.state), IndexProgress(out) as bar:
+            done = index_once(resources, bar.show)
+    for line in done:
+        out.print(line, soft_wrap=True)
+
+
+@app.command()
+def reembed(vault: VaultOption = None, state: StateOption = None) -> None:
+    """Change over to the model that the settings name: a new cache beside each old one, then a switch."""
+    from service.oneshot import rebuild_caches  # noqa: PLC0415
+    from service.progress import IndexProgress  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    given = options_given(vault, state)
+    service = service_of(given)
+    named = {"vault": service.root, "state": service.state} if service else given
+    resources = Resources(settings_of(named))
+    with IndexProgress(out) as bar:
+        done = rebuild_caches(resources, bar.show, only_other_models=True)
+    for line in done or ["every cache has the settings' model already"]:
+        out.print(line, soft_wrap=True)
+
+
+@app.command()
+def verify(
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Index again what differs.")] = False,
+) -> None:
+    """Compare the index with the notes and with itself; exit code 1 where they differ."""
+    from service.maintenance import describe, repair_caches, verify_caches  # noqa: PLC0415
+    from service.progress import IndexProgress  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    resources = Resources(settings_of(options_given(vault, state)))
+    verdicts = verify_caches(resources)
+    _print_plain(describe(verdicts))
+    if repair and any(verdict.differences for verdict in verdicts.values()):
+        with IndexProgress(out) as bar:
+            verdicts = repair_caches(resources, verdicts, bar.show)
+        _print_plain(["after the repair:", *describe(verdicts)])
+    if any(verdict.differences for verdict in verdicts.values()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write.")],
+    vault: VaultOption = None,
+    state: StateOption = None,
+) -> None:
+    """Write decisions, history and indexes into one file, also while Everindex runs."""
+    from service.maintenance import back_up  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    _print_plain([back_up(Resources(settings_of(options_given(vault, state))), file)])
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `everindex backup` wrote.")],
+    vault: VaultOption = None,
+    state: StateOption = None,
+) -> None:
+    """Put a backup in force. Everindex must not run."""
+    from service.maintenance import restore as put_in_force  # noqa: PLC0415
+    from workers.resources import Resources  # noqa: PLC0415
+
+    _print_plain(put_in_force(Resources(settings_of(options_given(vault, state))), file))
+
+
+def _print_plain(lines: list[str]) -> None:
+    for line in lines:
+        out.print(line, markup=False, soft_wrap=True)
+
+
+@app.command()
+def config(
+    vault: VaultOption = None,
+    state: StateOption = None,
+    port: PortOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print each setting, its value and where it came from."""
+    from queue_config.settings import provenance  # noqa: PLC0415
+    from service.render import print_config  # noqa: PLC0415
+
+    given = options_given(vault, state, port)
+    rows = provenance(settings_of(given), given)
+    if as_json:
+        print_json({name: {"value": value, "from": origin} for name, (value, origin) in rows.items()})
+    else:
+        print_config(out, rows)
