@@ -1,11 +1,13 @@
 """After any file operations, lost, late and repeated hints, and crashes: quiet means equal to the disk.
 
 Real files, real SQLite, a real (tiny) model. Events may be dropped, repeated and late; a worker may die holding
-its leases, or between words and vectors. The oracle is a cache built from the disk alone.
+its leases, or between words and vectors. The oracle is a cache built from the disk alone. `EXAMPLES=10000` tries more,
+`--hypothesis-seed` replays.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -184,7 +186,7 @@ def test_quiet_means_equal_to_the_disk(tiny_embedder):
     run_state_machine_as_test(
         Vault,
         settings=settings(
-            max_examples=25,
+            max_examples=int(os.environ.get("EXAMPLES", "25")),
             stateful_step_count=30,
             deadline=None,
             print_blob=True,
