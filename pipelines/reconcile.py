@@ -105,7 +105,7 @@ def reconcile(
     reports = {}
     for slug, cache in caches.items():
         cache.set_ignored(ignored[slug])
-        difference = cache.ledger.diff(notes[slug])
+        difference = cache.ledger.diff(notes[slug], suspects=found.colliding)
         report = Report(unchanged=difference.unchanged, ignored=len(ignored[slug]))
         # A note that is ignored from now on has not vanished, and nobody knows what is in an unreadable folder.
         excused = [path for path in difference.gone if path in ignored[slug]]
@@ -289,4 +289,4 @@ def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: v
         if (registry.owner(path) or registry.domains[0]).slug == slug:
             cache.note_ignored(path, rule)
     own = [file for path, file in scan.notes.items() if (o := registry.owner(path)) and o.slug == slug]
-    return cache.ledger.diff(own, vault.note_key(folder))
+    return cache.ledger.diff(own, vault.note_key(folder), scan.colliding)

@@ -119,6 +119,7 @@ class Scan:
     notes: dict[str, FoundFile] = field(default_factory=dict)
     ignored: dict[str, str] = field(default_factory=dict)
     collisions: dict[str, list[str]] = field(default_factory=dict)
+    colliding: set[str] = field(default_factory=set)
     unreadable: list[str] = field(default_factory=list)
 
 
@@ -137,6 +138,7 @@ def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
             # Each keeps the form it has on disk as its key, so that neither hides the other.
             own_key = os.fsencode(raw).decode("utf-8", "backslashreplace")
             result.notes[own_key] = replace(look(root, raw) or first, path=own_key)
+            result.colliding.add(own_key)
     return result
 
 

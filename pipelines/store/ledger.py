@@ -64,8 +64,10 @@ class Ledger:
         self._con = con
         self._clock = clock
 
-    def diff(self, found: Iterable[FoundFile], folder: str = "") -> Difference:
-        """Compare what a scan of a folder found with the ledger, by `stat` alone."""
+    def diff(
+        self, found: Iterable[FoundFile], folder: str = "", suspects: AbstractSet[str] = frozenset()
+    ) -> Difference:
+        """Compare what a scan of a folder found with the ledger, by `stat` alone; `suspects` count as changed."""
         con = self._con
         con.execute(
             "CREATE TEMP TABLE IF NOT EXISTS seen"
@@ -82,8 +84,10 @@ class Ledger:
                 "SELECT s.path, s.raw, s.size, s.mtime_ns, s.inode FROM seen s LEFT JOIN vault_file f USING (path)"
                 " WHERE f.wanted_hash IS NULL OR f.size <> s.size OR f.mtime_ns <> s.mtime_ns"
                 " OR f.inode <> s.inode OR f.raw <> s.raw"
-                # Permissions may have changed, which these columns do not show.
-                " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing'))",
+                # Permissions, or another file's name, may have changed, which these columns do not show.
+                " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing', 'name-collision'))"
+                " OR s.path IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(suspects)),),
             )
             low, high = below(folder)
             gone = select(

@@ -255,3 +255,15 @@ def test_an_edit_that_left_size_and_time_as_they_were_is_found_by_hashing(house)
         if not cursor:
             break
     assert found == ["3.md"]
+
+
+def test_a_name_that_collides_later_parks_both_notes_and_frees_the_one_that_stays(house):
+    house.save("caf\u00e9.md", "Composed.")
+    house.write("cafe\u0301.md", "Decomposed.")
+    house.index()
+    assert [kind for _, kind, _ in house.cache.ledger.parked_rows()] == ["name-collision"] * 2
+    assert house.picture() == house.scratch_picture()
+    (house.root / "cafe\u0301.md").unlink()
+    house.index()
+    assert house.cache.ledger.parked_rows() == []
+    assert house.picture() == house.scratch_picture()
