@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from typing import Any
 
 import structlog
 
+# What lasts for a day must not fill the disk with its log.
+_SAY_AGAIN_SECONDS = 60.0
 _SECRET_KEYS = frozenset({"token", "api_key", "authorization", "cookie", "password", "redis_url", "secret"})
 
 
@@ -65,3 +68,24 @@ def configure(process: str) -> None:
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(process=process)
+
+
+class Trouble:
+    """A trouble that may last: said when it begins, once a minute while it lasts, and when it is over."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._said_at: float | None = None
+
+    def met(self, reason: str) -> None:
+        """Note that it is there."""
+        now = time.monotonic()
+        if self._said_at is None or now - self._said_at >= _SAY_AGAIN_SECONDS:
+            structlog.get_logger().warning(self._what, reason=reason)
+            self._said_at = now
+
+    def over(self) -> None:
+        """Note that it is not, or no longer, there."""
+        if self._said_at is not None:
+            structlog.get_logger().info("this is over", trouble=self._what)
+            self._said_at = None

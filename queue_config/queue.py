@@ -9,26 +9,46 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import cysqlite
 import structlog
 from huey import CySqliteHuey, PriorityRedisHuey
 from huey.exceptions import HueyException
 from huey.registry import Message
 from huey.serializer import Serializer
+from huey.storage import CySqliteStorage
+from redis import ConnectionPool
+from redis.exceptions import RedisError
+
+from queue_config.logs import Trouble
 
 QUEUE_FILE = "queue.db"
 KEY_FILE = "queue.key"
 _DIGEST = hashlib.sha256
 _SIGNATURE_BYTES = _DIGEST().digest_size
+_RETRY_SECONDS = 1.0
+_PATIENCE_SECONDS = 5.0
 
 log = structlog.get_logger()
 
 
 class ForeignMessageError(ValueError):
     """A message on the queue is not signed with this vault's key: it is dropped, never executed."""
+
+
+class QueueUnavailableError(OSError):
+    """The queue's file cannot be used just now: its disk is full or failing, or it is damaged."""
+
+
+QUEUE_ERRORS = (QueueUnavailableError, RedisError)
+"""What a queue that cannot be reached raises: nothing is lost, the ledger knows what is owed."""
 
 
 class SignedJsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
@@ -68,14 +88,16 @@ def read_key(state: Path) -> bytes:
 def write_secret(path: Path, text: str) -> None:
     """Write a file of mode 0600, unless it is there already: the first writer wins."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    beside.touch(mode=0o600, exist_ok=False)
-    beside.write_text(text + "\n")
     try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # a power cut must not leave an empty secret, which anybody knows
         path.hardlink_to(beside)
     except FileExistsError:
         pass  # another process was first; its secret is the one in use
     finally:
-        beside.unlink()
+        beside.unlink(missing_ok=True)
 
 
 class _Guarded:
@@ -84,6 +106,32 @@ class _Guarded:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.refused = {"foreign": 0, "unknown": 0}
+        self._trouble = Trouble("the queue cannot be read; saves wait")
+
+    def dequeue(self) -> Any:
+        """Return the next task, or None; a queue that cannot be reached is waited for."""
+        try:
+            task = super().dequeue()  # type: ignore[misc]  # huey has no types
+        except QUEUE_ERRORS as error:
+            self._trouble.met(str(error))
+            time.sleep(_RETRY_SECONDS)
+            return None
+        self._trouble.over()
+        return task
+
+    # What we do not use, huey asks the storage for every second, and twice a task.
+
+    def read_schedule(self, *_: Any) -> list[Any]:
+        """Return nothing: no task of ours is for later."""
+        return []
+
+    def is_revoked(self, *_: Any) -> bool:
+        """Say no: no task of ours is taken back."""
+        return False
+
+    def delete(self, _: str) -> bool:
+        """Say that there was nothing: a revocation is all that would be deleted."""
+        return False
 
     def deserialize_task(self, data: bytes) -> Any:
         """Return the task of a message, or None where there is none to run."""
@@ -100,8 +148,53 @@ class _Guarded:
         log.warning("a message was refused", kind=kind, reason=reason)
 
 
+class _QueueFile(CySqliteStorage):  # type: ignore[misc]  # huey has no types
+    """The embedded queue's file. Its methods raise QueueUnavailableError."""
+
+    _conn: Any
+    damaged = False
+
+    @contextmanager
+    def db(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Give a cursor; after an error the connection is not used again."""
+        try:
+            with super().db(*args, **kwargs) as cursor:
+                yield cursor
+        except cysqlite.DatabaseError as error:
+            # huey's rollback fails, too, and its error hides the first one.
+            errors = (error, error.__context__)
+            self.damaged |= any(isinstance(e, cysqlite.DatabaseCorruptError) for e in errors)
+            self.close()
+            raise QueueUnavailableError(f"{self.filename} cannot be used: {error}") from error
+
+    def close(self) -> bool:
+        """Close the connection, if there is one; any thread may."""
+        with self.lock:
+            connection, self._conn = self._conn, None
+            if connection:
+                connection.close()
+        return connection is not None
+
+    def initialize_schema(self) -> None:
+        """Make the tables where there are none, and a new file in place of a damaged one."""
+        if not self.damaged:
+            try:
+                super().initialize_schema()
+            except QueueUnavailableError:
+                if not self.damaged:
+                    raise
+        if self.damaged:
+            log.warning("the queue's file is damaged and made anew; the ledger knows what was on it")
+            for end in ("", "-wal", "-shm"):
+                Path(self.filename + end).unlink(missing_ok=True)
+            self.damaged = False
+            super().initialize_schema()
+
+
 class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has no types
     """The queue in an SQLite file of the state folder."""
+
+    storage_class = _QueueFile
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -111,9 +204,20 @@ class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has n
         path = Path(self.storage.filename)
         return path.stat().st_ino if path.exists() else None
 
+    def enqueue(self, task: Any) -> Any:
+        """Put a task on the queue that everybody reads."""
+        self.reopen_if_replaced()
+        try:
+            return super().enqueue(task)
+        except QueueUnavailableError:
+            if not self.storage.damaged:
+                raise
+            self.reopen_if_replaced()
+            return super().enqueue(task)
+
     def reopen_if_replaced(self) -> None:
-        """Go on with a new file where ours was deleted: nobody else hears what is put on a deleted one."""
-        if self._inode_now() != self._inode:
+        """Go on with a new file where ours is damaged or was deleted: nobody hears what is put on a deleted one."""
+        if self.storage.damaged or self._inode_now() != self._inode:
             self.storage.close()
             self.storage.initialize_schema()
             self._inode = self._inode_now()
@@ -133,8 +237,12 @@ def open_queue(state: Path, redis_url: str | None, name: str) -> Queue:
     """Open the vault's queue: Redis where a URL is given, else an SQLite file in the state folder."""
     serializer = SignedJsonSerializer(read_key(state))
     if redis_url:
+        # A Redis that hangs must not hang us: what is longer than a blocking read is an error.
+        pool = ConnectionPool.from_url(
+            redis_url, socket_timeout=_PATIENCE_SECONDS, socket_connect_timeout=_PATIENCE_SECONDS
+        )
         return RedisQueue(
-            f"everindex-{name}", url=redis_url, serializer=serializer, results=False, read_timeout=1
+            f"everindex-{name}", connection_pool=pool, serializer=serializer, results=False, read_timeout=1
         )
     return EmbeddedQueue(
         f"everindex-{name}", filename=str(state / QUEUE_FILE), serializer=serializer, results=False

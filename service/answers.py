@@ -15,6 +15,7 @@ class IndexState(BaseModel):
     vectors_pending: int
     model_ready: bool = Field(description="false while the model loads: answers are by word alone")
     failed: dict[str, str] = Field(description="domains that cannot be asked just now, and why")
+    waits: str | None = Field(description="why nothing that is saved can be indexed just now; null: it can")
 
 
 class SearchHit(BaseModel):
@@ -114,6 +115,12 @@ class ReloadAnswer(BaseModel):
     """The answer of `POST /reload`: what the scan found, by domain."""
 
     found: dict[str, dict[str, int]]
+
+
+class RetryAnswer(BaseModel):
+    """The answer of `POST /retry`: the parked notes that are tried again."""
+
+    paths: list[str]
 
 
 class Ready(BaseModel):

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from pipelines.errors import NotRunningError, ServiceError
+from pipelines.vault import write_atomic
 from queue_config.settings import state_home
 from service.security import read_token
 from workers.resources import VAULT_FILE
@@ -33,7 +34,7 @@ class Service:
         """The address of its page."""
         return f"http://127.0.0.1:{self.port}"
 
-    def call(self, method: str, path: str, **params: Any) -> Any:
+    def call(self, method: str, path: str, /, **params: Any) -> Any:
         """Ask and return the answer's JSON. Raises ServiceError with the service's own words."""
         headers = {"Authorization": f"Bearer {read_token(self.state)}"}
         try:
@@ -56,8 +57,8 @@ class Service:
 
 
 def announce(state: Path, port: int) -> None:
-    """Write down where this process serves the vault."""
-    (state / SERVICE_FILE).write_text(json.dumps({"port": port, "pid": os.getpid()}))
+    """Write down where this process serves the vault. Raises OSError."""
+    write_atomic(state / SERVICE_FILE, json.dumps({"port": port, "pid": os.getpid()}).encode())
 
 
 def withdraw(state: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from pipelines.errors import CacheError
+from pipelines.errors import CacheError, CacheMissingError
 from pipelines.holds import hold_policy
 from pipelines.model import Counts, Domain
 from pipelines.rebuild import build_beside, catch_up
 from pipelines.reconcile import reconcile
 from pipelines.store.cache import Cache
-from workers.resources import Resources
+from workers.resources import Resources, is_alive
 
 Progress = Callable[[str, Counts], None]
 
@@ -32,6 +32,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
     lines = []
     for domain in resources.domains():
         cache, report = caches[domain.slug], reports[domain.slug]
+        cache.leases.free_those_of_the_dead(is_alive)
         embedded = catch_up(cache, resources.ingest(domain, cache), partial(progress, domain.slug))
         counts = cache.counts()
         lines.append(
@@ -57,6 +58,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
         number = _next_number(resources, domain)
         path = resources.state().numbered(domain.slug, number)
         cache = resources.open_cache(path, resources.model_of(domain))
+        cache.leases.free_those_of_the_dead(is_alive)  # an interrupted build's
         embedded = build_beside(
             resources.registry(),
             cache,
@@ -80,10 +82,10 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
 
 
 def _has_model(resources: Resources, domain: Domain) -> bool:
-    path = resources.state().cache_path(domain.slug)
-    if not path.exists():
+    try:
+        cache = Cache.open(resources.state().cache_path(domain.slug))
+    except CacheMissingError:
         return True  # it will be made with the right one
-    cache = Cache.open(path)
     cache.close()
     return cache.meta.model == resources.model_of(domain).name
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-
-from redis.exceptions import RedisError
+from pathlib import Path
 
 from pipelines.holds import held_key
-from queue_config.queue import Queue
+from queue_config.queue import QUEUE_ERRORS, Queue
 from workers.resources import Resources
 
 _LITTLE_SPACE = 5_000_000
@@ -35,15 +34,21 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
             )
 
 
-def _of_the_machine(resources: Resources, queue: Queue) -> Iterator[str]:
-    folder = resources.place.state
+def storage_problem(folder: Path) -> str | None:
+    """Say why nothing can be written into the state folder just now, or None where it can."""
     if shutil.disk_usage(folder).free < _LITTLE_SPACE:
-        yield f"the disk of {folder} is full: saves wait until there is space again"
-    elif not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
-        yield f"the state folder {folder} cannot be written: saves wait until it can"
+        return f"the disk of {folder} is full: saves wait until there is space again"
+    if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f"the state folder {folder} cannot be written: saves wait until it can"
+    return None
+
+
+def _of_the_machine(resources: Resources, queue: Queue) -> Iterator[str]:
+    if problem := storage_problem(resources.place.state):
+        yield problem
     try:
         queue.storage.queue_size()
-    except (RedisError, OSError) as error:
+    except QUEUE_ERRORS as error:
         yield f"the queue cannot be reached ({error}): saves wait until it can"
     watcher = resources.state().heard("watcher")
     if watcher and watcher.age_s > _SILENCE_SECONDS:

@@ -14,11 +14,14 @@ import anyio.to_thread
 import structlog
 from fastapi import FastAPI, HTTPException, Query
 from fastapi.responses import JSONResponse
+from redis.exceptions import RedisError
 from starlette.requests import Request
 
+from pipelines import vault
 from pipelines.errors import EverindexError
+from queue_config.queue import QueueUnavailableError
 from queue_config.settings import Settings
-from service.answers import Health, NodeAnswer, Ready, ReloadAnswer, SearchAnswer
+from service.answers import Health, NodeAnswer, Ready, ReloadAnswer, RetryAnswer, SearchAnswer
 from service.pages import add_pages
 from service.questions import Questions
 from service.security import Guard, Sessions, read_token
@@ -65,8 +68,13 @@ def create_app(settings: Settings, port: int) -> Guard:
     def explain(_: Request, error: EverindexError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 503 if error.retry_helps else 500)
 
+    @app.exception_handler(QueueUnavailableError)
+    @app.exception_handler(RedisError)
+    def put_off(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": f"the queue cannot be reached ({error}); try again when it can"}, 503)
+
     _add_questions(app, questions)
-    _add_reload(app, resources)
+    _add_requests(app, resources, questions)
     return Guard(app, sessions=sessions, port=port)
 
 
@@ -101,7 +109,7 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
         return questions.why(path)
 
 
-def _add_reload(app: FastAPI, resources: Resources) -> None:
+def _add_requests(app: FastAPI, resources: Resources, questions: Questions) -> None:
     tasks = make_tasks(resources.queue(), resources)
 
     def compare(*, confirmed: bool) -> ReloadAnswer:
@@ -122,6 +130,15 @@ def _add_reload(app: FastAPI, resources: Resources) -> None:
     def reload() -> ReloadAnswer:
         """Compare the whole vault with the index; return what differed."""
         return compare(confirmed=False)
+
+    @app.post("/retry")
+    def retry(path: str | None = None) -> RetryAnswer:
+        """Let parked notes (or one) be tried again; return which."""
+        parked = questions.parked(path)
+        if path is not None and not parked:
+            raise HTTPException(404, questions.why(path))
+        tasks.retry_parked(vault.note_key(path) if path else None)
+        return RetryAnswer(paths=parked)
 
     @app.post("/confirm-deletions")
     def confirm_deletions() -> ReloadAnswer:

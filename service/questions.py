@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ from service.answers import (
     SearchAnswer,
     SearchHit,
 )
-from service.problems import find_problems
+from service.problems import find_problems, storage_problem
 from workers.resources import LAST_QUERY_FILE, Resources
 
 log = structlog.get_logger()
@@ -96,7 +97,8 @@ class Questions:
     def search(self, query: str, k: int, slug: str | None = None) -> SearchAnswer:
         """Answer a question. Raises HTTPException 404 for an unknown domain."""
         started = time.perf_counter()
-        (self.resources.place.state / LAST_QUERY_FILE).touch()
+        with suppress(OSError):  # a disk that is full, or may only be read, keeps nobody from asking
+            (self.resources.place.state / LAST_QUERY_FILE).touch()
         root, present = self.resources.root, self.resources.present()
         vectors: dict[str, Vector | None] = {}
 
@@ -132,6 +134,7 @@ class Questions:
             vectors_pending=sum(vectors for _, _, vectors, _ in states),
             model_ready=all(ready for _, _, _, ready in states),
             failed=failed,
+            waits=storage_problem(self.resources.place.state),
         )
 
     def health(self) -> Health:
@@ -203,6 +206,11 @@ class Questions:
                 indexed_at=row.indexed_at if row else None,
             )
         raise HTTPException(404, self.why(path))
+
+    def parked(self, path: str | None = None) -> list[str]:
+        """Return the parked notes, or those of them that have a path."""
+        found = [row[0] for _, cache in self.readers() for row in cache.ledger.parked_rows()]
+        return found if path is None else [one for one in found if one == vault.note_key(path)]
 
     def why(self, path: str) -> dict[str, Any]:
         """Say how a path stands, and why."""

@@ -30,6 +30,8 @@ def print_search(console: Console, answer: dict[str, Any]) -> None:
         tail += f"; {index['pending']} saved notes are not indexed yet (oldest {index['oldest_pending_s']} s)"
     elif index["vectors_pending"]:
         tail += f"; {index['vectors_pending']} passages are not searched by meaning yet"
+    if index["waits"]:
+        tail += f"; {index['waits']}"
     if not index["model_ready"]:
         tail += "; by word only, the model is loading"
     console.print(Text(tail, "dim"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+import structlog
 import uvicorn
 
 from pipelines.errors import ConfigurationError
@@ -13,6 +14,8 @@ from service.query import create_app
 from workers.resources import open_place
 
 _STOP_SECONDS = 5
+
+log = structlog.get_logger()
 
 
 def bind(port: int) -> socket.socket:
@@ -37,7 +40,10 @@ def run_server(settings: Settings) -> None:
     config = uvicorn.Config(
         create_app(settings, port), log_config=None, access_log=False, timeout_graceful_shutdown=_STOP_SECONDS
     )
-    announce(state, port)
+    try:
+        announce(state, port)
+    except OSError as error:
+        log.warning("the command line cannot find this service", reason=str(error))
     try:
         uvicorn.Server(config).run(sockets=[server])
     finally:

@@ -20,6 +20,7 @@ from pipelines.errors import AlreadyRunningError, EverindexError
 from pipelines.holds import hold_policy
 from pipelines.ignore import OBSIDIAN_SETTINGS, RULE_FILES
 from pipelines.reconcile import check_paths
+from queue_config.logs import Trouble
 from queue_config.settings import Settings
 from service.debounce import Debouncer
 from service.observe import Observation, why_poll
@@ -98,6 +99,7 @@ class Watcher:
         self._polling: str | None = None
         self._compared_at = -float("inf")
         self._said_at = -float("inf")
+        self._trouble = Trouble("the watcher waits")
         self._queue = self._resources.queue()
         self._tasks: Tasks = make_tasks(self._queue, self._resources)
 
@@ -125,6 +127,7 @@ class Watcher:
                 self._compare_all()
             self._check(self._debouncer.settled(time.monotonic()))
             self._say(now)
+            self._trouble.over()
         except (EverindexError, OSError, RedisError) as error:
             self._try_later(str(error))
         except Exception as error:
@@ -132,7 +135,7 @@ class Watcher:
             self._try_later(repr(error))
 
     def _try_later(self, reason: str) -> None:
-        log.warning("the watcher waits", reason=reason)
+        self._trouble.met(reason)
         # What was taken from the debouncer is found by comparing everything.
         self._compare.set()
         self._stop.wait(_RETRY_SECONDS)

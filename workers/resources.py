@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -58,8 +60,11 @@ def open_place(settings: Settings) -> Place:
         raise StateError(f"the state folder {state} lies in the vault; choose one outside it (--state)")
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        said = {"root": str(root), "id": identity.vault_id}
-        vault.write_atomic(state / VAULT_FILE, json.dumps(said).encode())
+        said = json.dumps({"root": str(root), "id": identity.vault_id}).encode()
+        file = state / VAULT_FILE
+        # Nothing is written that is there: a process must start on a full disk, too.
+        if not file.exists() or file.read_bytes() != said:
+            vault.write_atomic(file, said)
     except OSError as error:
         raise StateError(
             f"the state folder {state} cannot be written ({error.strerror}); choose another with --state"
@@ -80,17 +85,17 @@ def _is_copy(root: Path, identity: vault.Identity) -> bool:
 
 
 def owner_name() -> str:
-    """Name this process so that another can tell whether it lives: host and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """Name a piece of work, and who does it so that others can tell whether he lives: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}/{secrets.token_hex(4)}"
 
 
 def is_alive(owner: str) -> bool:
-    """Say whether a process named by `owner_name` lives; one on another machine is believed to.
+    """Say whether the process that `owner_name` names lives; one on another machine is believed to.
 
     A process id that was given again makes a dead owner look alive: its lease then runs out by itself.
     """
-    host, _, pid = owner.rpartition(":")
-    return host != socket.gethostname() or psutil.pid_exists(int(pid))
+    host, _, process = owner.rpartition(":")
+    return host != socket.gethostname() or psutil.pid_exists(int(process.partition("/")[0]))
 
 
 class Resources:
@@ -104,6 +109,8 @@ class Resources:
         self._loading = threading.Lock()
         self._registry: Registry | None = None
         self._embedders: dict[str, Embedder] = {}
+        # Pieces of work that a failing disk ended, and kept from giving their leases back.
+        self.broken_off: set[str] = set()
 
     # The vault
 
@@ -136,7 +143,9 @@ class Resources:
                 last = Registry(domains.parse(text, str(good)), text)
             registry = domains.load(self.root, last) if self.root.is_dir() or last is None else last
             if registry.source and not registry.error and registry is not last:
-                vault.write_atomic(good, registry.source.encode())
+                # A full disk must not keep it from being in force; the next start writes it.
+                with suppress(OSError):
+                    vault.write_atomic(good, registry.source.encode())
             self._registry = registry
             return registry
 
@@ -175,11 +184,13 @@ class Resources:
         """Refuse caches of another model than the settings want. Raises ModelMismatchError."""
         for domain in self.domains():
             path = self.state().cache_path(domain.slug)
-            if path.exists():
+            try:
                 cache = Cache.open(path)
-                info = self.model_of(domain)
-                check_model(cache.meta, info.name, info.dimension, path)
-                cache.close()
+            except CacheMissingError:
+                continue  # not there, or its maker died early: whoever writes first makes it
+            info = self.model_of(domain)
+            check_model(cache.meta, info.name, info.dimension, path)
+            cache.close()
 
     def cache(self, domain: Domain) -> Cache:
         """Return this thread's connection to a domain's current cache, for writing; made at first use.

@@ -9,6 +9,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from pipelines.errors import EverindexError
+from queue_config.logs import Trouble
 from queue_config.settings import Settings
 from workers.resources import Resources
 from workers.tasks import load_models, make_tasks, sweep
@@ -66,12 +67,14 @@ def _repeat(
 
     def run() -> None:
         pause = every
+        trouble = Trouble(f"{what} failed; it is tried again")
         while not stopped.wait(pause):
             try:
                 work()
                 pause = every
+                trouble.over()
             except (EverindexError, OSError, RedisError) as error:
-                log.warning("failed; it is tried again", what=what, error=str(error))
+                trouble.met(str(error))
                 pause = after_failure
             except Exception:
                 log.exception("failed; it is tried again", what=what)

@@ -12,16 +12,17 @@ from typing import Any
 import structlog
 from huey.api import Task
 
-from pipelines.errors import VaultNotFoundError
+from pipelines.errors import CacheError, EverindexError
 from pipelines.holds import held_key, hold_policy
-from pipelines.ingest import embed_owed, index_saved, index_words
+from pipelines.ingest import Ingest, embed_owed, index_saved, index_words
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain
 from pipelines.reconcile import Report, reconcile, rehash
 from pipelines.store.cache import Cache
 from pipelines.store.connection import bound_journal
 from pipelines.store.vec_blocks import reclaim
 from queue_config.inspect import waiting
-from queue_config.queue import Queue
+from queue_config.logs import Trouble
+from queue_config.queue import QUEUE_ERRORS, Queue
 from workers.resources import Resources, is_alive
 
 SLICE_SECONDS = 1.0
@@ -30,6 +31,7 @@ SAVES_PER_TASK = 64
 _DAY_SECONDS = 24 * 3600.0
 
 log = structlog.get_logger()
+_put_off = Trouble("work is put off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Tasks:
     index_notes: Callable[[str, list[dict[str, Any]]], Any]
     drain: Callable[[str], Any]
     reconcile_vault: Callable[[str, bool], Any]
+    retry_parked: Callable[[str | None], Any]
 
 
 def make_tasks(huey: Queue, resources: Resources) -> Tasks:
@@ -50,10 +53,10 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         if found is None:
             return  # the domain went; a reconcile gives its notes to their new owner
         cache = resources.cache(found)
-        with _job(task, domain, notes=len(events)) as job:
-            outcome = index_saved(cache, resources.ingest(found, cache), [e["path"] for e in events])
+        with _job(task, domain, notes=len(events)) as job, _ingest(resources, found, cache) as ingest:
+            outcome = index_saved(cache, ingest, [e["path"] for e in events])
             job.update(paths=outcome.paths, embedded=outcome.embedded_texts)
-        hint(huey, tasks, found, cache)
+            hint(huey, tasks, found, cache)
 
     @huey.task(name="drain", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def drain(domain: str, task: Task) -> None:
@@ -61,11 +64,11 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         if found is None:
             return
         cache = resources.cache(found)
-        with _job(task, domain) as job:
-            job.update(_slice(huey, resources, found, cache))
-        # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
-        if job.get("words") or job.get("vectors"):
-            hint(huey, tasks, found, cache)
+        with _job(task, domain) as job, _ingest(resources, found, cache) as ingest:
+            job.update(_slice(huey, resources, found, cache, ingest))
+            # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
+            if job["words"] or job["vectors"]:
+                hint(huey, tasks, found, cache)
 
     @huey.task(name="reconcile_vault", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def reconcile_vault(request: str, confirmed: bool, task: Task) -> None:  # noqa: FBT001 - a task's argument
@@ -73,9 +76,17 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             reports = reconcile_now(huey, tasks, resources, confirmed=confirmed)
             answer = {slug: report.plain() for slug, report in reports.items()}
             job.update(found=answer)
-        resources.state().say(f"reload:{request}", answer)
+            resources.state().say(f"reload:{request}", answer)
 
-    tasks = Tasks(index_notes, drain, reconcile_vault)
+    @huey.task(name="retry_parked", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def retry_parked(path: str | None, task: Task) -> None:
+        with _job(task, "*", path=path) as job:
+            for domain in resources.domains():
+                cache = resources.cache(domain)
+                job[domain.slug] = cache.ledger.retry(path)
+                hint(huey, tasks, domain, cache)
+
+    tasks = Tasks(index_notes, drain, reconcile_vault, retry_parked)
     return tasks
 
 
@@ -163,16 +174,29 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     if not resources.present():
         log.warning("the vault is not there; work waits", vault=str(resources.root))
         return
+    broken_off = frozenset(resources.broken_off)
     for domain in resources.domains():
         cache = resources.cache(domain)
         cache.leases.free_those_of_the_dead(is_alive)
+        cache.leases.release_all_of(broken_off)
         bound_journal(cache.con)
         hint(huey, tasks, domain, cache)
+    resources.broken_off -= broken_off
 
 
-def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
-    """Work for about a second, words before vectors; stop as soon as a save waits."""
+@contextmanager
+def _ingest(resources: Resources, domain: Domain, cache: Cache) -> Iterator[Ingest]:
+    """Give what indexing takes. Where the disk fails, the leases are left to the sweep: they cannot be given back."""
     ingest = resources.ingest(domain, cache)
+    try:
+        yield ingest
+    except CacheError:
+        resources.broken_off.add(ingest.owner)
+        raise
+
+
+def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, ingest: Ingest) -> dict[str, Any]:
+    """Work for about a second, words before vectors; stop as soon as a save waits."""
     started = time.monotonic()
 
     done = {"words": 0, "vectors": 0, "embedded": 0}
@@ -205,10 +229,12 @@ def _job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
     with structlog.contextvars.bound_contextvars(task=task.name, task_id=task.id, domain=domain):
         try:
             yield result
-        except VaultNotFoundError as error:
-            log.warning("job put off", reason=str(error))
+        except (EverindexError, *QUEUE_ERRORS) as error:
+            # Their messages say what happened; whatever is owed is found by the sweep, every two seconds.
+            _put_off.met(str(error))
         except Exception:
             log.exception("job failed", ms=round((time.monotonic() - started) * 1000), **result)
             raise
         else:
+            _put_off.over()
             log.info("job done", ms=round((time.monotonic() - started) * 1000), **result)

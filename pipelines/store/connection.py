@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 import sqlite_vec
 
-from pipelines.errors import CacheCorruptError, SqliteTooOldError, StateError, StorageUnavailableError
+from pipelines.errors import (
+    CacheCorruptError,
+    CacheMissingError,
+    SqliteTooOldError,
+    StateError,
+    StorageUnavailableError,
+)
 
 _OLDEST = 3_051_003
 _BUSY_MS = 20_000
@@ -35,7 +41,7 @@ def check_sqlite_version(number: int = apsw.SQLITE_VERSION_NUMBER) -> None:
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     """Open a database file with our pragmas and sqlite-vec.
 
-    Raises StateError (cannot be opened or written) or CacheCorruptError.
+    Raises StateError (cannot be opened or written), CacheMissingError (for reading) or CacheCorruptError.
     """
     check_sqlite_version()
     try:
@@ -58,6 +64,9 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise corrupt(path, error) from error
     except _UNAVAILABLE as error:
+        if readonly and isinstance(error, apsw.ReadOnlyError):
+            # A journal from before its WAL mode, which only a writer can roll back: its maker died early.
+            raise CacheMissingError(f"{path} was left half made; `everindex up` makes it anew") from error
         raise StateError(f"{path} cannot be used ({error}); check the disk and its permissions") from error
     return con
 
@@ -148,15 +157,14 @@ def bound_journal(con: apsw.Connection) -> None:
     """Empty a write-ahead log that grew large because some reader was always in the way.
 
     SQLite's own checkpoints start the log anew only when they meet no reader at all; this one waits for those
-    that read now, for a moment in which nobody writes, and lets new ones read the database itself.
+    that read now, for a moment in which nobody writes, and lets new ones read the database itself. Raises CacheError.
     """
     log = Path(con.filename_wal)
     if not log.exists() or log.stat().st_size < _LARGE_JOURNAL:
         return
     con.set_busy_timeout(_CHECKPOINT_MS)
     try:
-        con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    except apsw.BusyError:
-        return  # a reader holds on: at the next call
+        with _our_errors(con), suppress(apsw.BusyError):  # a reader holds on: at the next call
+            con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
         con.set_busy_timeout(_BUSY_MS)

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
 import apsw
@@ -97,6 +97,16 @@ class Leases:
                 " attempts = max(0, attempts - 1) WHERE path = ? AND lease_token = ?",
                 ((row.path, row.token) for row in rows),
             )
+
+    def release_all_of(self, owners: Collection[str]) -> None:
+        """Give back what pieces of work held when the disk failed: the attempt does not count."""
+        if owners:
+            with transaction(self._con):
+                self._con.execute(
+                    "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                    " attempts = max(0, attempts - 1) WHERE lease_owner IN (SELECT value FROM json_each(?))",
+                    (json.dumps(list(owners)),),
+                )
 
     def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
         """Give a row back after a failure that time may cure; it is due again after a growing pause.

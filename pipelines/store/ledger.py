@@ -209,16 +209,16 @@ class Ledger:
             (self._clock(), LOW_PRIORITY),
         )
 
-    def retry(self, path: str) -> bool:
-        """Take a parked note up again; say whether there was one."""
+    def retry(self, path: str | None = None) -> int:
+        """Take a parked note (None: all of them) up again; return how many there were."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET generation = generation + 1, dirty_since = ?, attempts = 0,"
                 " next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0"
-                " WHERE path = ? AND parked = 1",
+                " WHERE parked = 1 AND (?2 IS NULL OR path = ?2)",
                 (self._clock(), path),
             )
-            return self._con.changes() > 0
+            return self._con.changes()
 
     def pending(self) -> tuple[int, float]:
         """Return how many rows are dirty, and for how many seconds the oldest one has been."""

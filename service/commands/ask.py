@@ -1,4 +1,4 @@
-"""The commands that ask the service; all but `reload` do without one, from the caches."""
+"""The commands that ask the service; those that only ask do without one, from the caches."""
 
 from __future__ import annotations
 
@@ -146,6 +146,21 @@ def reload(vault: VaultOption = None, state: StateOption = None, *, as_json: Jso
         return
     for slug, found in answer["found"].items():
         out.print(f"{slug}: " + ", ".join(f"{count} {what}" for what, count in found.items()))
+
+
+@app.command()
+def retry(
+    path: Annotated[str | None, typer.Argument(help="A parked note; none: all of them.")] = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+) -> None:
+    """Try parked notes again."""
+    given = {"path": path} if path else {}
+    answer = need_service(options_given(vault, state)).call("POST", "/retry", **given)
+    for one in answer["paths"]:
+        out.print(f"{one} is tried again", markup=False, soft_wrap=True)
+    if not answer["paths"]:
+        out.print("No note is parked.")
 
 
 @app.command("confirm-deletions")

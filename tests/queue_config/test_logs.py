@@ -124,6 +124,23 @@ def test_a_secret_inside_a_logged_mapping_is_redacted():
     assert "hunter2" not in str(redact(None, "info", event))
 
 
+def test_a_trouble_is_said_when_it_begins_and_when_it_is_over_however_often_it_is_met():
+    text = stderr_of(
+        "from queue_config.logs import Trouble\n"
+        "trouble = Trouble('the disk is full')\n"
+        "for _ in range(2):\n"
+        "    trouble.over()\n"
+        "    for number in range(100):\n"
+        "        trouble.met(f'reason {number}')\n"
+        "    trouble.over()"
+    )
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [(line["event"], line.get("reason", line.get("trouble"))) for line in lines] == [
+        ("the disk is full", "reason 0"),
+        ("this is over", "the disk is full"),
+    ] * 2
+
+
 def test_a_terminal_gets_columns_instead_of_json():
     mine, theirs = pty.openpty()
     code = START + "log.info('note indexed', path='a.md', token='hunter2')"

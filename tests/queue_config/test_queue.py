@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import socket
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from queue_config.inspect import Waiting, waiting
 from queue_config.queue import (
     KEY_FILE,
+    QUEUE_ERRORS,
     QUEUE_FILE,
     ForeignMessageError,
     RedisQueue,
@@ -304,11 +306,65 @@ def test_messages_reach_others_after_the_queue_was_lost(opened, queue, run):
     else:
         for path in opened.state.glob(f"{QUEUE_FILE}*"):
             path.unlink()
-    queue.reopen_if_replaced()
     run("kept")
     assert [task.args for task in waiting(opened())] == [("kept",)]
     queue.reopen_if_replaced()
     assert [task.args for task in waiting(queue)] == [("kept",)]
+
+
+@pytest.fixture
+def embedded(tmp_path):
+    """Opens the embedded queue anew at each call, as another process does."""
+    queues = Opened(tmp_path, None)
+    yield queues
+    queues.close()
+
+
+def damage(state):
+    """Overwrite the queue's file, as a failing disk does."""
+    with (state / QUEUE_FILE).open("r+b") as file:
+        file.write(b"no database" * 10_000)
+
+
+def test_a_queue_that_is_found_damaged_at_the_start_is_made_anew(embedded):
+    embedded()
+    embedded.close()
+    damage(embedded.state)
+    assert waiting(embedded()) == []
+
+
+def test_a_queue_that_is_damaged_while_it_is_open_takes_what_is_put_on_it(embedded):
+    queue = embedded()
+    keep = queue.task(name="keep")(lambda *_: None)
+    for number in range(100):
+        keep(str(number))
+    queue.storage.close()
+    damage(embedded.state)
+    keep("kept")
+    assert [task.args for task in waiting(embedded())] == [("kept",)]
+
+
+def test_a_queue_that_cannot_be_reached_gives_no_task_and_says_so_once(embedded, unused_port, capsys):
+    there = embedded()
+    there.storage.close()
+    for path in embedded.state.glob(f"{QUEUE_FILE}*"):
+        path.unlink()
+    (embedded.state / QUEUE_FILE).mkdir()
+    away = open_queue(embedded.state, f"redis://127.0.0.1:{unused_port}", "vault")
+    for queue in (there, away):
+        for _ in range(3):
+            assert queue.dequeue() is None
+        assert capsys.readouterr().out.count("the queue cannot be read") == 1
+        with pytest.raises(QUEUE_ERRORS):
+            waiting(queue)
+        with pytest.raises(QUEUE_ERRORS):
+            queue.task(name="keep")(lambda: None)()
+
+
+@pytest.fixture
+def unused_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
 
 
 def test_only_the_embedded_queue_makes_a_file(opened, run):

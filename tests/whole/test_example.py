@@ -58,6 +58,7 @@ def test_an_answer_has_the_promised_shape(example):
         "vectors_pending": 0,
         "model_ready": True,
         "failed": {},
+        "waits": None,
     }
     assert answer["count"] == len(answer["results"]) == 3
     hit = answer["results"][0]

@@ -151,6 +151,10 @@ def test_awkward_files_are_parked_or_ignored_and_the_rest_is_indexed(user):
         "fifo.md": "not-a-file",
     }
     assert user.json("why", "huge.md")["state"] == "parked"
+    assert user.run("retry", "huge.md", *user.place) == "huge.md is tried again\n"
+    assert "there is no such file" in user.run("retry", "no.md", *user.place, code=1)
+    user.wait_until_quiet()
+    assert user.json("why", "huge.md")["state"] == "parked", "it is still as large"
     assert user.json("node", "invalid.md")["warnings"]
 
 

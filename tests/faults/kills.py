@@ -1,0 +1,205 @@
+"""kill -9, again and again, of one of the processes while somebody edits the vault."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.faults.processes import Asker, Trio
+from tests.tiny import WORDS, build_tiny_model
+
+KILLS = (
+    ("watcher", signal.SIGKILL),
+    ("worker", signal.SIGKILL),
+    ("worker", signal.SIGSEGV),
+    ("query", signal.SIGKILL),
+)
+# Fewer edits a round than a mass deletion has, and fewer notes a folder.
+_EDITS = (2, 9)
+_LARGEST_FOLDER = 15
+_FEWEST, _MOST = 40, 90
+_LONGEST_PAUSE = 1.2
+
+
+class Editor:
+    """Somebody who edits a vault at random, as editors, file managers and synchronisers do."""
+
+    def __init__(self, root: Path, chance: random.Random) -> None:
+        self._root = root
+        self._chance = chance
+        self._count = 0
+        (root / "box").mkdir()
+        self._outside = root.parent / "outside"
+        self._outside.mkdir()
+
+    def edit(self) -> None:
+        """Do one thing to the vault."""
+        notes = self._notes()
+        if len(notes) < _FEWEST:
+            self._create()
+            return
+        weights = {
+            self._create: 3 if len(notes) < _MOST else 0,
+            self._move_in: 1 if len(notes) < _MOST else 0,
+            self._save: 4,
+            self._save_atomically: 4,
+            self._append: 2,
+            self._save_and_revert: 2,
+            self._rename: 2,
+            self._change_case: 1,
+            self._move_folder: 1,
+            self._delete: 3,
+        }
+        (action,) = self._chance.choices(list(weights), list(weights.values()))
+        action()
+
+    def save_at_length(self) -> None:
+        """Give a note a long text."""
+        self._any_note().write_text(f"{self.text()}\n\n{self._words(4000)}", encoding="utf-8")
+
+    # What can be done
+
+    def _create(self) -> None:
+        path = self._free_path()
+        path.write_text(self.text(), encoding="utf-8", newline="")
+
+    def _move_in(self) -> None:
+        beside = self._outside / "note.md"
+        beside.write_text(self.text(), encoding="utf-8")
+        beside.rename(self._free_path())
+
+    def _save(self) -> None:
+        self._any_note().write_text(self.text(), encoding="utf-8", newline="")
+
+    def _save_atomically(self) -> None:
+        path = self._any_note()
+        beside = path.with_name(f".{path.name}.tmp")
+        beside.write_text(self.text(), encoding="utf-8")
+        beside.rename(path)
+
+    def _append(self) -> None:
+        with self._any_note().open("a", encoding="utf-8") as file:
+            for _ in range(3):
+                file.write(f"\n\nOne more note: {self._words(12)}")
+                file.flush()
+
+    def _save_and_revert(self) -> None:
+        path = self._any_note()
+        before = path.read_bytes()
+        self._save()
+        path.write_text(self.text(), encoding="utf-8")
+        time.sleep(self._chance.random() * 0.5)
+        path.write_bytes(before)
+
+    def _rename(self) -> None:
+        self._any_note().rename(self._free_path())
+
+    def _change_case(self) -> None:
+        path = self._any_note()
+        other = path.with_name(path.name.swapcase().replace(".MD", ".md"))
+        if not other.exists():
+            path.rename(other)
+
+    def _move_folder(self) -> None:
+        folders = [f for f in self._folders() if not any(child.is_dir() for child in f.iterdir())]
+        folder = self._chance.choice(folders)
+        parents = [self._root, *(f for f in self._folders() if f != folder and f.parent == self._root)]
+        folder.rename(self._chance.choice(parents) / self._name("folder"))
+
+    def _delete(self) -> None:
+        self._any_note().unlink()
+
+    # With what
+
+    def _notes(self) -> list[Path]:
+        return sorted(path for path in self._root.rglob("*.md") if not path.name.startswith("."))
+
+    def _folders(self) -> list[Path]:
+        return sorted(p for p in self._root.rglob("*") if p.is_dir() and not p.name.startswith("."))
+
+    def _any_note(self) -> Path:
+        return self._chance.choice(self._notes())
+
+    def _free_path(self) -> Path:
+        folders = [f for f in self._folders() if len(list(f.iterdir())) < _LARGEST_FOLDER]
+        if not folders or self._chance.random() < 1 / 12:
+            folders = [self._root / self._name("folder")]
+            folders[0].mkdir()
+        return self._chance.choice(folders) / f"{self._name('Note')}.md"
+
+    def _name(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind} {self._count} {self._chance.choice(['plain', 'größer', '日记', '🌱', 'a&b', '%20'])}"
+
+    def _words(self, count: int) -> str:
+        return " ".join(self._chance.choices(WORDS.split(), k=count))
+
+    def text(self) -> str:
+        """Return a text that was never there before; parts of it may have been."""
+        chance = self._chance
+        self._count += 1
+        parts = [f"A note, version {self._count}: {self._words(8)}."]
+        if chance.random() < 1 / 3:
+            tags = ", ".join(chance.sample(WORDS.split(), 2))
+            parts.insert(
+                0, f"---\ntitle: Note of {self._words(2)}\ntags: [{tags}]\naliases: [{self._words(1)}]\n---"
+            )
+        repeated = f"Said again and again: {chance.choice(WORDS.split())}."
+        for number in range(chance.randrange(4)):
+            parts.append(f"## Part {number} {self._words(2)}")
+            parts.append(
+                chance.choice([repeated, self._words(chance.randrange(5, 150)), "```\n# no heading\n```"])
+            )
+        if chance.random() < 1 / 3:
+            parts.append(
+                f"See [[{chance.choice(self._notes() or [self._root]).stem}]] and #{self._words(1)}."
+            )
+        return chance.choice(["\n\n", "\n\n", "\r\n\r\n"]).join(parts)
+
+
+def kills(
+    chance: random.Random, folder: Path, redis_url: str | None = None, model: Path | None = None
+) -> Iterator[dict[str, float]]:
+    """Kill one of the processes a round while the vault is edited; yield what differs after it, for ever."""
+    base = folder / "kills"
+    trio = Trio(base, model or build_tiny_model(folder), redis_url)
+    editor = Editor(trio.root, chance)
+    for _ in range(_FEWEST):
+        editor.edit()
+    with trio, Asker(trio) as asker:
+        trio.wait_until_equal()
+        while True:
+            yield _round(chance, trio, editor, asker)
+
+
+def kill(trio: Trio, asker: Asker, victim: str, number: int = signal.SIGKILL) -> None:
+    """Kill a process and start it again at once, as an init system would."""
+    if victim == "query":
+        asker.excuse()
+    trio.end(victim, number)
+    if victim == "query":
+        asker.killed()
+    trio.begin(victim)
+
+
+def _round(chance: random.Random, trio: Trio, editor: Editor, asker: Asker) -> dict[str, float]:
+    victim, number = chance.choice(KILLS)
+    for _ in range(chance.randint(*_EDITS)):
+        editor.edit()
+    # Any moment: while saves settle, while they are indexed, just after.
+    time.sleep(chance.random() * _LONGEST_PAUSE)
+    kill(trio, asker, victim, number)
+    for _ in range(chance.randint(*_EDITS)):
+        editor.edit()
+        time.sleep(chance.random() * 0.1)
+    found, seconds = trio.wait_until_equal()
+    return {
+        "kills": 1,
+        f"{victim}s_killed": 1,
+        **found.counts(),
+        **asker.take(),
+        "worst_quiet_s": round(seconds, 2),
+    }

@@ -1,0 +1,257 @@
+"""What lives: a world (a vault, its state, its user), and a service in it, the real thing in one process.
+
+Only two things are not real: the model (a fake that hashes, so that a child is quick) and the ledger's clock,
+which goes ahead where everything left is put off, so that nobody has to wait.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from huey.signals import SIGNAL_ERROR
+
+from pipelines.embed import ModelInfo, find_model
+from pipelines.errors import EverindexError
+from pipelines.holds import hold_policy
+from pipelines.reconcile import Report, check_paths
+from pipelines.store.cache import Cache
+from queue_config.settings import Settings
+from service.maintenance import repair_caches, verify_caches
+from service.oneshot import rebuild_caches
+from workers.resources import Resources
+from workers.tasks import announce, load_models, make_tasks, reconcile_now, rehash_share, sweep
+
+DAY_SECONDS = 24 * 3600.0
+LARGEST_NOTE_MB = 0.05
+NOBODY = f"{socket.gethostname()}:{2**22 + 1}"  # above every process id that Linux gives
+_MODELS = {"a": 8, "b": 12}
+_MANY_TURNS = 2000
+_STEP_SECONDS = 5.0
+_PATIENCE_SECONDS = 120.0  # twice the longest pause between attempts; less than a lease
+
+T = TypeVar("T")
+
+
+def _do_nothing(*_: object) -> None:
+    """Take what is said, and leave it at that."""
+
+
+def make_models(folder: Path) -> None:
+    """Make what `find_model` reads of a model, and nothing that could be loaded."""
+    for name, dimension in _MODELS.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "modules.json").write_text(json.dumps([{"path": ""}]))
+        said = {"hidden_size": dimension, "max_position_embeddings": 256}
+        (folder / name / "config.json").write_text(json.dumps(said))
+
+
+class FakeEmbedder:
+    """Not a model: a text's hash as a unit vector. `before` is done first, and may raise."""
+
+    def __init__(self, info: ModelInfo) -> None:
+        self.info = info
+        self.before: Callable[[], object] = _do_nothing
+
+    def use_threads(self, threads: int) -> None:
+        """It has none."""
+
+    def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
+        self.before()
+        digests = [hashlib.sha256(f"{self.info.dimension}{text}".encode()).digest() for text in texts]
+        numbers = np.frombuffer(b"".join(digests), np.uint8).reshape(len(texts), -1)
+        vectors = numbers[:, : self.info.dimension].astype(np.float32) - 127.5
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+class LightResources(Resources):
+    """The real resources, with the fake model and a ledger's clock that can go ahead."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.ahead = 0.0
+
+    def now(self) -> float:
+        return time.monotonic() + self.ahead
+
+    def embedder(self, model: str, threads: int | None = None) -> Any:  # noqa: ARG002 - the fake has none
+        return self._embedders.setdefault(model, FakeEmbedder(find_model(model)))
+
+    def before_encoding(self, step: Callable[[], object] = _do_nothing) -> None:
+        for embedder in self._embedders.values():
+            embedder.before = step
+
+    def open_cache(self, path: Path, info: ModelInfo) -> Cache:
+        cache = super().open_cache(path, info)
+        cache.ledger._clock = cache.leases._clock = self.now
+        return cache
+
+
+@dataclass
+class World:
+    """A vault, its state and a backup in one folder, and what a user does there.
+
+    `seen` are the digests of all states that the user brought the vault into.
+    """
+
+    base: Path
+    models: Path
+    seen: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.vault = self.base / "vault"
+        self.state = self.base / "state"
+        self.backup = self.base / "backup.tar"
+        self.vault.mkdir(parents=True, exist_ok=True)
+        self.seen.append(self.digest())
+
+    def write(self, path: str, text: str) -> None:
+        """Save as editors do: beside, and then in place of the old file."""
+        beside = self.base / "beside"
+        beside.write_text(text, encoding="utf-8")
+        (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
+        beside.replace(self.vault / path)
+        self.seen.append(self.digest())
+
+    def change_unseen(self, path: str) -> None:
+        """Change a note in a way that `stat` does not show."""
+        file = self.vault / path
+        before = file.stat()
+        file.write_text(file.read_text().replace("e", "E"))
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        self.seen.append(self.digest())
+
+    def rename(self, old: str, new: str) -> None:
+        (self.vault / old).rename(self.vault / new)
+        self.seen.append(self.digest())
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            (self.vault / path).unlink()
+        self.seen.append(self.digest())
+
+    def digest(self) -> str:
+        """Name the vault's content: every file, our own dot-folder aside."""
+        total = hashlib.sha256()
+        for folder, folders, names in os.walk(self.vault):
+            folders[:] = sorted(set(folders) - {".everindex"})
+            for name in sorted(names):
+                data = Path(folder, name).read_bytes()
+                total.update(f"{folder[len(str(self.vault)) :]}/{name}:{len(data)}:".encode() + data)
+        return total.hexdigest()
+
+    def settings(self, changes: Mapping[str, Any], state: Path | None = None) -> Settings:
+        """Return the settings of a process in this world."""
+        given = {"model": "a", "chunk_target_tokens": None} | dict(changes)
+        model = str(self.models / given.pop("model"))
+        return Settings(
+            vault=self.vault,
+            state=state or self.state,
+            embedding_model=model,
+            max_note_mb=LARGEST_NOTE_MB,
+            **given,
+        )
+
+
+class Service:
+    """A process: watcher, worker and commands in one. It carries on from our own errors, as these do."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.resources = LightResources(settings)
+        self.queue = self.resources.queue()
+        self.tasks = make_tasks(self.queue, self.resources)
+        self.troubles: list[BaseException] = []
+        self.queue.signal(SIGNAL_ERROR)(lambda _signal, _task, error: self.troubles.append(error))
+
+    def carry_on(self, step: Callable[[], T]) -> T | None:
+        """Do a step; an error of our own ends it alone, any other one is a fault of ours."""
+        try:
+            return step()
+        except EverindexError as error:
+            self.troubles.append(error)
+            return None
+
+    def begin(self) -> None:
+        """Start as watcher and worker do, and work."""
+        self.carry_on(self.resources.check_models)
+        self.compare()
+        self.work()
+
+    def compare(self, *, confirmed: bool = False) -> dict[str, Report]:
+        again = partial(reconcile_now, self.queue, self.tasks, self.resources, confirmed=confirmed)
+        return self.carry_on(again) or {}
+
+    def notice(self, *raws: str) -> None:
+        """What the watcher does with paths that settled."""
+        self.carry_on(lambda: self._notice(raws))
+
+    def _notice(self, raws: Sequence[str]) -> None:
+        resources, caches = self.resources, self.resources.caches()
+        reports = check_paths(
+            resources.root,
+            resources.registry(),
+            caches,
+            raws,
+            max_bytes=resources.settings.max_note_bytes,
+            may_delete=hold_policy(resources.state()),
+        )
+        for domain in resources.domains():
+            announce(self.queue, self.tasks, domain, caches[domain.slug], reports[domain.slug].events)
+
+    def turn(self) -> bool:
+        """What the worker does next: sweep, load models, and execute a task; say whether there was one."""
+        for work in (sweep, load_models):
+            self.carry_on(partial(work, self.queue, self.tasks, self.resources))
+        task = self.queue.dequeue()
+        if task is not None:
+            self.queue.execute(task)
+        return task is not None
+
+    def work(self) -> bool:
+        """Work until nothing is owed, and say whether it came to that; a disk that keeps failing is left alone."""
+        failing = 0
+        for _ in range(_MANY_TURNS):
+            before = len(self.troubles)
+            worked = self.turn()
+            if len(self.troubles) > before:
+                failing += 1
+                if failing > 2 * len(_MODELS):
+                    return False
+            elif not worked:
+                if not self.owed():
+                    return True
+                self.resources.ahead += _STEP_SECONDS
+        raise AssertionError(f"never quiet: {self.owed()} are owed")
+
+    def rehash(self) -> None:
+        self.carry_on(lambda: rehash_share(self.queue, self.tasks, self.resources, DAY_SECONDS))
+
+    def owed(self) -> int:
+        counts = [cache.counts() for cache in self.resources.caches().values()]
+        return sum(c.pending + c.vectors_pending for c in counts)
+
+    def shortcomings(self) -> list[str]:
+        """Say what is wrong with how the work was done: some of it is left, or it had to wait for long."""
+        wrong = []
+        if owed := self.owed():
+            wrong.append(f"{owed} are still owed")
+        if self.resources.ahead > _PATIENCE_SECONDS:
+            wrong.append(f"the work waited for {self.resources.ahead:.0f} s")
+        return wrong
+
+    def rebuild(self, *, only_other_models: bool = False) -> None:
+        self.carry_on(
+            lambda: rebuild_caches(self.resources, _do_nothing, only_other_models=only_other_models)
+        )
+
+    def repair(self) -> None:
+        self.carry_on(lambda: repair_caches(self.resources, verify_caches(self.resources), _do_nothing))

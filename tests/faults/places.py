@@ -1,0 +1,181 @@
+"""Every place where a process can die between two states of the disk, and a death at each of them.
+
+A place is before or after a commit, an enqueue, a dequeue or a rename. It is named by what of ours does it:
+`pipelines.store.cache.Cache.commit_note: before commit`. Nothing of it stands in production code: the
+primitives are hooked, in a child that is going to die.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import apsw
+from huey.api import Huey
+
+from .acts import LONG_LIFE, Act
+from .life import Service, World
+from .stage import Findings, Stage
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("pipelines", "queue_config", "workers", "service")
+_STORE, _QUEUE = "pipelines.store.connection", "queue_config.queue"
+_RENAMES = ("replace", "rename", "link")
+_QUEUED = ("enqueue", "dequeue")
+SIDES = ("before", "after")
+
+
+def hook(reached: Callable[[str], None]) -> None:
+    """Call `reached` with a place's name from now on, in this process, whenever it is reached."""
+
+    def at(side: str, what: str) -> None:
+        name = _name(_QUEUE if what in _QUEUED else _STORE)
+        if name or what == "dequeue":
+            reached(f"{name or 'the consumer'}: {side} {what}")
+
+    def around(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        @wraps(original)
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            at("before", name)
+            result = original(*args, **kwargs)
+            at("after", name)
+            return result
+
+        setattr(owner, name, hooked)
+
+    def traced(event: dict[str, Any]) -> None:
+        if event["sql"] == "COMMIT":
+            at("before" if event["code"] == apsw.SQLITE_TRACE_STMT else "after", "commit")
+
+    def trace(connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT | apsw.SQLITE_TRACE_PROFILE, traced)
+
+    apsw.connection_hooks.append(trace)
+    for name in _RENAMES:
+        around(os, name)
+    for name in _QUEUED:
+        around(Huey, name)
+
+
+def _name(primitive: str) -> str | None:
+    """Name the function of ours that is nearest on the stack, the module aside that does it for others."""
+    frame = sys._getframe(1)
+    while frame:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] in PACKAGES and module != primitive:
+            return f"{module}.{frame.f_code.co_qualname}"
+        frame = frame.f_back
+    return None
+
+
+# What the code says that there is
+
+ELSEWHERE = {
+    "service.up": "moves a log file aside: no state of ours depends on it",
+    _STORE: "commits for others",
+    "service.query": "asks for a comparison: the life enqueues the same task",
+}
+"""Modules whose places the life does not reach, and why not."""
+
+
+def written() -> set[str]:
+    """Return the places that the source names."""
+    found = {f"the consumer: {side} dequeue" for side in SIDES}
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+            if module not in ELSEWHERE:
+                found |= set(_places_in(ast.parse(file.read_text(encoding="utf-8")), module))
+    return found
+
+
+def _places_in(node: ast.AST, name: str) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = "" if isinstance(node, ast.Module | ast.ClassDef) else "<locals>."
+            yield from _places_in(child, f"{name}.{inside}{child.name}")
+            continue
+        if isinstance(child, ast.Call) and (what := _what(child)):
+            yield from (f"{name}: {side} {what}" for side in SIDES)
+        yield from _places_in(child, name)
+
+
+def _what(call: ast.Call) -> str | None:
+    """Say which place a call is, by the way in which it is written."""
+    function = call.func
+    if isinstance(function, ast.Name):
+        return "commit" if function.id == "transaction" else None
+    if not isinstance(function, ast.Attribute):
+        return None
+    owner = function.value.id if isinstance(function.value, ast.Name) else None
+    if owner == "os":
+        return function.attr if function.attr in _RENAMES else None
+    if owner == "tasks":
+        return "enqueue"
+    if function.attr == "hardlink_to":
+        return "link"
+    # A text's `replace` takes two arguments.
+    renames = function.attr in ("replace", "rename") and len(call.args) == 1 and not call.keywords
+    return function.attr if renames else None
+
+
+# Deaths
+
+
+@contextmanager
+def stage() -> Iterator[tuple[Stage, dict[str, Counter[int]]]]:
+    """Play a life once; give the stage, and for each place how often each act (by its number) reaches it."""
+    with tempfile.TemporaryDirectory(prefix="everindex-places-") as folder:
+        played = Stage(Path(folder), LONG_LIFE, _count)
+        places: dict[str, Counter[int]] = {}
+        for number, told in enumerate(played.told):
+            for name, times in told.items():
+                places.setdefault(name, Counter())[number] = times
+        yield played, dict(sorted(places.items()))
+
+
+def _count() -> Callable[[], dict[str, int]]:
+    reached: Counter[str] = Counter()
+    hook(lambda name: reached.update([name]))
+    return lambda: reached
+
+
+def die_at(played: Stage, act: int, place: str, nth: int) -> tuple[bool, Findings]:
+    """Play an act until it reaches a place for the n-th time and dies; say whether it did, and what is wrong then."""
+
+    def play(playing: Act, world: World) -> None:
+        left = nth
+
+        def reached(name: str) -> None:
+            nonlocal left
+            left -= name == place
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        hook(reached)
+        playing.play(world, Service(world.settings(playing.settings)))
+
+    ended, found = played.trial(act, play)
+    return ended.died, found
+
+
+def kill_at_every_place(chance: random.Random) -> Iterator[dict[str, float]]:
+    """Die at one place after the other, at a random one of the times it is reached, for ever; yield what it did."""
+    with stage() as (played, places):
+        while True:
+            for place, acts in places.items():
+                act, nth = chance.choice([(act, n + 1) for act, times in acts.items() for n in range(times)])
+                killed, found = die_at(played, act, place, nth)
+                yield {"kills": float(killed)} | {name: float(len(what)) for name, what in found.items()}

@@ -1,0 +1,30 @@
+"""A write that fails, tears or is lost: no index is damaged, and work goes on by itself."""
+
+import os
+
+import pytest
+
+from . import acts, disk
+
+STRIDE = 20
+SEED = int(os.environ.get("EVERINDEX_TEST_SEED", "0"))
+
+
+@pytest.fixture(scope="module")
+def life():
+    with disk.stage(acts.BRIEF_LIFE) as played:
+        yield played
+
+
+@pytest.mark.parametrize("mode", disk.MODES)
+def test_whatever_befalls_a_write_the_index_becomes_as_the_disk_is(mode, life):
+    first = (SEED + disk.MODES.index(mode) * STRIDE // len(disk.MODES)) % STRIDE
+    chosen = disk.every_write(life)[first::STRIDE]
+    met, wrong = 0, {}
+    for act, nth in chosen:
+        reached, found = disk.befall(life, act, mode, nth)
+        met += reached
+        if any(found.values()):
+            wrong[life.acts[act].name, nth] = found
+    assert wrong == {}
+    assert met >= 0.9 * len(chosen), "the life of the trials is not the one that was counted"

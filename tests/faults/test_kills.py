@@ -1,0 +1,33 @@
+"""Processes that are killed at any moment: what they leave behind is as on disk, and nobody waits for an answer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import closing
+from itertools import islice
+
+import pytest
+
+from tests.faults.kills import kills
+from tests.whole.conftest import PATIENCE
+
+ROUNDS = 15
+
+
+@pytest.mark.timeout(ROUNDS * 60)
+@pytest.mark.parametrize("queue", ["embedded", "redis"])
+def test_nothing_is_lost_served_in_vain_or_twice_whoever_is_killed_while_the_vault_is_edited(
+    queue, request, tmp_path, tiny_model
+):
+    redis_url = request.getfixturevalue("redis_url") if queue == "redis" else None
+    total = Counter()
+    chance = random.Random(queue)  # noqa: S311 - no secret
+    with closing(kills(chance, tmp_path, redis_url, tiny_model)) as rounds:
+        for one in islice(rounds, ROUNDS):
+            assert one.pop("worst_quiet_s") < PATIENCE
+            total.update(one)
+    assert total["kills"] == ROUNDS
+    assert total["answers"] > ROUNDS
+    names = ("lost", "ghosts", "duplicates", "drift", "failed_answers")
+    assert {name: total[name] for name in names} == dict.fromkeys(names, 0)

@@ -1,0 +1,60 @@
+"""The queue is lost, or the disk is full: what is saved meanwhile is indexed after all, and nobody has to help."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import closing
+from itertools import islice
+
+import pytest
+
+from tests.faults.outages import NoSmallDiskError, disk_full, queue_losses
+from tests.whole.conftest import PATIENCE
+
+KINDS_OF_LOSS = 4
+MOST_LOGGED_KB = 20
+
+
+@pytest.fixture
+def chance():
+    return random.Random(1)  # noqa: S311 - no secret
+
+
+def add_up(rounds, count):
+    """Return the sums of some rounds; of what begins with "worst", the largest."""
+    total = Counter()
+    with closing(rounds):
+        for one in islice(rounds, count):
+            for name, value in one.items():
+                total[name] = max(total[name], value) if name.startswith("worst") else total[name] + value
+    return total
+
+
+def assert_nothing_amiss(total):
+    amiss = ("unequal", "unsaid", "unmet", "restarts", "failed_answers")
+    assert {name: total[name] for name in amiss} == dict.fromkeys(amiss, 0)
+    assert total["answers"] > 0
+    assert total["worst_equal_s"] < PATIENCE
+    assert total["worst_log_kb"] < MOST_LOGGED_KB
+
+
+@pytest.mark.timeout(1200)
+def test_a_queue_that_is_deleted_damaged_flushed_or_killed_in_a_burst_of_saves_costs_no_note(
+    chance, tmp_path, tiny_model
+):
+    total = add_up(queue_losses(chance, tmp_path, tiny_model), 2 * KINDS_OF_LOSS)
+    assert total["losses"] == 2 * KINDS_OF_LOSS
+    assert_nothing_amiss(total)
+
+
+@pytest.mark.timeout(1200)
+def test_a_full_disk_is_said_and_survived_and_saves_go_on_by_themselves_when_there_is_space(
+    chance, tmp_path, tiny_model
+):
+    try:
+        total = add_up(disk_full(chance, tmp_path, tiny_model), 2)
+    except NoSmallDiskError as error:
+        pytest.skip(str(error))
+    assert total["fills"] == 2
+    assert_nothing_amiss(total)

@@ -1,0 +1,26 @@
+"""Killed before and after each commit, enqueue, dequeue and rename: all starts anew, and nothing is missing."""
+
+import pytest
+
+from . import places
+
+
+@pytest.fixture(scope="module")
+def life():
+    with places.stage() as played:
+        yield played
+
+
+def test_the_life_reaches_every_place_that_the_source_names(life):
+    _, reached = life
+    assert sorted(places.written() - reached.keys()) == []
+    assert sorted(reached.keys() - places.written()) == [], "the source has a place that is not counted"
+
+
+@pytest.mark.parametrize("place", sorted(places.written()))
+def test_after_a_death_all_is_as_if_nothing_had_happened(place, life):
+    played, reached = life
+    for act in {min(reached[place]), max(reached[place])}:
+        died, wrong = places.die_at(played, act, place, 1)
+        assert died
+        assert {name: what for name, what in wrong.items() if what} == {}, f"in {played.acts[act].name}"

@@ -1,0 +1,44 @@
+"""A real model that is small: it loads at once, and embeds some thousand texts a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+WORDS = (
+    "garden soil compost tomato winter river boat sail market price share profit bread flour yeast oven "
+    "sleep night dream letter paper ink run walk lift weight code error socket line the a of and in to note"
+)
+
+
+def build_tiny_model(folder: Path) -> Path:
+    """Save a sentence-transformers model with random weights below a folder, and return where it lies.
+
+    BERT, 2 layers, 32 dimensions, 64-token window.
+    """
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    torch.manual_seed(0)
+    base = folder / "bert"
+    base.mkdir(parents=True)
+    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)] + list("0123456789")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS.split(), *letters]
+    vocabulary += [f"##{letter}" for letter in letters]
+    unique = list(dict.fromkeys(vocabulary))
+    (base / "vocab.txt").write_text("\n".join(unique))
+    BertTokenizerFast(str(base / "vocab.txt")).save_pretrained(base)
+    config = BertConfig(
+        vocab_size=len(unique),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    BertModel(config).save_pretrained(base)
+    transformer = Transformer(str(base), max_seq_length=64)
+    tiny = folder / "tiny"
+    SentenceTransformer(modules=[transformer, Pooling(32, pooling_mode="mean"), Normalize()]).save(str(tiny))
+    return tiny
