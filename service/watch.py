@@ -233,6 +233,9 @@ class Watcher:
             report = reports[domain.slug]
             announce(self._queue, self._tasks, domain, caches[domain.slug], report.events)
             self._mark_again(report.unsettled)
+            if report.held:
+                # A folder that is moved on while its first move settles: the whole disk tells where its notes are.
+                self._compare.set()
 
     def _mark_again(self, raws: list[str]) -> None:
         for raw in raws:

@@ -34,6 +34,8 @@ HOMES = {
     "transformers": ("pipelines.embed",),
     "huggingface_hub": ("pipelines.embed",),
     "networkx": ("pipelines.graph",),
+    "scipy": ("pipelines.graph",),
+    "graspologic_native": ("pipelines.graph",),
     "anthropic": ("pipelines.tagging.propose",),
     "watchdog": ("service.watch", "service.observe"),
     "fastapi": ("service",),

@@ -82,6 +82,19 @@ def test_a_folder_moved_in_and_out_is_heard_whole(watching, vault, tmp_path):
     wait_for(lambda: wanted(watching) == [], "a folder moved out")
 
 
+def test_a_folder_moved_on_while_its_first_move_settles_is_no_mass_deletion(watching, vault):
+    (vault / "0").mkdir()
+    for n in range(30):
+        (vault / "0" / f"{n}.md").write_text(f"note {n}")
+    wait_for(lambda: len(wanted(watching)) == 30, "the notes")
+    for number, pause in enumerate((0.02, 0.05, 0.1, 0.15)):
+        (vault / f"{2 * number}").rename(vault / f"{2 * number + 1}")
+        time.sleep(pause)
+        (vault / f"{2 * number + 1}").rename(vault / f"{2 * number + 2}")
+        moved = sorted(f"{2 * number + 2}/{n}.md" for n in range(30))
+        wait_for(lambda moved=moved: wanted(watching) == moved, "the second move")
+
+
 def test_rule_files_are_obeyed_as_soon_as_they_change(watching, vault):
     (vault / "drafts").mkdir()
     (vault / "drafts/a.md").write_text("Draft.")

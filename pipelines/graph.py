@@ -1,0 +1,354 @@
+"""Which notes matter and which belong together: PageRank, eigenvector centrality, communities and their labels.
+
+Pure: paths and edges in, numbers and names out. An edge counts once, however often it is written; an edge of a note
+to itself, or to what is not among the paths, does not count. A note with no edge to another note is isolated: it
+belongs to no graph, and has no rank and no community.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from math import log, sqrt
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from graspologic_native import leiden, leiden_csr
+
+EdgeKind = Literal["citation", "wikilink", "embed"]
+RankedOver = Literal["citations", "links"]
+CentralityBy = Literal["eigenvector", "degree"]
+Edge = tuple[str, str, EdgeKind, int]
+"""A resolved link: source, target, kind, and how often it is written."""
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+DAMPING = 0.85
+_RANKED: Mapping[RankedOver, frozenset[EdgeKind]] = {
+    "citations": frozenset({"citation"}),
+    "links": frozenset({"citation", "wikilink"}),
+}
+# Of PageRank's exact vector, in the sum of all differences.
+_RANK_ERROR = 1e-10
+# Of the eigenvector's equation, relative to the eigenvalue; below it, only rounding is left.
+_RESIDUAL = 1e-13
+_ROUNDING = 1e-11
+_BASIS = 64
+_ROUNDS = 48
+_SEED = 1
+_ITERATIONS = 4
+# A small graph's result varies most, and costs least: it is the best of up to 12 runs.
+_RUNS = 12
+_RUNS_FOR_NOTES = 6_000
+# How much better a division from scratch must be (modularity) to replace the one that people know.
+_BETTER = 0.003
+_SHARED = 2
+_LABEL_TERMS = 3
+_ANY_TERMS = 2
+_WORD = re.compile(r"[^\W\d_][\w'-]*[^\W_]")
+_STOPWORDS = frozenset(
+    (
+        *("about", "an", "and", "are", "as", "at", "be", "by", "can", "do", "for", "from", "have", "how"),
+        *("if", "in", "into", "is", "it", "its", "my", "not", "of", "on", "or", "our", "so", "that", "the"),
+        *("their", "they", "this", "to", "was", "we", "what", "when", "where", "which", "who", "why", "will"),
+        *("with", "you", "your"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkGraph:
+    """The notes that have an edge to another, in order of their paths, and what links them.
+
+    `links` holds the positions of source and target of each edge that is ranked over, `adjacency` the symmetric
+    0/1 matrix (SciPy, CSR) of all kinds.
+    """
+
+    paths: tuple[str, ...]
+    links: tuple[Ints, Ints]
+    adjacency: Any
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRank:
+    """What a note's place in the graph says: PageRank sums to 1 over all ranked notes, centrality's squares do."""
+
+    pagerank: float
+    centrality: float
+    community: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The ranks of every path, None for an isolated note; the members of each community, in order of their paths.
+
+    `centrality_by` says what centrality was computed by: degree where the eigenvector was not found.
+    """
+
+    notes: Mapping[str, NoteRank | None]
+    centrality_by: CentralityBy
+    communities: Mapping[int, tuple[str, ...]]
+
+
+def rank_notes(
+    paths: Iterable[str], edges: Iterable[Edge], *, over: RankedOver, previous: Mapping[str, int]
+) -> Ranks:
+    """Rank the notes of a domain and divide them into communities; `previous` gives the ids that these had."""
+    paths = tuple(paths)
+    graph = link_graph(paths, edges, over=over)
+    ranks = pagerank(graph)
+    central, by = centrality(graph)
+    members = keep_ids(divide(graph, previous), previous)
+    community = {path: number for number, group in members.items() for path in group}
+    notes: dict[str, NoteRank | None] = dict.fromkeys(paths)
+    for path, rank, value in zip(graph.paths, ranks.tolist(), central.tolist(), strict=True):
+        notes[path] = NoteRank(rank, value, community[path])
+    return Ranks(notes, by, members)
+
+
+def link_graph(paths: Iterable[str], edges: Iterable[Edge], *, over: RankedOver) -> LinkGraph:
+    """Leave out what does not count, and number the notes that are left; the order of the input says nothing."""
+    from scipy.sparse import csr_array  # noqa: PLC0415  (a tenth of a second)
+
+    ordered = sorted(set(paths))
+    number = {path: at for at, path in enumerate(ordered)}
+    edges = tuple(edges)
+    source = np.array([number.get(edge[0], -1) for edge in edges], dtype=np.int64)
+    target = np.array([number.get(edge[1], -1) for edge in edges], dtype=np.int64)
+    ranked = np.array([edge[2] in _RANKED[over] for edge in edges], dtype=np.bool_)
+    counts = (source >= 0) & (target >= 0) & (source != target)
+    linked = np.zeros(len(ordered), dtype=np.bool_)
+    linked[source[counts]] = linked[target[counts]] = True
+    place = np.cumsum(linked) - 1
+    size = int(linked.sum())
+    there = np.unique(place[source[counts & ranked]] * size + place[target[counts & ranked]])
+    one, other = place[source[counts]], place[target[counts]]
+    both = np.unique(np.concatenate([one * size + other, other * size + one]))
+    return LinkGraph(
+        tuple(compress(ordered, linked.tolist())),
+        divmod(there, max(size, 1)),
+        csr_array((np.ones(len(both)), divmod(both, max(size, 1))), shape=(size, size)),
+    )
+
+
+def pagerank(graph: LinkGraph) -> Floats:
+    """Return each note's PageRank (d = 0.85, unweighted; what links nowhere spreads its rank evenly), sum 1.
+
+    The sum of all differences from the exact vector is below 1e-9. Solves (I - dP)x = 1 by its Neumann series and
+    scales x, which is the same vector (Del Corso, Gulli and Romani, "Fast PageRank computation via a sparse linear
+    system", 2005); what is left of the series is known at each step.
+    """
+    from scipy.sparse import csr_array  # noqa: PLC0415
+
+    count = len(graph.paths)
+    source, target = graph.links
+    share = DAMPING / np.bincount(source, minlength=count)[source]
+    step = csr_array((share, (target, source)), shape=(count, count))
+    term = np.ones(count)
+    total = term.copy()
+    while term.sum() * DAMPING / (1 - DAMPING) > _RANK_ERROR * total.sum():
+        term = step @ term
+        total += term
+    return np.asarray(total / total.sum())
+
+
+def centrality(graph: LinkGraph) -> tuple[Floats, CentralityBy]:
+    """Return each note's eigenvector centrality, or its degree centrality where the solver does not converge.
+
+    The vector is what power iteration on A + I from all ones tends to, with length 1: the projection of all ones on
+    the eigenspace of the largest eigenvalue. So of several components those with the largest eigenvalue have it all,
+    and the others 0; where several have the same, each has its own vector times that one's sum. Lanczos' method from
+    all ones never leaves this projection (Golub and Van Loan, "Matrix Computations", chapter 10).
+    """
+    count = len(graph.paths)
+    if count == 0:
+        return np.zeros(0), "eigenvector"
+    vector = _dominant(graph.adjacency, np.ones(count))
+    if vector is None:
+        return np.diff(graph.adjacency.indptr) / (count - 1), "degree"
+    vector = np.abs(vector)
+    vector[vector < _ROUNDING] = 0.0
+    return vector / np.linalg.norm(vector), "eigenvector"
+
+
+def _dominant(matrix: Any, start: Floats) -> Floats | None:
+    """Return the projection of a vector on a symmetric matrix's dominant eigenspace, scaled; None if not found."""
+    for _ in range(_ROUNDS):
+        start, converged = _lanczos(matrix, start / np.linalg.norm(start))
+        if converged:
+            return start
+    return None
+
+
+def _lanczos(matrix: Any, start: Floats) -> tuple[Floats, bool]:
+    """Return the best approximation in a Krylov space of a unit vector, and whether it is an eigenvector."""
+    from scipy.linalg import eigh_tridiagonal  # noqa: PLC0415
+
+    size = min(_BASIS, len(start))
+    basis = np.empty((size, len(start)))
+    basis[0] = start
+    diagonal, beside = np.zeros(size), np.zeros(size)
+    # Sums of products, not `@`: for it BLAS would start threads, which wait for the busy cores of a small machine.
+    for step in range(size):
+        rest = matrix @ basis[step]
+        diagonal[step] = (basis[step] * rest).sum()
+        rest -= diagonal[step] * basis[step]
+        if step:
+            rest -= beside[step - 1] * basis[step - 1]
+        beside[step] = left = sqrt((rest * rest).sum())
+        # At each step: past convergence, rounding would lead out of the projection.
+        value, vector = eigh_tridiagonal(
+            diagonal[: step + 1], beside[:step], select="i", select_range=(step, step)
+        )
+        converged = left < _ROUNDING or left * abs(vector[-1, 0]) < _RESIDUAL * value[0]
+        if converged or step + 1 == size:
+            break
+        basis[step + 1] = rest / left
+    return np.einsum("i,ij", vector[:, 0], basis[: step + 1]), bool(converged)
+
+
+def divide(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
+    """Divide the notes into communities of high modularity: connected, the largest first, the same at each run.
+
+    Louvain's method with Leiden's refinement (Traag, Waltman and van Eck, "From Louvain to Leiden", 2019). From
+    scratch, a few new edges would move many notes. So where notes had a community in `previous`, that division is
+    the start, and is only given up for one from scratch that is better by 0.003 of modularity.
+    """
+    if not graph.paths:
+        return []
+    quality, division = _from_scratch(graph)
+    if not previous.keys().isdisjoint(graph.paths):
+        known_quality, known = _from_previous(graph, previous)
+        if quality < known_quality + _BETTER:
+            division = known
+    members: dict[int, list[str]] = {}
+    for path, community in zip(graph.paths, division, strict=True):
+        members.setdefault(community, []).append(path)
+    return sorted((tuple(group) for group in members.values()), key=lambda group: (-len(group), group))
+
+
+def _from_scratch(graph: LinkGraph) -> tuple[float, list[int]]:
+    """Return a division's modularity, and the community of each note."""
+    matrix, count = graph.adjacency, len(graph.paths)
+    arrays = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+    runs = min(_RUNS, max(1, _RUNS_FOR_NOTES // count))
+    quality, found = leiden_csr(*arrays, count, iterations=_ITERATIONS, seed=_SEED, trials=runs)
+    return quality, [found[at] for at in range(count)]
+
+
+def _from_previous(graph: LinkGraph, previous: Mapping[str, int]) -> tuple[float, list[int]]:
+    """Return the same of the division that `previous` becomes; a note that is not in it begins on its own."""
+    from scipy.sparse import csr_array  # noqa: PLC0415
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
+    count = len(graph.paths)
+    group = np.array([previous.get(path, -at) for at, path in enumerate(graph.paths, 1)])
+    rows, columns = np.repeat(np.arange(count), np.diff(graph.adjacency.indptr)), graph.adjacency.indices
+    within = group[rows] == group[columns]
+    inner = csr_array((np.ones(within.sum()), (rows[within], columns[within])), shape=(count, count))
+    # A group that fell apart would be mended in a random order; numbers with gaps would be taken for positions.
+    _, start = connected_components(inner, directed=False)
+    # Names, not paths: what Rust reads must be Unicode, and a path need not be.
+    names = [str(at) for at in range(count)]
+    pairs = zip(rows[rows < columns].tolist(), columns[rows < columns].tolist(), strict=True)
+    quality, found = leiden(
+        [(names[one], names[other], 1.0) for one, other in pairs],
+        starting_communities=dict(zip(names, start.tolist(), strict=True)),
+        iterations=_ITERATIONS,
+        seed=_SEED,
+    )
+    return quality, [found[name] for name in names]
+
+
+def keep_ids(groups: Sequence[Sequence[str]], previous: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+    """Give each community a number: an id stays with most of its members that are still in any community.
+
+    Where the ids of two stay with the same community, that of which more members came wins. What has no id gets a
+    new one, in order, above all that were in use.
+    """
+    came = [Counter(previous[path] for path in group if path in previous) for group in groups]
+    left: Counter[int] = Counter()
+    for ids in came:
+        left.update(ids)
+    number: dict[int, int] = {}
+    new = max(previous.values(), default=0) + 1
+    for at, ids in enumerate(came):
+        kept = [(-stayed, old) for old, stayed in ids.items() if 2 * stayed > left[old]]
+        number[at] = min(kept)[1] if kept else new
+        new += not kept
+    return {number[at]: tuple(group) for at, group in enumerate(groups)}
+
+
+def label_communities(
+    communities: Mapping[int, Sequence[str]], titles: Mapping[str, str], tags: Mapping[str, Sequence[str]]
+) -> dict[int, str]:
+    """Name each community by two or three tags or title words that set it apart, joined by commas.
+
+    First come those that two or more members have, at twice the rate at least of all other ranked notes; tags before
+    words; then by class-based TF-IDF, tf * log(1 + A / f) (Grootendorst, "BERTopic", 2022): tf members and f notes of
+    all have the term, A is the mean number of terms a community. Without any, a community is named as its first file.
+    """
+    words = {
+        path: [word for word in _WORD.findall(title) if word.casefold() not in _STOPWORDS]
+        for path, title in titles.items()
+    }
+    by_tag, by_word = _scored(communities, tags), _scored(communities, words)
+    labels = {}
+    for number, group in communities.items():
+        candidates = [(common, 0, score, term) for common, score, term in by_tag[number]]
+        candidates += [(common, 1, score, term) for common, score, term in by_word[number]]
+        labels[number] = ", ".join(_chosen(sorted(candidates))) or PurePosixPath(group[0]).stem
+    return labels
+
+
+def _scored(
+    communities: Mapping[int, Sequence[str]], terms: Mapping[str, Sequence[str]]
+) -> dict[int, list[tuple[bool, float, str]]]:
+    """Return each community's terms: whether it sets nothing apart, minus its score, as it is mostly written."""
+    here: dict[int, Counter[str]] = {}
+    everywhere: Counter[str] = Counter()
+    written: dict[str, Counter[str]] = {}
+    for number, group in communities.items():
+        here[number] = Counter()
+        for path in group:
+            spelled = {term.casefold(): term for term in reversed(terms.get(path, ()))}
+            here[number].update(spelled.keys())
+            for key, term in spelled.items():
+                written.setdefault(key, Counter())[term] += 1
+        everywhere.update(here[number])
+    shown = {
+        key: min(spellings, key=lambda term: (-spellings[term], term)) for key, spellings in written.items()
+    }
+    mean = everywhere.total() / max(1, len(communities))
+    everyone = sum(map(len, communities.values()))
+    scored = {}
+    for number, counts in here.items():
+        size = len(communities[number])
+        scored[number] = [
+            (
+                count < _SHARED or count * (everyone - size) < 2 * (everywhere[key] - count) * size,
+                -count * log(1 + mean / everywhere[key]),
+                shown[key],
+            )
+            for key, count in counts.items()
+        ]
+    return scored
+
+
+def _chosen(candidates: Iterable[tuple[bool, int, float, str]]) -> list[str]:
+    """Return the first terms that say something new: three that set the community apart, or two of any."""
+    chosen: list[str] = []
+    said: set[str] = set()
+    for common, _, _, term in candidates:
+        if len(chosen) >= (_ANY_TERMS if common else _LABEL_TERMS):
+            break
+        words = set(re.split(r"\W+", term.casefold()))
+        if not words <= said:
+            chosen.append(term)
+            said |= words
+    return chosen
