@@ -98,7 +98,11 @@ class Ranks:
 def rank_notes(
     paths: Iterable[str], edges: Iterable[Edge], *, over: RankedOver, previous: Mapping[str, int]
 ) -> Ranks:
-    """Rank the notes of a domain and divide them into communities; `previous` gives the ids that these had."""
+    """Rank the notes of a domain and divide them into communities.
+
+    `over` says along which edges PageRank flows. `previous` gives each note's community, a positive id, from the
+    last time, and is empty at the first.
+    """
     paths = tuple(paths)
     graph = link_graph(paths, edges, over=over)
     ranks = pagerank(graph)
@@ -316,7 +320,7 @@ def _scored(
     for number, group in communities.items():
         here[number] = Counter()
         for path in group:
-            spelled = {term.casefold(): term for term in reversed(terms.get(path, ()))}
+            spelled = {term.casefold(): term for term in terms.get(path, ())}
             here[number].update(spelled.keys())
             for key, term in spelled.items():
                 written.setdefault(key, Counter())[term] += 1

@@ -36,6 +36,7 @@ LARGEST_NOTE_MB = 0.05
 NOBODY = f"{socket.gethostname()}:{2**22 + 1}"  # above every process id that Linux gives
 _MODELS = {"a": 8, "b": 12}
 _MANY_TURNS = 2000
+_FAILED_TURNS = 4
 _STEP_SECONDS = 5.0
 _PATIENCE_SECONDS = 120.0  # twice the longest pause between attempts; less than a lease
 
@@ -224,7 +225,7 @@ class Service:
             worked = self.turn()
             if len(self.troubles) > before:
                 failing += 1
-                if failing > 2 * len(_MODELS):
+                if failing > _FAILED_TURNS:
                     return False
             elif not worked:
                 if not self.owed():

@@ -61,6 +61,8 @@ class Trio(User):
         redis = {"REDIS_URL": redis_url} if redis_url else {}
         super().__init__(base, base / "vault", EMBEDDING_MODEL=str(model), **redis)
         self.root.mkdir(parents=True)
+        # A segmentation fault is wanted, its picture of the memory is not.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         # The state may lie on a disk of its own, with one log: the others tell what was said while it was full.
         self.state = (disk or base) / "state"
         self._logs = dict.fromkeys(COMMANDS, base) | {"watcher": disk or base}
@@ -72,7 +74,11 @@ class Trio(User):
     def __enter__(self) -> Self:
         for name in COMMANDS:
             self.begin(name)
-        wait_for(lambda: self.health().get("last_reconcile"), "the first comparison")
+        try:
+            wait_for(lambda: self.health().get("last_reconcile"), "the first comparison")
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,8 +89,6 @@ class Trio(User):
     def begin(self, name: str) -> None:
         with self.log_path(name).open("ab") as log:
             process = self.start(COMMANDS[name], *self.place, "--port", str(self.port), output=log)
-        # A segmentation fault is wanted, its picture of the memory is not.
-        resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
         self._running[name] = process
 
     def end(self, name: str, number: int = signal.SIGKILL) -> None:
