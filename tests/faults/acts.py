@@ -232,12 +232,11 @@ def _drift(cache: Cache) -> None:
 
 def a_backup_is_restored(world: World, service: Service) -> None:
     service.begin()
-    service.carry_on(lambda: back_up(service.resources, world.backup))
+    service.command(lambda own: back_up(own, world.backup))
     world.write("after.md", text(55))
     service.notice("after.md")
     service.work()
-    other = Service(service.resources.settings)
-    service.carry_on(lambda: restore(other.resources, world.backup))
+    service.command(lambda own: restore(own, world.backup))
     service.begin()
 
 

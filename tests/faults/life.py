@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,8 @@ from huey.signals import SIGNAL_ERROR
 from pipelines.embed import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.holds import hold_policy
+from pipelines.ingest import Ingest
+from pipelines.model import Domain
 from pipelines.reconcile import Report, check_paths
 from pipelines.store.cache import Cache
 from queue_config.settings import Settings
@@ -77,9 +79,14 @@ class FakeEmbedder:
 class LightResources(Resources):
     """The real resources, with the fake model and a ledger's clock that can go ahead."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, owner: str | None = None) -> None:
         super().__init__(settings)
         self.ahead = 0.0
+        self._owner = owner
+
+    def ingest(self, domain: Domain, cache: Cache) -> Ingest:
+        ingest = super().ingest(domain, cache)
+        return replace(ingest, owner=self._owner) if self._owner else ingest
 
     def now(self) -> float:
         return time.monotonic() + self.ahead
@@ -164,7 +171,7 @@ class World:
 
 
 class Service:
-    """A process: watcher, worker and commands in one. It carries on from our own errors, as these do."""
+    """A process: watcher and worker in one. It carries on from our own errors, as these do."""
 
     def __init__(self, settings: Settings) -> None:
         self.resources = LightResources(settings)
@@ -249,10 +256,12 @@ class Service:
             wrong.append(f"the work waited for {self.resources.ahead:.0f} s")
         return wrong
 
+    def command(self, step: Callable[[Resources], object]) -> None:
+        """Do what a command does, which is a process of its own: what it leased is nobody's when it ends."""
+        self.carry_on(lambda: step(LightResources(self.resources.settings, NOBODY)))
+
     def rebuild(self, *, only_other_models: bool = False) -> None:
-        self.carry_on(
-            lambda: rebuild_caches(self.resources, _do_nothing, only_other_models=only_other_models)
-        )
+        self.command(lambda own: rebuild_caches(own, _do_nothing, only_other_models=only_other_models))
 
     def repair(self) -> None:
-        self.carry_on(lambda: repair_caches(self.resources, verify_caches(self.resources), _do_nothing))
+        self.command(lambda own: repair_caches(own, verify_caches(own), _do_nothing))
