@@ -28,7 +28,7 @@ from pipelines.model import HIGH_PRIORITY, Chunk, ChunkSettings, FileContent, Le
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.leases import MAX_ATTEMPTS
 
-PIPELINE_VERSION = 1
+PIPELINE_VERSION = 2
 """Raise it when the same note would give other chunks, links or index words: every note is done again."""
 
 TEXTS_PER_SLICE = 32
@@ -261,6 +261,7 @@ def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
         raise VaultNotFoundError(f"the vault {ingest.root} is not there; its notes are kept until it is back")
     cache.leases.release([row])
     cache.ledger.record(ingest.domain, [], [row.path], priority=HIGH_PRIORITY)
+    cache.edges.change_paths((), (row.path,))
 
 
 def _fail(

@@ -9,7 +9,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
@@ -26,6 +25,8 @@ from pipelines.model import Heading, Link, LinkKind, Note
 LONGEST_WIKILINK = 2_000
 # Outlines nest deeper than markdown-it's 20; past the limit it skips the rest of the file.
 DEEPEST_BLOCK = 100
+CITING_PROPERTIES = {"cites", "source", "sources", "references", "up"}
+CITING_SECTIONS = {"sources", "references", "citations", "bibliography"}
 _LINE_END = re.compile(r"\r\n?|\n")
 _EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 _MARKUP = re.compile(r"[\[\]\\`*_~<&!$%#\n]")
@@ -102,18 +103,26 @@ def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headi
     found = _Found()
     first_line = bisect_right(starts, start) - 1
     env: dict[str, object] = {}
-    section, opener = "", Token("", "", 0)
+    section, opener, footnotes = "", Token("", "", 0), 0
+    citing: int | None = None  # the level of the heading below which links are citations
     for token in _BLOCKS.parse(text[start:end], env):
         if token.type != "inline":
             opener = token
+            footnotes += token.nesting if token.type.startswith("footnote_reference") else 0
             continue
         line = first_line + (token.map[0] if token.map else 0)
         heading = headings and opener.type == "heading_open" and opener.level == 0
         children = _inline(token.content, env, markup=heading)
         if heading:
-            section = _shown(children) if children else token.content
-            found.headings.append(Heading(int(opener.tag[1]), section, line + 1, starts[line]))
-        found.links.extend(_links(children, token.content, line + 1, section))
+            section, level = _shown(children) if children else token.content, int(opener.tag[1])
+            found.headings.append(Heading(level, section, line + 1, starts[line]))
+            if citing is None or level <= citing:
+                citing = level if section.strip(" :").lower() in CITING_SECTIONS else None
+        cites = citing is not None or footnotes > 0
+        found.links.extend(
+            replace(link, cites=cites) if cites else link
+            for link in _links(children, token.content, line + 1, section)
+        )
         found.tags.extend(child.content for child in children if child.type == "tag")
     return found
 
@@ -144,6 +153,8 @@ def _links(tokens: Sequence[Token], content: str, line: int, section: str) -> It
                 continue
             target, _, fragment = where.partition("#")
             target, fragment = unquote(target), unquote(fragment)
+            if not target.strip() and not fragment.strip():
+                continue
             text = token.content if token.type == "image" else _shown(_until_close(tokens, index))
         yield Link(kind, target, fragment, text, line, section)
 
@@ -178,7 +189,8 @@ def _property_links(values: Mapping[str, object], block: str, starts: Sequence[i
                     continue
                 # YAML may have unescaped or folded the value: then its line is not known.
                 at = max(block.find(f"[[{inner}]]"), 0)
-                yield Link("property", *parts, bisect_right(starts, at), "", name)
+                cites = name.lower() in CITING_PROPERTIES
+                yield Link("property", *parts, bisect_right(starts, at), "", name, cites)
 
 
 def _wikilinks(text: str) -> Iterator[str]:
@@ -279,7 +291,7 @@ def _located(
         at, first = state.pos, len(state.tokens)
         found = rule(state, silent)
         if found and not silent:
-            token = next(t for t in islice(state.tokens, first, None) if t.type in {"link_open", "image"})
+            token = next(t for t in state.tokens[first:] if t.type in {"link_open", "image"})
             token.meta = {"at": at, "embed": embed}
         return found
 

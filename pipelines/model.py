@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 LinkKind = Literal["wikilink", "embed", "markdown", "property"]
+EdgeKind = Literal["citation", "wikilink", "embed"]
+PagerankOver = Literal["citations", "links"]
 EventKind = Literal["created", "modified", "deleted"]
 
 HIGH_PRIORITY = 100
@@ -32,6 +34,7 @@ class Link:
 
     `target` is what stands before the first `#`, percent-decoded for a Markdown link, empty for a link into
     the note itself; `fragment` is what follows it. `property` names the frontmatter key it was found in.
+    `cites` says that it names a source: by that key, by the heading it stands under, or in a footnote.
     """
 
     kind: LinkKind
@@ -41,6 +44,7 @@ class Link:
     line: int
     section: str
     property: str | None = None
+    cites: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,7 @@ class Domain:
     embedding_dim: int | None = None
     decay: Decay = field(default_factory=Decay)
     lexical_weight: float = 1.0
+    pagerank_over: PagerankOver = "links"
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,8 @@ def reconcile(
             priority=LOW_PRIORITY, max_bytes=max_bytes, moved=moved, may_delete=may_delete,
             excused=frozenset(excused),
         )  # fmt: skip
+        # What is held, or cannot be seen, is believed to be there.
+        cache.edges.set_paths(found.files.union(cache.ledger.paths_below("")))
         reports[slug] = report
     return reports
 
@@ -237,7 +239,24 @@ def check_paths(
             root, slug, cache, changed, gone, report,
             priority=HIGH_PRIORITY, max_bytes=max_bytes, moved=moved, may_delete=may_delete,
         )  # fmt: skip
+        _note_files(cache, files, scans)
     return reports
+
+
+def _note_files(cache: Cache, files: Mapping[str, FoundFile | None], scans: Mapping[str, vault.Scan]) -> None:
+    """Tell the edges which files came and went, whatever their kind; what is held is believed to be there."""
+    new: set[str] = set()
+    gone: set[str] = set()
+    for raw, file in files.items():
+        key = vault.note_key(raw)
+        if file is None:
+            gone.update((key, *cache.edges.paths_below(key)))
+        elif not vault.is_hidden(raw):
+            new.add(key)
+    for folder, scan in scans.items():
+        new |= scan.files
+        gone.update(set(cache.edges.paths_below(vault.note_key(folder))) - scan.files)
+    cache.edges.change_paths(new, gone - cache.ledger.existing(gone))
 
 
 def _is_folder(path: Path) -> bool:

@@ -41,6 +41,11 @@ def is_note(name: str) -> bool:
     return name.lower().endswith(MARKDOWN_SUFFIXES)
 
 
+def is_hidden(raw: str) -> bool:
+    """Say whether a path lies in a folder, or has a name, that begins with a dot: no link means it."""
+    return raw.startswith(".") or "/." in raw
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What makes a vault this vault: an id that moves with it, and the folder's device and inode."""
@@ -113,7 +118,8 @@ def is_present(root: Path, identity: Identity) -> bool:
 class Scan:
     """Every Markdown file below a folder: the notes, those ignored and by which rule, colliding names.
 
-    `unreadable` are folders that could not be listed: nobody knows what is in them.
+    `files` are the keys of all files that a link may mean, whatever their kind; `unreadable` are folders that
+    could not be listed: nobody knows what is in them.
     """
 
     notes: dict[str, FoundFile] = field(default_factory=dict)
@@ -121,6 +127,7 @@ class Scan:
     collisions: dict[str, list[str]] = field(default_factory=dict)
     colliding: set[str] = field(default_factory=set)
     unreadable: list[str] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
 
 
 def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
@@ -154,11 +161,15 @@ def _scan_folder(root: Path, folder: str, rules: IgnoreRules, inherited: str | N
         return
     rules.enter(folder, (entry.name for entry in entries))
     prefix = f"{folder}/" if folder else ""
+    hidden = is_hidden(folder)
     for entry in entries:
         raw = prefix + entry.name
         if entry.is_dir(follow_symlinks=False):
             _scan_folder(root, raw, rules, inherited or rules.match(raw, is_folder=True), out)
-        elif is_note(entry.name):
+            continue
+        if not hidden and not is_hidden(entry.name):
+            out.files.add(note_key(raw))
+        if is_note(entry.name):
             rule = inherited or ("symlink (not followed)" if entry.is_symlink() else rules.match(raw))
             if rule:
                 out.ignored[note_key(raw)] = rule

@@ -21,7 +21,9 @@ from pipelines.store.cache import Cache
 from pipelines.store.repair import make_owed
 from pipelines.store.words import word_drift
 
-Kind = Literal["damage", "path", "hash", "note", "chunk", "link", "words", "vector", "ledger", "orphan"]
+Kind = Literal[
+    "damage", "path", "hash", "note", "chunk", "link", "edge", "words", "vector", "ledger", "orphan"
+]
 _REBUILD = "; `everindex index --rebuild` builds a new cache beside it"
 
 
@@ -72,6 +74,7 @@ def _compare(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
     }
     differences = [
         *_compare_paths(ingest.domain, on_disk, states.keys(), settled.keys(), found.ignored),
+        *_compare_files(ingest.domain, found.files.union(cache.ledger.paths_below("")), cache),
         *_check_ledger(ingest.domain, states.values()),
         *_check_rows(ingest.domain, cache),
     ]
@@ -109,6 +112,13 @@ def _compare_paths(
         yield Difference(slug, "path", path, f"is in the index, but {rule}")
 
 
+def _compare_files(slug: str, present: Collection[str], cache: Cache) -> Iterator[Difference]:
+    known = set(cache.edges.paths_below(""))
+    for path in sorted(known.symmetric_difference(present)):
+        where = "gone from the disk, but links may mean it" if path in known else "no link can mean it yet"
+        yield Difference(slug, "path", path, f"is {where}; `everindex reload` looks")
+
+
 def _check_ledger(slug: str, states: Collection[check.LedgerState]) -> Iterator[Difference]:
     for state in states:
         for detail in _wrong_with(state):
@@ -139,6 +149,8 @@ def _check_rows(slug: str, cache: Cache) -> Iterator[Difference]:
         # Such words cannot be deleted any more: FTS5 has forgotten that the row exists.
         ghost = f"the full-text index has words of chunk {chunk_id}, which is not there{_REBUILD}"
         yield Difference(slug, "words", path, lacks if path else ghost)
+    for path in cache.edges.drift():
+        yield Difference(slug, "edge", path, "its edges are not what its links and the vault's files give")
     for drift in check.vector_drift(cache):
         yield Difference(slug, "vector", drift.path, drift.detail)
     bad = check.bad_vectors(cache)

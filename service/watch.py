@@ -79,9 +79,12 @@ class Marker(FileSystemEventHandler):
         name = path.rpartition("/")[2]
         if name in RULE_FILES or path in (DOMAINS_FILE, OBSIDIAN_SETTINGS):
             self._compare.set()
-        elif any(part.startswith(".") for part in path.split("/")[:-1]) or (folder and name.startswith(".")):
+        elif any(part.startswith(".") for part in path.split("/")[:-1]) or (
+            name.startswith(".") and (folder or not vault.is_note(name))
+        ):
             return
-        elif folder or vault.is_note(name):
+        else:
+            # Of whatever kind: a link may mean any file.
             self.last_event = time.monotonic()
             self._debouncer.mark(path, self.last_event)
 

@@ -35,6 +35,7 @@ HOMES = {
     "huggingface_hub": ("pipelines.embed",),
     "networkx": ("pipelines.graph",),
     "scipy": ("pipelines.graph",),
+    "rapidfuzz": ("pipelines.links",),
     "graspologic_native": ("pipelines.graph",),
     "anthropic": ("pipelines.tagging.propose",),
     "watchdog": ("service.watch", "service.observe"),

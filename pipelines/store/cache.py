@@ -6,6 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,10 +16,12 @@ import numpy.typing as npt
 
 from pipelines import lexical
 from pipelines.errors import BadVectorError
+from pipelines.links import target_name
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
 from pipelines.store.connection import connect, corrupt, one, snapshot, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
+from pipelines.store.edges import Edges
 from pipelines.store.leases import Leases
 from pipelines.store.ledger import Ledger
 from pipelines.store.meta import CacheMeta, build, check_model, missing, read_meta
@@ -36,6 +39,7 @@ class Cache:
         self.con = con
         self.ledger = Ledger(con, clock)
         self.leases = Leases(con, clock)
+        self.edges = Edges(con, clock)
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
@@ -281,12 +285,13 @@ class Cache:
     def _replace_links(self, note: Note) -> None:
         self.con.execute("DELETE FROM vault_link WHERE path = ?", (note.path,))
         self.con.executemany(
-            "INSERT INTO vault_link VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO vault_link VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (note.path, position, k.kind, k.target, k.fragment, k.text, k.line, k.section, k.property)
-                for position, k in enumerate(note.links)
+                (note.path, position, *astuple(link), target_name(link.target))
+                for position, link in enumerate(note.links)
             ),
         )
+        self.edges.resolve_note(note.path)
 
     def _attach_vectors(self, path: str) -> bool:
         """Give a note's chunks their vectors, if every one of them has one."""
@@ -309,6 +314,7 @@ class Cache:
         self._remove_chunks([chunk_id for (chunk_id,) in ids])
         self.con.execute("DELETE FROM vault_link WHERE path = ?", (path,))
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
+        self.edges.resolve_note(path)
 
     # What status shows
 

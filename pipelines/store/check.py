@@ -113,10 +113,10 @@ def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
 def links_of(cache: Cache, path: str) -> tuple[Link, ...]:
     """Return a note's links as the cache has them."""
     return tuple(
-        Link(*columns)
-        for columns in select(
+        Link(kind, target, fragment, text, line, section, name, bool(cites))
+        for kind, target, fragment, text, line, section, name, cites in select(
             cache.con,
-            "SELECT kind, target, fragment, text, line, section, property FROM vault_link"
+            "SELECT kind, target, fragment, text, line, section, property, cites FROM vault_link"
             " WHERE path = ? ORDER BY position",
             (path,),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -111,6 +111,16 @@ class Ledger:
                 (low, high),
             )
         ]
+
+    def existing(self, paths: Collection[str]) -> set[str]:
+        """Return those of the paths that the ledger believes to exist."""
+        found = select(
+            self._con,
+            "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL"
+            " AND path IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(paths)),),
+        )
+        return {path for (path,) in found}
 
     def raws_after(self, path: str, count: int) -> list[tuple[str, str]]:
         """Return up to `count` existing paths that follow a path in order, with the names that open them."""

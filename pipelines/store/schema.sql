@@ -99,7 +99,14 @@ CREATE VIRTUAL TABLE vault_chunk_fts USING fts5 (
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
 
--- Links as they are written.
+-- Every file of the vault that a link may mean: other domains' and attachments, too. name: links.name_key.
+CREATE TABLE vault_path (
+    path TEXT PRIMARY KEY,
+    name TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX vault_path_name ON vault_path (name);
+
+-- Links as they are written. name: what a file must be called to be meant, links.name_key.
 CREATE TABLE vault_link (
     path TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -110,5 +117,43 @@ CREATE TABLE vault_link (
     line INTEGER NOT NULL,
     section TEXT NOT NULL,
     property TEXT,
+    cites INTEGER NOT NULL,
+    name TEXT NOT NULL,
     PRIMARY KEY (path, position)
 ) WITHOUT ROWID;
+CREATE INDEX vault_link_name ON vault_link (name);
+
+-- Links that are resolved: derived from vault_link and vault_path, and from nothing else.
+CREATE TABLE vault_edge (
+    path TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    target TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    ambiguous INTEGER NOT NULL,
+    PRIMARY KEY (path, position)
+) WITHOUT ROWID;
+CREATE INDEX vault_edge_target ON vault_edge (target);
+
+-- One row: which generation of the edges the ranks are of, and since when they are behind (monotonic clock).
+CREATE TABLE vault_graph (
+    generation INTEGER NOT NULL,
+    ranked_generation INTEGER NOT NULL,
+    first_change REAL,
+    last_change REAL,
+    centrality_by TEXT
+);
+INSERT INTO vault_graph VALUES (0, 0, NULL, NULL, NULL);
+
+-- A note's place in the graph; a note without any edge has none. Apart from vault_node, which every save rewrites.
+CREATE TABLE vault_rank (
+    path TEXT PRIMARY KEY,
+    pagerank REAL NOT NULL,
+    centrality REAL NOT NULL,
+    community INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX vault_rank_community ON vault_rank (community);
+
+CREATE TABLE vault_community (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    label TEXT NOT NULL
+);

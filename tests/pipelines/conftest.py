@@ -125,6 +125,8 @@ class House:
                 np.round(np.frombuffer(vectors[row[-1]], "<f4"), 2).tolist() for row in chunks if row[-2]
             ],
             "links": con.execute("SELECT * FROM vault_link ORDER BY path, position").fetchall(),
+            "edges": con.execute("SELECT * FROM vault_edge ORDER BY path, position").fetchall(),
+            "paths": con.execute("SELECT * FROM vault_path ORDER BY path").fetchall(),
             "files": con.execute(
                 "SELECT path, raw, wanted_hash, indexed_hash, parked, error_kind FROM vault_file ORDER BY path"
             ).fetchall(),

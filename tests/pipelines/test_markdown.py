@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -258,6 +259,14 @@ def test_kind_is_a_property():
         ("[[N\\|t]]", ("wikilink", "N", "", "t")),
         ("[[[N]]]", ("wikilink", "N", "", "N")),
         ("[[open [[N]]", ("wikilink", "N", "", "N")),
+        ("[[a [[N]] b]]", ("wikilink", "N", "", "N")),
+        ("[[Sq]uare]]", ("wikilink", "Sq]uare", "", "Sq]uare")),
+        ("[[N^id]]", ("wikilink", "N^id", "", "N^id")),
+        ("[[N|a|b]]", ("wikilink", "N", "", "a|b")),
+        ("[[../N]]", ("wikilink", "../N", "", "../N")),
+        ("[[/a/N]]", ("wikilink", "/a/N", "", "/a/N")),
+        ("[[a%20b]]", ("wikilink", "a%20b", "", "a%20b")),
+        ("[[https://x.org/#a]]", ("wikilink", "https://x.org/", "a", "https://x.org/#a")),
         ("[^1]: [[N]]", ("wikilink", "N", "", "N")),
         ("^[in a footnote [[N]]]", ("wikilink", "N", "", "N")),
         ("> - **[[N]]**", ("wikilink", "N", "", "N")),
@@ -325,6 +334,11 @@ def test_a_comment_that_a_list_item_does_not_close_ends_with_the_item():
         ("[t][r]\n\n[r]: ./p.md", ("markdown", "./p.md", "", "t")),
         ("![alt](i.png)", ("embed", "i.png", "", "alt")),
         ("[t](100%.md)", ("markdown", "100%.md", "", "t")),
+        ("[t](%2e%2e/a%23b.md)", ("markdown", "../a#b.md", "", "t")),
+        ("[t](a%0Ab%5B%7C.md#%5Eid)", ("markdown", "a\nb[|.md", "^id", "t")),
+        ("[t](%FF.md)", ("markdown", "\ufffd.md", "", "t")),
+        ("[t](/home/me/p.md)", ("markdown", "/home/me/p.md", "", "t")),
+        ("[t](..\\p.md)", ("markdown", "..\\p.md", "", "t")),
     ],
 )
 def test_markdown_links_are_read_and_percent_decoded(text, expected):
@@ -344,11 +358,18 @@ def test_an_image_in_a_link_gives_both():
         "[t](mailto:a@b.c)",
         "[t](obsidian://open)",
         "[t](//host/a)",
+        "[t](file:///etc/p.md)",
+        "[t](C:/p.md)",
+        "[t](javascript:alert(1))",
+        "[t](data:text/markdown,x)",
         "![a](https://x.org/i.png)",
         "[t]()",
+        "[t](#)",
+        "[t](%20)",
+        "![a](#%20)",
     ],
 )
-def test_links_out_of_the_vault_are_left_out(text):
+def test_links_out_of_the_vault_and_to_nothing_are_left_out(text):
     assert links(text) == []
 
 
@@ -446,6 +467,29 @@ def test_text_after_a_deep_outline_is_still_read():
 )
 def test_repeated_markup_is_survived(piece):
     assert parse_note("n.md", piece * (10_000 // len(piece))).path == "n.md"
+
+
+@pytest.mark.parametrize(
+    ("piece", "count"),
+    [
+        ("[[n{n}#h|t]] ", 1),
+        ("[[n{n}]]\n\n", 1),
+        ("[t](n{n}.md) ", 1),
+        ("[t][r{n}]\n\n[r{n}]: n{n}.md\n\n", 1),
+        ("![t](n{n}.png) ", 1),
+        ("[![t](i{n}.png)](n{n}.md) ", 2),
+    ],
+)
+def test_ten_thousand_links_take_twenty_times_as_long_as_five_hundred(piece, count):
+    def seconds(links):
+        text = "".join(piece.format(n=n) for n in range(links))
+        began = time.process_time()
+        note = parse_note("n.md", text)
+        assert len(note.links) == links * count
+        return time.process_time() - began
+
+    # If each link cost as much as there are links, it would be hundreds of times; a busy machine gets some tries.
+    assert any(seconds(10_000) < 50 * seconds(500) for _ in range(5))
 
 
 _MARKUP = st.sampled_from(

@@ -31,6 +31,8 @@ TEXTS = [
     "# Boat\n\nThe river.\n\n## Sail\n\nWinter sail [[a]].",
     "---\ntags: [bread]\naliases: [Oven]\n---\n## Bread\n\nFlour and yeast.\n\n## Sleep\n\nThe night.",
     "## Bread\n\nFlour and yeast.",
+    "[[b]] [[B.md]] [[x.txt]] [[two/b]] [[caf\u00e9#Menu]] [[./a]] [Diary](../日记.md) ![[one/x.txt]] [[nowhere]]",
+    "---\nsource: '[[one/two/a]]'\n---\n## Sources\n\n[[../b]] [[a|the letter a]] [[#Sources]]",
     "---\nbroken: [\n---\nText #tag",
     "\n\n".join(f"## Part {n}\n\nLetter {n}." for n in range(40)),
     "x" * (MAX_BYTES + 1),

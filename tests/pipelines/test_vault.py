@@ -132,10 +132,12 @@ def test_scanning_an_ignored_folder_alone_still_ignores_it(vault):
     assert (found.notes, found.ignored) == ({}, {"a/.trash/b/c.md": "dot-folder"})
 
 
-def test_other_files_are_not_counted(vault):
+def test_other_files_are_no_notes_but_a_link_may_mean_them_unless_they_are_hidden(vault):
     write(vault, "image.png")
+    write(vault, "a/b.md.bak")
     write(vault, ".obsidian/app.json", b"{}")
-    assert scan(vault) == disk.Scan()
+    write(vault, "a/.hidden.pdf")
+    assert scan(vault) == disk.Scan(files={"image.png", "a/b.md.bak"})
 
 
 def test_symbolic_links_are_not_followed(vault, tmp_path):

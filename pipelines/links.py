@@ -1,0 +1,110 @@
+"""Which file a link means, by the rules that Obsidian 1.13 was observed to follow. Pure: no disk, no tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from unicodedata import normalize
+
+from rapidfuzz import fuzz, process
+
+NOTE_SUFFIXES = (".md", ".markdown")
+_FOLDERS = ("", ".", "..")
+_ALIKE = 75.0  # of 100: a letter or two in ten
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The file that a link means; `ambiguous` where other files of that name were as good but for the rules."""
+
+    path: str
+    ambiguous: bool
+
+
+def name_key(path: str) -> str:
+    """Return what a file is looked up by: its last part, whatever its case or Unicode form."""
+    return _lower(normalize("NFC", path.rpartition("/")[2]))
+
+
+def _lower(text: str) -> str:
+    # A capital sigma's small form depends on what follows it: on whether `.md` is written.
+    return text.lower().replace("\u03c2", "\u03c3")
+
+
+def target_name(target: str) -> str:
+    """Return what a link's target is looked up by."""
+    return name_key(target.strip().rstrip("/"))
+
+
+def link_names_of(path: str) -> tuple[str, ...]:
+    """Return the name keys of the targets that may mean a file: those to resolve anew when it comes or goes."""
+    name = name_key(path)
+    return (name, *(name.removesuffix(suffix) for suffix in NOTE_SUFFIXES if name.endswith(suffix)))
+
+
+def resolve(target: str, source: str, named: Callable[[str], Sequence[str]]) -> Resolved | None:
+    """Return the file that a link in the note `source` means, or None.
+
+    `named` returns the vault's paths of a name key. The first that applies: the source itself for an empty
+    target; the path as written from the vault's root; from the source's own folder; of all files whose path ends
+    so, the one with the shortest path. A target that begins with `./`, `../` or `/` means that one place only,
+    and one that ends with `/`, `.` or `..` is a folder: no file.
+    """
+    target = normalize("NFC", target.strip())
+    if not target:
+        return Resolved(source, ambiguous=False)
+    if target.rpartition("/")[2] in _FOLDERS:
+        return None
+    folder = source.rpartition("/")[0]
+    rooted = target.startswith("/")
+    relative = target.startswith(("./", "../"))
+    place = _join("" if rooted or not relative else folder, target)
+    anywhere = not (rooted or relative)
+    for suffix in ("", *NOTE_SUFFIXES):
+        written = place + suffix
+        found = _ending(named(name_key(written)), _lower(written), anywhere=anywhere)
+        if found:
+            return Resolved(_best(found, written, folder if anywhere else ""), ambiguous=len(found) > 1)
+    return None
+
+
+def _ending(paths: Sequence[str], wanted: str, *, anywhere: bool) -> list[str]:
+    lower = {path: _lower(path) for path in paths}
+    return [path for path, low in lower.items() if low == wanted or (anywhere and low.endswith("/" + wanted))]
+
+
+def _best(found: Sequence[str], written: str, folder: str) -> str:
+    wanted = _lower(written)
+    beside = _lower(f"{folder}/{written}").lstrip("/")
+
+    def rank(path: str) -> tuple[bool, bool, int, bool, str]:
+        # Two names that differ in case only: the one as it was written.
+        low = _lower(path)
+        return low != wanted, low != beside, len(path), not path.endswith(written), path
+
+    return min(found, key=rank)
+
+
+def _join(folder: str, target: str) -> str:
+    """Return a target's path from the vault's root, which no `..` leads out of."""
+    parts = folder.split("/") if folder else []
+    for part in target.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in _FOLDERS:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def suggest(target: str, names: Sequence[tuple[str, str]], limit: int) -> list[str]:
+    """Return up to `limit` paths that a broken link may have meant: the most alike of (lower-case name, path) first.
+
+    A bare alias is such a link: Obsidian resolves file names only.
+    """
+    wanted = target_name(target)
+    for suffix in NOTE_SUFFIXES:
+        wanted = wanted.removesuffix(suffix)
+    found = process.extract(
+        wanted, [name for name, _ in names], scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=2 * limit
+    )
+    return list(dict.fromkeys(names[index][1] for _, _, index in found))[:limit]

@@ -1,0 +1,270 @@
+"""What the edges say: who links to whom, what is linked to nothing, who stands together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from pipelines.model import EdgeKind
+from pipelines.store.cache import Cache
+from pipelines.store.connection import one, row, rows
+
+_WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.property"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A note or file at the other end of a link: how often, of what kind, and how the first one is written."""
+
+    path: str
+    kind: str
+    count: int
+    text: str
+    fragment: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLink:
+    """A link as it is written, and the file that it means, if there is one."""
+
+    path: str
+    line: int
+    kind: str
+    target: str
+    fragment: str
+    text: str
+    section: str
+    property: str | None
+    meant: str | None
+    ambiguous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A note's place in the graph: PageRank, centrality, the community and its label."""
+
+    pagerank: float
+    centrality: float
+    community: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """A community: its label, its size and its best-ranked notes."""
+
+    id: int
+    label: str
+    notes: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A note as a point of a picture; without a rank it has no edge."""
+
+    path: str
+    title: str
+    pagerank: float | None
+    community: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """All links of a kind from one note to another."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+    count: int
+
+
+def outlinks(cache: Cache, path: str) -> list[Neighbour]:
+    """Return what a note links to, in the order of its text."""
+    return _neighbours(cache, "e.target", "e.path", path)
+
+
+def backlinks(cache: Cache, path: str) -> list[Neighbour]:
+    """Return the notes of this domain that link to a file."""
+    return _neighbours(cache, "e.path", "e.target", path)
+
+
+def _neighbours(cache: Cache, other: str, own: str, path: str) -> list[Neighbour]:
+    return [
+        Neighbour(*found)
+        for found in rows(
+            cache.con,
+            # A bare column beside min() is of the row that has the minimum: how the first of them is written.
+            f"SELECT {other}, e.kind, count(*), l.text, l.fragment, min(l.line) FROM vault_edge e"
+            f" JOIN vault_link l USING (path, position) WHERE {own} = ?1 AND {other} <> ?1"
+            f" GROUP BY {other}, e.kind ORDER BY min(l.position), {other}",
+            (path,),
+        )
+    ]
+
+
+def links_in_state(cache: Cache, state: str, limit: int) -> list[WrittenLink]:
+    """Return links that are `broken` (no file is meant), `ambiguous` or `any`, by note and line."""
+    chosen = {"broken": "e.path IS NULL", "ambiguous": "e.ambiguous = 1", "any": "1"}[state]
+    return [
+        _written(found)
+        for found in rows(
+            cache.con,
+            f"SELECT {_WRITTEN}, e.target, coalesce(e.ambiguous, 0) FROM vault_link l"
+            f" LEFT JOIN vault_edge e USING (path, position) WHERE {chosen} ORDER BY l.path, l.position LIMIT ?",
+            (limit,),
+        )
+    ]
+
+
+def _written(found: tuple[Any, ...]) -> WrittenLink:
+    path, line, kind, target, fragment, text, section, name, meant, ambiguous = found
+    return WrittenLink(path, line, kind, target, fragment, text, section, name, meant, bool(ambiguous))
+
+
+def broken_links_of(cache: Cache, path: str) -> list[WrittenLink]:
+    """Return the links of a note that mean no file."""
+    return [
+        _written(found)
+        for found in rows(
+            cache.con,
+            f"SELECT {_WRITTEN}, NULL, 0 FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
+            " WHERE l.path = ? AND e.path IS NULL ORDER BY l.position",
+            (path,),
+        )
+    ]
+
+
+def names(cache: Cache) -> list[tuple[str, str]]:
+    """Return every file name, title and alias in lower case, with the path of its note."""
+    return [
+        (name.lower(), path)
+        for path, title, aliases in rows(
+            cache.con, "SELECT path, title, aliases FROM vault_node ORDER BY path"
+        )
+        for name in dict.fromkeys((PurePosixPath(path).stem, title, *json.loads(aliases)))
+    ]
+
+
+def orphans(cache: Cache) -> list[str]:
+    """Return the notes that link to no file and that no note links to."""
+    return [
+        path
+        for (path,) in rows(
+            cache.con,
+            "SELECT path FROM vault_node n WHERE NOT EXISTS"
+            " (SELECT 1 FROM vault_edge e WHERE e.path = n.path AND e.target <> n.path) AND NOT EXISTS"
+            " (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path) ORDER BY path",
+        )
+    ]
+
+
+def targets_elsewhere(cache: Cache) -> list[str]:
+    """Return the files that links of this domain mean and that are no notes of it."""
+    return [
+        path
+        for (path,) in rows(
+            cache.con,
+            "SELECT DISTINCT target FROM vault_edge WHERE target NOT IN (SELECT path FROM vault_node)",
+        )
+    ]
+
+
+def unranked(cache: Cache) -> int:
+    """Count the notes without a place in the graph."""
+    sql = "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_rank)"
+    return int(one(cache.con, sql)[0])
+
+
+def rank_of(cache: Cache, path: str) -> Rank | None:
+    """Return a note's place in the graph, or None where it has no edge or is not ranked yet."""
+    found = row(
+        cache.con,
+        "SELECT r.pagerank, r.centrality, r.community, c.label FROM vault_rank r"
+        " JOIN vault_community c ON c.id = r.community WHERE path = ?",
+        (path,),
+    )
+    return Rank(*found) if found else None
+
+
+def communities(cache: Cache, examples: int) -> list[Community]:
+    """Return the communities, largest first, each with its best-ranked notes."""
+    return [
+        Community(number, label, size, tuple(json.loads(best)))
+        for number, label, size, best in rows(
+            cache.con,
+            "SELECT c.id, c.label, count(*) AS size, (SELECT json_group_array(path) FROM (SELECT path FROM"
+            " vault_rank WHERE community = c.id ORDER BY pagerank DESC, path LIMIT ?)) FROM vault_community c"
+            " JOIN vault_rank r ON r.community = c.id GROUP BY c.id ORDER BY size DESC, c.id",
+            (examples,),
+        )
+    ]
+
+
+def around(cache: Cache, path: str, depth: int, most: int) -> dict[str, int]:
+    """Return the notes within `depth` links of a note in either direction, with their distance; at most `most`."""
+    hops = {path: 0}
+    frontier = [path]
+    for hop in range(1, depth + 1):
+        chosen = json.dumps(frontier)
+        found = rows(
+            cache.con,
+            "SELECT target FROM vault_edge JOIN vault_node n ON n.path = target"
+            " WHERE vault_edge.path IN (SELECT value FROM json_each(?1))"
+            " UNION SELECT path FROM vault_edge WHERE target IN (SELECT value FROM json_each(?1)) ORDER BY 1",
+            (chosen,),
+        )
+        frontier = [other for (other,) in found if other not in hops][: most - len(hops)]
+        hops |= dict.fromkeys(frontier, hop)
+        if not frontier:
+            break
+    return hops
+
+
+def nodes(cache: Cache, paths: Collection[str]) -> list[GraphNode]:
+    """Return notes as points of a picture."""
+    return [
+        GraphNode(*found)
+        for found in rows(
+            cache.con,
+            "SELECT n.path, n.title, r.pagerank, r.community FROM vault_node n LEFT JOIN vault_rank r USING (path)"
+            " WHERE n.path IN (SELECT value FROM json_each(?)) ORDER BY n.path",
+            (json.dumps(list(paths)),),
+        )
+    ]
+
+
+def best_ranked(cache: Cache, community: int | None, limit: int) -> list[str]:
+    """Return the best-ranked notes of a domain or of a community; linked ones without a rank come last."""
+    return [
+        path
+        for (path,) in rows(
+            cache.con,
+            "SELECT n.path FROM vault_node n LEFT JOIN vault_rank r USING (path) WHERE CASE"
+            " WHEN ?1 IS NOT NULL THEN r.community = ?1 WHEN r.path IS NOT NULL THEN 1 ELSE"
+            " EXISTS (SELECT 1 FROM vault_edge e JOIN vault_node t ON t.path = e.target"
+            " WHERE e.path = n.path AND e.target <> n.path)"
+            " OR EXISTS (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path) END"
+            " ORDER BY r.pagerank DESC, n.path LIMIT ?2",
+            (community, limit),
+        )
+    ]
+
+
+def edges_among(cache: Cache, paths: Sequence[str]) -> list[GraphEdge]:
+    """Return the edges between notes, each pair and kind once."""
+    return [
+        GraphEdge(*found)
+        for found in rows(
+            cache.con,
+            # The plus keeps the target's index out of it: SQLite would look up every pair of notes there.
+            "WITH chosen AS (SELECT value AS path FROM json_each(?)) SELECT path, target, kind, count(*)"
+            " FROM vault_edge WHERE path IN chosen AND +target IN chosen AND path <> target"
+            " GROUP BY path, target, kind ORDER BY path, target, kind",
+            (json.dumps(list(paths)),),
+        )
+    ]

@@ -1,0 +1,142 @@
+"""Edges follow the links and the files, whatever comes, goes and moves; and nothing else is resolved again."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.store import edges as module
+from pipelines.store import neighbours, ranks
+
+
+def edges(house) -> set[tuple[str, str, str]]:
+    return set(house.cache.con.execute("SELECT path, target, kind FROM vault_edge").fetchall())
+
+
+def test_a_link_gets_its_edge_when_its_note_is_created_and_loses_it_when_that_goes(house):
+    house.save("a.md", "See [[b]].")
+    assert edges(house) == set()
+    house.save("folder/b.md", "Here.")
+    assert edges(house) == {("a.md", "folder/b.md", "wikilink")}
+    house.save("b.md", "Nearer to the root.")
+    assert edges(house) == {("a.md", "b.md", "wikilink")}
+    (house.root / "b.md").unlink()
+    house.notice("b.md")
+    assert edges(house) == {("a.md", "folder/b.md", "wikilink")}
+
+
+def test_a_renamed_note_takes_its_edges_along(house):
+    house.save("a.md", "See [[b]].")
+    house.save("b.md", "See [[a]].")
+    (house.root / "a.md").rename(house.root / "c.md")
+    house.notice("a.md", "c.md")
+    house.drain()
+    assert edges(house) == {("c.md", "b.md", "wikilink")}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[[b]]", "wikilink"),
+        ("[words](b.md)", "wikilink"),
+        ("![[b]]", "embed"),
+        ("---\nup: '[[b]]'\n---\n", "citation"),
+        ("---\nSources: ['[[b]]']\n---\n", "citation"),
+        ("---\nrelated: '[[b]]'\n---\n", "wikilink"),
+        ("## References\n\n- [[b]]", "citation"),
+        ("## Bibliography:\n\n### Books\n\n[x](b.md)", "citation"),
+        ("## References\n\nNone.\n\n## Notes\n\n[[b]]", "wikilink"),
+        ("### Sources\n\nNone.\n\n## Notes\n\n[[b]]", "wikilink"),
+        ("As he says[^1].\n\n[^1]: In [[b]].", "citation"),
+        ("As he says[^1].\n\n[^1]: In a book.\n\n[[b]]", "wikilink"),
+        ("## Sources\n\n![[b]]", "embed"),
+    ],
+)
+def test_a_links_place_decides_its_kind(house, text, kind):
+    house.save("b.md", "Here.")
+    house.save("a.md", text)
+    assert edges(house) == {("a.md", "b.md", kind)}
+
+
+def test_an_attachment_and_another_domains_note_are_edges_outside_the_graph(house):
+    (house.root / "_domains.yaml").write_text("vault:\n  path: in\nother:\n  path: out\n")
+    house.write("out/b.md", "Elsewhere.")
+    house.write("in/pic.png", b"png")
+    house.write("in/a.md", "![[pic.png]] and [[b]] and [[c]].")
+    house.write("in/c.md", "Here.")
+    house.index()
+    assert edges(house) == {
+        ("in/a.md", "in/pic.png", "embed"),
+        ("in/a.md", "out/b.md", "wikilink"),
+        ("in/a.md", "in/c.md", "wikilink"),
+    }
+    graph = ranks.read_graph(house.cache)
+    assert [(e.source, e.target) for e in graph.edges] == [("in/a.md", "in/c.md")]
+
+
+def test_an_attachment_that_comes_and_goes_is_noticed(house):
+    house.save("a.md", "![[pic.png]]")
+    house.write("media/pic.png", b"png")
+    house.notice("media/pic.png")
+    assert edges(house) == {("a.md", "media/pic.png", "embed")}
+    (house.root / "media" / "pic.png").rename(house.root / "media" / "other.png")
+    house.notice("media")
+    assert edges(house) == set()
+
+
+def test_a_new_note_resolves_only_the_links_of_its_name(house, monkeypatch):
+    for n in range(50):
+        house.write(f"{n}.md", f"[[{n + 1}]] [[nowhere {n}]] [[wanted]]" if n < 3 else f"[[{n + 1}]]")
+    house.index()
+    asked = []
+    resolve = module.resolve
+
+    def count(target, source, named):
+        asked.append((source, target))
+        return resolve(target, source, named)
+
+    monkeypatch.setattr(module, "resolve", count)
+    house.save("deep/wanted.md", "[[1]]")
+    assert sorted(asked) == [
+        ("0.md", "wanted"),
+        ("1.md", "wanted"),
+        ("2.md", "wanted"),
+        ("deep/wanted.md", "1"),
+    ]
+
+
+def test_an_edit_that_leaves_the_links_alone_leaves_the_ranks_alone(house):
+    house.save("b.md", "Here.")
+    house.save("a.md", "[[b]]")
+    before = ranks.read_graph(house.cache).generation
+    house.save("a.md", "A word more. [[b]]")
+    assert ranks.read_graph(house.cache).generation == before
+    house.save("a.md", "[[b]] and [[b]]")
+    assert ranks.read_graph(house.cache).generation > before
+
+
+def test_what_is_broken_is_listed_with_its_line(house):
+    house.save("a.md", "One.\n\n[[nowhere]] and [[b#Part|text]].\n\n[[b]]")
+    (first, second, third) = neighbours.links_in_state(house.cache, "broken", 10)
+    assert (first.path, first.line, first.target) == ("a.md", 3, "nowhere")
+    assert (second.target, second.fragment, second.text) == ("b", "Part", "text")
+    house.save("b.md", "[[a]]")
+    assert [link.target for link in neighbours.broken_links_of(house.cache, "a.md")] == ["nowhere"]
+    (back,) = neighbours.backlinks(house.cache, "b.md")
+    assert (back.path, back.count, back.fragment, back.line, third.line) == ("a.md", 2, "Part", 3, 5)
+
+
+def test_a_note_that_nothing_links_to_and_that_links_to_nothing_is_an_orphan(house):
+    house.save("alone.md", "[[nowhere]] [[alone]]")
+    house.save("a.md", "[[b]]")
+    house.save("b.md", "")
+    assert neighbours.orphans(house.cache) == ["alone.md"]
+
+
+def test_the_surroundings_of_a_note_are_found_in_both_directions(house):
+    for n in range(6):
+        house.write(f"{n}.md", f"[[{n + 1}]]")
+    house.index()
+    assert neighbours.around(house.cache, "2.md", 2, 100) == {
+        "2.md": 0, "1.md": 1, "3.md": 1, "0.md": 2, "4.md": 2,
+    }  # fmt: skip
+    assert len(neighbours.around(house.cache, "2.md", 4, 3)) == 3
