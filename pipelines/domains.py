@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipelines.errors import DomainsFileError
-from pipelines.model import Decay, Domain, Kind
+from pipelines.model import Decay, Domain, Kind, PagerankOver
 
 DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)
@@ -56,6 +56,10 @@ class _Lexical(_Strict):
     weight: _Weight = 1.0
 
 
+class _Graph(_Strict):
+    pagerank_over: PagerankOver = "links"
+
+
 class _Domain(_Strict):
     legacy: bool = False
     path: str | None = None
@@ -65,6 +69,7 @@ class _Domain(_Strict):
     embedding_dim: Annotated[int, _NotTruth, Field(gt=0)] | None = None
     decay: _Decay = Field(default_factory=_Decay)
     lexical: _Lexical = Field(default_factory=_Lexical)
+    graph: _Graph = Field(default_factory=_Graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +215,7 @@ def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> D
         embedding_dim=raw.embedding_dim,
         decay=decay,
         lexical_weight=raw.lexical.weight,
+        pagerank_over=raw.graph.pagerank_over,
     )
 
 
@@ -218,7 +224,13 @@ def _reason(error: Any) -> str:
     where = "".join(f".{part}" for part in error["loc"])
     if error["type"] != "extra_forbidden":
         return f"{where}: {error['msg']} (got {reprlib.repr(error.get('input'))})"
-    known = [*_Domain.model_fields, *_Decay.model_fields, *_Kind.model_fields, *_Lexical.model_fields]
+    known = [
+        *_Domain.model_fields,
+        *_Decay.model_fields,
+        *_Kind.model_fields,
+        *_Lexical.model_fields,
+        *_Graph.model_fields,
+    ]
     near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
     return f"{where}: unknown key" + (f"; did you mean {near[0]!r}?" if near else "")
 

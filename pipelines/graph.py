@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from graspologic_native import leiden, leiden_csr
 
-EdgeKind = Literal["citation", "wikilink", "embed"]
-RankedOver = Literal["citations", "links"]
+from pipelines.model import EdgeKind, PagerankOver
+
 CentralityBy = Literal["eigenvector", "degree"]
 Edge = tuple[str, str, EdgeKind, int]
 """A resolved link: source, target, kind, and how often it is written."""
@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 DAMPING = 0.85
-_RANKED: Mapping[RankedOver, frozenset[EdgeKind]] = {
+_RANKED: Mapping[PagerankOver, frozenset[EdgeKind]] = {
     "citations": frozenset({"citation"}),
     "links": frozenset({"citation", "wikilink"}),
 }
@@ -96,7 +96,7 @@ class Ranks:
 
 
 def rank_notes(
-    paths: Iterable[str], edges: Iterable[Edge], *, over: RankedOver, previous: Mapping[str, int]
+    paths: Iterable[str], edges: Iterable[Edge], *, over: PagerankOver, previous: Mapping[str, int]
 ) -> Ranks:
     """Rank the notes of a domain and divide them into communities.
 
@@ -115,7 +115,7 @@ def rank_notes(
     return Ranks(notes, by, members)
 
 
-def link_graph(paths: Iterable[str], edges: Iterable[Edge], *, over: RankedOver) -> LinkGraph:
+def link_graph(paths: Iterable[str], edges: Iterable[Edge], *, over: PagerankOver) -> LinkGraph:
     """Leave out what does not count, and number the notes that are left; the order of the input says nothing."""
     from scipy.sparse import csr_array  # noqa: PLC0415  (a tenth of a second)
 

@@ -8,6 +8,7 @@ from functools import partial
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.holds import hold_policy
 from pipelines.model import Counts, Domain
+from pipelines.ranking import rank_domain
 from pipelines.rebuild import build_beside, catch_up
 from pipelines.reconcile import reconcile
 from pipelines.store.cache import Cache
@@ -34,6 +35,8 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
         cache, report = caches[domain.slug], reports[domain.slug]
         cache.leases.free_those_of_the_dead(is_alive)
         embedded = catch_up(cache, resources.ingest(domain, cache), partial(progress, domain.slug))
+        if cache.edges.ranks_behind():
+            rank_domain(cache, domain.pagerank_over)
         counts = cache.counts()
         lines.append(
             f"{domain.slug}: {report.new} new, {report.updated} changed, {report.removed} removed, "
@@ -65,6 +68,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
             resources.ingest(domain, cache),
             partial(progress, domain.slug),
         )
+        rank_domain(cache, domain.pagerank_over)
         resources.state().switch_cache(domain.slug, number)
         # What was saved between the last comparison and the switch went into the old cache.
         reconcile(

@@ -16,6 +16,7 @@ from pipelines.errors import CacheError, EverindexError
 from pipelines.holds import held_key, hold_policy
 from pipelines.ingest import Ingest, embed_owed, index_saved, index_words
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain
+from pipelines.ranking import rank_domain
 from pipelines.reconcile import Report, reconcile, rehash
 from pipelines.store.cache import Cache
 from pipelines.store.connection import bound_journal
@@ -41,6 +42,7 @@ class Tasks:
     index_notes: Callable[[str, list[dict[str, Any]]], Any]
     drain: Callable[[str], Any]
     reconcile_vault: Callable[[str, bool], Any]
+    recompute_graph: Callable[[str], Any]
     retry_parked: Callable[[str | None], Any]
 
 
@@ -78,16 +80,30 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             job.update(found=answer)
             resources.state().say(f"reload:{request}", answer)
 
+    @huey.task(name="recompute_graph", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def recompute_graph(domain: str, task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return
+        with _job(task, domain) as job:
+            job.update(ranked=rank_domain(resources.cache(found), found.pagerank_over))
+
     @huey.task(name="retry_parked", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def retry_parked(path: str | None, task: Task) -> None:
         with _job(task, "*", path=path) as job:
-            for domain in resources.domains():
-                cache = resources.cache(domain)
-                job[domain.slug] = cache.ledger.retry(path)
-                hint(huey, tasks, domain, cache)
+            job.update(_retry(huey, tasks, resources, path))
 
-    tasks = Tasks(index_notes, drain, reconcile_vault, retry_parked)
+    tasks = Tasks(index_notes, drain, reconcile_vault, recompute_graph, retry_parked)
     return tasks
+
+
+def _retry(huey: Queue, tasks: Tasks, resources: Resources, path: str | None) -> dict[str, int]:
+    taken_up = {}
+    for domain in resources.domains():
+        cache = resources.cache(domain)
+        taken_up[domain.slug] = cache.ledger.retry(path)
+        hint(huey, tasks, domain, cache)
+    return taken_up
 
 
 def reconcile_now(
@@ -151,8 +167,12 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
     """Enqueue a drain of a domain that owes something, unless one waits already."""
     if not (cache.leases.owes("words") or cache.leases.owes("vectors")):
         return
-    if not any(w.task == "drain" and w.args == (domain.slug,) for w in waiting(huey)):
+    if not _waits(huey, "drain", domain):
         tasks.drain(domain.slug)
+
+
+def _waits(huey: Queue, task: str, domain: Domain) -> bool:
+    return any(w.task == task and w.args == (domain.slug,) for w in waiting(huey))
 
 
 def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
@@ -181,6 +201,8 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         cache.leases.release_all_of(broken_off)
         bound_journal(cache.con)
         hint(huey, tasks, domain, cache)
+        if cache.edges.ranks_due() and not _waits(huey, "recompute_graph", domain):
+            tasks.recompute_graph(domain.slug)
     resources.broken_off -= broken_off
 
 

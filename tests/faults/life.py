@@ -100,7 +100,7 @@ class LightResources(Resources):
 
     def open_cache(self, path: Path, info: ModelInfo) -> Cache:
         cache = super().open_cache(path, info)
-        cache.ledger._clock = cache.leases._clock = self.now
+        cache.ledger._clock = cache.leases._clock = cache.edges._clock = self.now
         return cache
 
 
@@ -244,8 +244,11 @@ class Service:
         self.carry_on(lambda: rehash_share(self.queue, self.tasks, self.resources, DAY_SECONDS))
 
     def owed(self) -> int:
-        counts = [cache.counts() for cache in self.resources.caches().values()]
-        return sum(c.pending + c.vectors_pending for c in counts)
+        caches = self.resources.caches().values()
+        counts = [cache.counts() for cache in caches]
+        return sum(c.pending + c.vectors_pending for c in counts) + sum(
+            c.edges.ranks_behind() for c in caches
+        )
 
     def shortcomings(self) -> list[str]:
         """Say what is wrong with how the work was done: some of it is left, or it had to wait for long."""

@@ -216,6 +216,9 @@ _PICTURE = {
     " first_line, last_line, has_vector, embedding FROM vault_chunk c"
     " LEFT JOIN vault_chunk_vec v ON v.chunk_id = c.id ORDER BY path, position",
     "links": "SELECT * FROM vault_link ORDER BY path, position",
+    "edges": "SELECT * FROM vault_edge ORDER BY path, position",
+    "paths": "SELECT * FROM vault_path ORDER BY path",
+    "ranks": "SELECT path, round(pagerank, 9), round(centrality, 6) FROM vault_rank ORDER BY path",
     "files": "SELECT path, raw, wanted_hash, indexed_hash, parked, error_kind FROM vault_file ORDER BY path",
     "ignored": "SELECT * FROM vault_ignored ORDER BY path",
 }
