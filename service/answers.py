@@ -107,6 +107,13 @@ class NodeAnswer(BaseModel):
     evergreen: bool
     warnings: list[str]
     links: list[dict[str, Any]]
+    outlinks: list[dict[str, Any]] = Field(description="files that it links to, each kind once, with a count")
+    backlinks: list[dict[str, Any]] = Field(description="notes that link to it, of whatever domain")
+    unresolved: list[dict[str, Any]] = Field(description="links that mean no file")
+    pagerank: float | None = Field(description="null: it has no link, or is not ranked yet")
+    centrality: float | None
+    community: int | None
+    community_label: str | None
     chunks: list[NodeChunk]
     indexed_at: str | None
 

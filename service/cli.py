@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from pipelines.errors import ConfigurationError, EverindexError
-from service.commands import ask, services, upkeep
+from service.commands import ask, links, services, upkeep
 from service.commands.terminal import err
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (services, ask, upkeep):  # the order that help shows
+for commands in (services, ask, links, upkeep):  # the order that help shows
     app.add_typer(commands.app)
 
 

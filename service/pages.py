@@ -12,15 +12,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from pipelines import vault
 from pipelines.errors import NoteError
 from pipelines.markdown import decode
 from service.questions import Questions
-from service.security import COOKIE, Sessions
+from service.security import COOKIE, SCRIPTED_POLICY, WORKER_POLICY, Sessions
 
 _SHOWN = 20
+_PAGES = ("/", "/graph")
 _LONGEST_QUERY = 4_000
+_WORKER = "graph-layout.js"
 
 
 def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
@@ -32,15 +35,39 @@ def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
     return Markup().join([*parts, escape(text[at:])])
 
 
-def add_pages(app: FastAPI, questions: Questions, sessions: Sessions) -> None:
-    """Add the HTML routes, and those that sign a browser in."""
+class _Static(StaticFiles):
+    """The files of `service/static`."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return a file; the map's worker with the policy that it needs."""
+        response = await super().get_response(path, scope)
+        if path == _WORKER:
+            response.headers["Content-Security-Policy"] = WORKER_POLICY
+        return response
+
+
+def make_templates(root: Path) -> Environment:
+    """Return the templates of a vault's pages."""
     templates = Environment(
         loader=PackageLoader("service"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     templates.filters["mark"] = mark
     templates.filters["quote"] = quote
-    templates.globals["obsidian"] = lambda path: obsidian_link(questions.resources.root, path)
-    app.mount("/static", StaticFiles(packages=[("service", "static")]), name="static")
+    templates.globals["obsidian"] = lambda path: obsidian_link(root, path)
+    return templates
+
+
+def graph_page(templates: Environment) -> HTMLResponse:
+    """Return the map. Its script asks the same address again, for JSON."""
+    return HTMLResponse(
+        templates.get_template("graph.html").render(),
+        headers={"Content-Security-Policy": SCRIPTED_POLICY, "Vary": "Accept"},
+    )
+
+
+def add_pages(app: FastAPI, questions: Questions, sessions: Sessions, templates: Environment) -> None:
+    """Add the HTML routes, and those that sign a browser in."""
+    app.mount("/static", _Static(packages=[("service", "static")]), name="static")
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def search_page(q: Annotated[str, Query(max_length=_LONGEST_QUERY)] = "") -> str:
@@ -73,12 +100,12 @@ def add_pages(app: FastAPI, questions: Questions, sessions: Sessions) -> None:
         return {"code": sessions.new_code()}
 
     @app.get("/open/{code}", include_in_schema=False)
-    def open_browser(code: str) -> Response:
-        """Sign a browser in with a one-time code."""
+    def open_browser(code: str, to: str = "/") -> Response:
+        """Sign a browser in with a one-time code, and show it one of our pages."""
         cookie = sessions.redeem(code)
         if cookie is None:
             return PlainTextResponse("This link was used or is too old; run `everindex open`.\n", 401)
-        response = RedirectResponse("/", status_code=303)
+        response = RedirectResponse(to if to in _PAGES else "/", status_code=303)
         response.set_cookie(COOKIE, cookie, max_age=30 * 24 * 3600, httponly=True, samesite="strict")
         return response
 

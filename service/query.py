@@ -22,7 +22,8 @@ from pipelines.errors import EverindexError
 from queue_config.queue import QueueUnavailableError
 from queue_config.settings import Settings
 from service.answers import Health, NodeAnswer, Ready, ReloadAnswer, RetryAnswer, SearchAnswer
-from service.pages import add_pages
+from service.graph import Graph, add_graph
+from service.pages import add_pages, make_templates
 from service.questions import Questions
 from service.security import Guard, Sessions, read_token
 from workers.resources import Resources
@@ -62,7 +63,9 @@ def create_app(settings: Settings, port: int) -> Guard:
         docs_url=None,
         redoc_url=None,
     )
-    add_pages(app, questions, sessions)
+    templates = make_templates(resources.root)
+    add_pages(app, questions, sessions, templates)
+    add_graph(app, Graph(questions), templates)
 
     @app.exception_handler(EverindexError)
     def explain(_: Request, error: EverindexError) -> JSONResponse:

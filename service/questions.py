@@ -18,6 +18,7 @@ from pipelines.model import Domain
 from pipelines.reconcile import rules_of
 from pipelines.retrieval.search import Result, Source, merge, search
 from pipelines.status import domain_status, why
+from pipelines.store import neighbours
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 from service.answers import (
@@ -189,10 +190,18 @@ class Questions:
             row = cache.ledger.row(path)
             if node is None:
                 continue
+            rank = neighbours.rank_of(cache, path)
             return NodeAnswer(
                 **asdict(node),
                 domain=domain.slug,
                 links=store.links_of(cache, path),
+                outlinks=[asdict(other) for other in neighbours.outlinks(cache, path)],
+                backlinks=self.backlinks(path),
+                unresolved=[asdict(link) for link in neighbours.broken_links_of(cache, path)],
+                pagerank=rank.pagerank if rank else None,
+                centrality=rank.centrality if rank else None,
+                community=rank.community if rank else None,
+                community_label=rank.label if rank else None,
                 chunks=[
                     NodeChunk(
                         section=c.section,
@@ -206,6 +215,14 @@ class Questions:
                 indexed_at=row.indexed_at if row else None,
             )
         raise HTTPException(404, self.why(path))
+
+    def backlinks(self, path: str) -> list[dict[str, Any]]:
+        """Return the notes of any domain that link to a file."""
+        return [
+            asdict(other) | {"domain": domain.slug}
+            for domain, cache in self.readers()
+            for other in neighbours.backlinks(cache, path)
+        ]
 
     def parked(self, path: str | None = None) -> list[str]:
         """Return the parked notes, or those of them that have a path."""

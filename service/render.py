@@ -37,6 +37,34 @@ def print_search(console: Console, answer: dict[str, Any]) -> None:
     console.print(Text(tail, "dim"))
 
 
+def print_links(console: Console, answer: dict[str, Any]) -> None:
+    """Print links as they are written, and what each means or may have meant."""
+    for link in answer["links"]:
+        written = link["target"] + (f"#{link['fragment']}" if link["fragment"] else "")
+        line = Text(f"{link['path']}:{link['line']}", "cyan").append(f"  {written}", "bold")
+        if link["meant"]:
+            line.append(f" → {link['meant']}" + ("  (others have that name)" if link["ambiguous"] else ""))
+        elif link["suggestions"]:
+            line.append(f"  perhaps {', '.join(link['suggestions'])}", "yellow")
+        console.print(line, soft_wrap=True)
+    console.print(Text(f"{answer['count']} {'link' if answer['count'] == 1 else 'links'}", "dim"))
+
+
+def print_communities(console: Console, answer: dict[str, Any]) -> None:
+    """Print the communities, largest first."""
+    for found in answer["communities"]:
+        head = (
+            Text(f"{found['notes']:>5}  ")
+            .append(found["label"], "bold")
+            .append(f"  {found['domain']}", "dim")
+        )
+        console.print(head)
+        console.print(Text("       " + ", ".join(found["examples"]), "cyan"), soft_wrap=True)
+    for slug, count in answer["isolated"].items():
+        if count:
+            console.print(Text(f"{count} notes of {slug} stand in no community", "dim"))
+
+
 def print_node(console: Console, node: dict[str, Any]) -> None:
     """Print a note's row and its chunks."""
     console.print(Text(node["title"], "bold"))

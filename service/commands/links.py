@@ -1,0 +1,132 @@
+"""Commands that ask about links: what is broken, who links here, what stands alone, who stands together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from service.commands.terminal import (
+    JsonOption,
+    StateOption,
+    VaultOption,
+    need_service,
+    options_given,
+    out,
+    print_json,
+    questions_of,
+    service_of,
+)
+
+app = typer.Typer()
+
+DomainOption = Annotated[str | None, typer.Option("--domain", help="Ask this domain alone.")]
+
+
+def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
+    """Ask the running service, or the caches where none runs; the answer is the route's."""
+    from service.graph import Graph  # noqa: PLC0415 - help has to be instant
+
+    named = {name: value for name, value in parameters.items() if value is not None}
+    service = service_of(given)
+    if service:
+        return service.call("GET", f"/{question}", **named)
+    graph = Graph(questions_of(given))
+    return getattr(graph, question)(**parameters).model_dump(mode="json")
+
+
+@app.command()
+def links(
+    domain: DomainOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 500,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    broken: Annotated[bool, typer.Option("--broken", help="Only links that mean no file.")] = False,
+    ambiguous: Annotated[
+        bool, typer.Option("--ambiguous", help="Only names that several files have.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List links, and what each means."""
+    from service.render import print_links  # noqa: PLC0415
+
+    wanted = "broken" if broken else "ambiguous" if ambiguous else "any"
+    answer = _ask(options_given(vault, state), "links", state=wanted, domain=domain, limit=limit)
+    if as_json:
+        print_json(answer)
+    else:
+        print_links(out, answer)
+
+
+@app.command()
+def backlinks(
+    path: str, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """List the notes that link to a note."""
+    given = options_given(vault, state)
+    service = service_of(given)
+    answer = (
+        service.call("GET", f"/node/{quote(path)}")["backlinks"]
+        if service
+        else questions_of(given).node(path).backlinks
+    )
+    if as_json:
+        print_json(answer)
+        return
+    for other in answer:
+        shown = f"  {other['text']}" if other["text"] else ""
+        out.print(f"{other['path']}:{other['line']}  {other['kind']}{shown}", markup=False, soft_wrap=True)
+    out.print(f"{len(answer)} {'note links' if len(answer) == 1 else 'notes link'} here", style="dim")
+
+
+@app.command()
+def orphans(
+    domain: DomainOption = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the notes that link to nothing and that nothing links to."""
+    answer = _ask(options_given(vault, state), "orphans", domain=domain)
+    if as_json:
+        print_json(answer)
+        return
+    for path in answer["paths"]:
+        out.print(path, markup=False, soft_wrap=True)
+
+
+@app.command()
+def communities(
+    domain: DomainOption = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the groups of notes that link to each other most."""
+    from service.render import print_communities  # noqa: PLC0415
+
+    answer = _ask(options_given(vault, state), "communities", domain=domain)
+    if as_json:
+        print_json(answer)
+    else:
+        print_communities(out, answer)
+
+
+@app.command()
+def graph(
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser, signed in.")] = False,
+) -> None:
+    """Print the address of the vault's map, or open it."""
+    service = need_service(options_given(vault, state))
+    code = service.call("POST", "/session")["code"]
+    address = f"{service.address}/open/{code}?to=/graph"
+    out.print(address, soft_wrap=True)
+    if open_it:
+        typer.launch(address)

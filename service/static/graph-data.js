@@ -1,0 +1,60 @@
+// The answers of /graph and /communities as the map wants them: notes that know their neighbours, in groups.
+//
+// A note: {id, path, title, domain, pagerank, community, out, in, group, size}.
+// A group: {number, label, known, count, members}, largest first; `known` says that it is a community of the index.
+
+export function read(picture, communities) {
+  const ids = new Map(picture.nodes.map((node, id) => [node.path, id]));
+  const notes = picture.nodes.map((node, id) => ({ ...node, id, out: [], in: [] }));
+  const linked = new Set();
+  for (const { source, target } of picture.edges) {
+    const [from, to] = [notes[ids.get(source)], notes[ids.get(target)]];
+    if (linked.has(`${from.id} ${to.id}`)) continue; // the same two notes, by a link of another kind
+    linked.add(`${from.id} ${to.id}`);
+    from.out.push(to);
+    to.in.push(from);
+  }
+  const labels = new Map(communities.map((found) => [`${found.domain} ${found.id}`, found.label]));
+  const groups = gather(notes, labels, new Set(notes.map((note) => note.domain)).size > 1);
+  const best = Math.max(...notes.map((note) => note.pagerank ?? 0)) || 1;
+  const most = Math.max(...notes.map((note) => note.out.length + note.in.length)) || 1;
+  const smallest = Math.min(5, Math.max(1.5, 90 / Math.sqrt(notes.length)));
+  for (const note of notes) {
+    const weight = note.pagerank === null ? (note.out.length + note.in.length) / most : note.pagerank / best;
+    note.size = smallest + 11 * Math.sqrt(weight) * Math.min(1, smallest / 2.2);
+  }
+  return { notes, groups };
+}
+
+// Put every note into a group: its community; without one, that of the notes it hangs together with.
+function gather(notes, labels, manyDomains) {
+  const byKey = new Map();
+  const groupOf = (key, label) => {
+    if (!byKey.has(key)) byKey.set(key, { label, known: label !== null, members: [] });
+    return byKey.get(key);
+  };
+  const spread = (start) => {
+    for (const note of start) {
+      for (const other of [...note.out, ...note.in]) {
+        if (other.group) continue;
+        other.group = note.group;
+        start.push(other);
+      }
+    }
+  };
+  for (const note of notes.filter((some) => some.community !== null)) {
+    const key = `${note.domain} ${note.community}`;
+    const label = labels.get(key) ?? `community ${note.community}`;
+    note.group = groupOf(key, manyDomains ? `${label} · ${note.domain}` : label);
+  }
+  spread(notes.filter((note) => note.group));
+  for (const note of notes) {
+    if (note.group) continue;
+    note.group = groupOf(note, null);
+    spread([note]);
+  }
+  for (const note of notes) note.group.members.push(note);
+  const groups = [...byKey.values()].sort((a, b) => b.members.length - a.members.length || a.members[0].id - b.members[0].id);
+  groups.forEach((group, number) => Object.assign(group, { number, count: group.members.length }));
+  return groups;
+}

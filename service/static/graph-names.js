@@ -1,0 +1,72 @@
+// The names of the communities on the map.
+
+const LONGEST = 150; // pixels, or a little more than the community is wide
+
+const measure = document.createElement("canvas").getContext("2d");
+let names = null; // as they stand in the present frame
+
+// To be called when a frame begins. Places are found when first asked for: only then sigma knows where things are.
+export function forgetNames() {
+  names = null;
+}
+
+// Say whether a box [left, top, right, bottom] would cover a name.
+export function coversName(sigma, groups, box) {
+  if (names === null) placeNames(sigma, groups);
+  return covers(box);
+}
+
+function covers(box) {
+  return names.some(({ box: other }) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
+}
+
+// Find places, for the largest first; a name that would cover another moves aside or is left out.
+function placeNames(sigma, groups) {
+  names = [];
+  const { width, height } = sigma.getDimensions();
+  const scale = sigma.graphToViewport({ x: 1, y: 0 }).x - sigma.graphToViewport({ x: 0, y: 0 }).x;
+  for (const group of groups) {
+    const radius = group.radius * scale;
+    if (!group.known || !(radius > 14)) continue;
+    const centre = sigma.graphToViewport(group);
+    if (centre.x < 0 || centre.x > width || centre.y < -radius || centre.y > height + radius) continue;
+    const size = Math.round(Math.min(20, Math.max(11, radius / 5)));
+    const font = `600 ${size}px system-ui, sans-serif`;
+    const { text, half } = fit(group, font, Math.round(Math.max(Math.min(LONGEST, 0.3 * width), 2.4 * radius)));
+    const x = Math.max(half, Math.min(width - half, centre.x));
+    const boxes = [0, -0.5, 0.5].map((aside) => centre.y + aside * radius).map((y) => [x - half, y - size, x + half, y + size * 0.6]);
+    const box = boxes.find((one) => !covers(one));
+    if (box) names.push({ group, text, box, x, y: box[1] + size, font, radius });
+  }
+}
+
+// A community's name, cut to a width. Measured again only when the map is zoomed, not when it is moved.
+function fit(group, font, longest) {
+  if (group.fitted?.font === font && group.fitted.longest === longest) return group.fitted;
+  measure.font = font;
+  const { width } = measure.measureText(group.label);
+  const kept = Math.floor((group.label.length * longest) / width) - 1;
+  const text = width <= longest ? group.label : `${group.label.slice(0, kept).trimEnd()}…`;
+  group.fitted = { font, longest, text, half: Math.min(width, longest) / 2 + 4 };
+  return group.fitted;
+}
+
+// Draw them. `look(group)` gives the colour of a name, that of the ground, and whether it is faded.
+export function drawNames(sigma, groups, canvas, look) {
+  if (names === null) placeNames(sigma, groups);
+  const { width, height } = sigma.getDimensions();
+  const [across, down] = [width, height].map((side) => Math.round(side * devicePixelRatio));
+  if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
+  const context = canvas.getContext("2d");
+  context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  Object.assign(context, { textAlign: "center", lineJoin: "round", lineWidth: 4 });
+  for (const { group, text, x, y, font, radius } of names) {
+    const { colour, ground, faded } = look(group);
+    // Close up, the notes' own names are what is read.
+    const strength = Math.min(1, Math.max(0.25, 1.6 - (2 * radius) / Math.min(width, height)));
+    Object.assign(context, { font, globalAlpha: faded ? 0.3 * strength : strength, fillStyle: colour, strokeStyle: ground });
+    context.strokeText(text, x, y);
+    context.fillText(text, x, y);
+  }
+}
