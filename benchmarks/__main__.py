@@ -1,5 +1,6 @@
 """`make bench`: every benchmark in turn."""
 
-from benchmarks import freshness
+from benchmarks import freshness, links
 
 freshness.main()
+links.main()
