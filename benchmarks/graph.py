@@ -178,7 +178,7 @@ def _measure_here(library: str, source: Path, target: Path) -> None:
     gc.collect()
     before = psutil.Process().memory_info().rss
     found = measure(sample, 1 if len(sample.paths) >= LARGE else 3)
-    found.peak -= before
+    found.peak = max(0, found.peak - before)
     target.write_bytes(pickle.dumps(vars(found)))
 
 

@@ -190,8 +190,11 @@ def _round(chance: random.Random, trio: Trio, editor: Editor, asker: Asker) -> d
     number = chance.choice(KILLS[victim])
     for _ in range(chance.randint(*_EDITS)):
         editor.edit()
-    # Any moment: while saves settle, while they are indexed, just after.
-    time.sleep(chance.random() * _LONGEST_PAUSE)
+    if victim == "worker" and chance.random() < 1 / 2:
+        trio.catch_worker()
+    else:
+        # Any moment: while saves settle, while they are indexed, just after.
+        time.sleep(chance.random() * _LONGEST_PAUSE)
     kill(trio, asker, victim, number)
     for _ in range(chance.randint(*_EDITS)):
         editor.edit()

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from huey.signals import SIGNAL_ERROR
 
+import pipelines.graph  # noqa: F401 - slow to load: once for all children
 from pipelines.embed import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.holds import hold_policy

@@ -99,6 +99,13 @@ class Trio(User):
         process.wait()
         self.processes.remove(process)
 
+    def catch_worker(self, patience: float = 3.0) -> None:
+        """Return in the very moment in which the worker works on a note, if it does so soon."""
+        deadline = time.monotonic() + patience
+        with closing(Cache.open(self.cache_path)) as cache:
+            while time.monotonic() < deadline and not _leased(cache):
+                time.sleep(0.001)
+
     def revive(self) -> int:
         """Start again what ended although nobody ended it; return how many these are."""
         dead = [name for name, process in self._running.items() if process.poll() is not None]
@@ -144,8 +151,7 @@ class Trio(User):
     def differing_paths(self) -> Found | None:
         """Return which paths are not as on disk; None while something is owed."""
         with closing(Cache.open(self.cache_path)) as cache:
-            leased = cache.con.execute("SELECT 1 FROM vault_file WHERE lease_token IS NOT NULL").fetchall()
-            if leased or cache.ledger.pending()[0] or cache.vectors_pending():
+            if _leased(cache) or cache.ledger.pending()[0] or cache.vectors_pending():
                 return None
             return self._paths(cache)
 
@@ -201,6 +207,11 @@ class Trio(User):
         ).fetchall()[0]
         if max(words, vectors) > chunks:
             yield f"{words} full-text rows and {vectors} vectors of {chunks} chunks"
+
+
+def _leased(cache: Cache) -> bool:
+    """Say whether anybody works on a note."""
+    return bool(cache.con.execute("SELECT 1 FROM vault_file WHERE lease_token IS NOT NULL").fetchall())
 
 
 class Asker(threading.Thread):
