@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +17,7 @@ from pipelines.store import connection
 
 from .acts import SHORT_LIFE, Act
 from .life import Service, World
-from .stage import Findings, Stage
+from .stage import Findings, Stage, quick_folder
 
 Mode = Literal["fails once", "fails until it is mended", "tears", "is lost"]
 """What befalls a write. Torn: half of it is there, and the process is dead. Lost: so is a later power cut."""
@@ -108,6 +107,14 @@ class _File(apsw.VFSFile):
         if self._fate_of_all_or_nothing() is None:
             super().xSync(flags)
 
+    def xLock(self, level: int) -> None:  # noqa: N802
+        try:
+            super().xLock(level)
+        except apsw.IOError as error:
+            # A reader now and then tries a writer's lock, in vain. SQLite lets that be; apsw would raise it, were
+            # it not a BusyError.
+            raise apsw.BusyError from error
+
     def xClose(self) -> None:  # noqa: N802
         self._disk.cut_power()
         super().xClose()
@@ -150,7 +157,7 @@ def stage(life: Sequence[Act] = SHORT_LIFE) -> Iterator[Stage]:
         disk = _mount()
         return lambda: disk.writes
 
-    with tempfile.TemporaryDirectory(prefix="everindex-disk-") as folder:
+    with quick_folder() as folder:
         yield Stage(Path(folder), life, count)
 
 

@@ -12,11 +12,11 @@ from tests.faults.processes import Asker, Trio
 from tests.tiny import WORDS, build_tiny_model
 
 # A fault in a library ends the one that loads most of them.
-KILLS = {
-    "watcher": [signal.SIGKILL],
-    "worker": [signal.SIGKILL, signal.SIGSEGV],
-    "query": [signal.SIGKILL],
-}
+KILLS = (
+    ("worker", signal.SIGKILL),
+    ("worker", signal.SIGSEGV),
+    *(2 * [("watcher", signal.SIGKILL), ("query", signal.SIGKILL)]),
+)
 # Fewer edits a round than a mass deletion has, and fewer notes a folder.
 _EDITS = (2, 9)
 _LARGEST_FOLDER = 15
@@ -172,7 +172,8 @@ def kills(
     with trio, Asker(trio) as asker:
         trio.wait_until_equal()
         while True:
-            yield _round(chance, trio, editor, asker)
+            for victim, number in chance.sample(KILLS, k=len(KILLS)):
+                yield _round(chance, trio, editor, asker, victim, number)
 
 
 def kill(trio: Trio, asker: Asker, victim: str, number: int = signal.SIGKILL) -> None:
@@ -185,9 +186,10 @@ def kill(trio: Trio, asker: Asker, victim: str, number: int = signal.SIGKILL) ->
     trio.begin(victim)
 
 
-def _round(chance: random.Random, trio: Trio, editor: Editor, asker: Asker) -> dict[str, float]:
-    victim = chance.choice(list(KILLS))
-    number = chance.choice(KILLS[victim])
+def _round(
+    chance: random.Random, trio: Trio, editor: Editor, asker: Asker, victim: str, number: signal.Signals
+) -> dict[str, float]:
+    restarts = trio.restarts
     for _ in range(chance.randint(*_EDITS)):
         editor.edit()
     if victim == "worker" and chance.random() < 1 / 2:
@@ -204,6 +206,7 @@ def _round(chance: random.Random, trio: Trio, editor: Editor, asker: Asker) -> d
         "kills": 1,
         f"{victim}_{number.name}": 1,
         **found.counts(),
+        "restarts": trio.restarts - restarts,
         **asker.take(),
         "worst_quiet_s": round(seconds, 2),
     }

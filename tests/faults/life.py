@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded once for all children
 from huey.signals import SIGNAL_ERROR
 
-import pipelines.graph  # noqa: F401 - slow to load: once for all children
+import pipelines.graph  # noqa: F401 - likewise
 from pipelines.embed import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.holds import hold_policy
@@ -230,14 +232,14 @@ class Service:
         failing = 0
         for _ in range(_MANY_TURNS):
             before = len(self.troubles)
-            worked = self.turn()
+            left = self.turn() or self.carry_on(self.owed)
             if len(self.troubles) > before:
                 failing += 1
                 if failing > _FAILED_TURNS:
                     return False
-            elif not worked:
-                if not self.owed():
-                    return True
+            elif not left:
+                return True
+            elif left is not True:
                 self.resources.ahead += _STEP_SECONDS
         raise AssertionError(f"never quiet: {self.owed()} are owed")
 

@@ -119,14 +119,14 @@ class Scene:
 
     def ends(self) -> dict[str, float]:
         """Wait until the index is as on disk and nothing is wrong; return what was not well after all."""
-        restarts = self.trio.revive()
+        before = self.trio.restarts
         found, seconds = self.trio.wait_until_equal()
         well = _in_time(lambda: self.trio.health().get("status") == "ok")
         if not well:
             sys.stderr.write(f"still wrong: {self.trio.health()['problems']}\n")
         return {
             "unequal": float(bool(found) or not well),
-            "restarts": restarts + self.trio.revive(),
+            "restarts": self.trio.restarts - before,
             **self.asker.take(),
             "worst_equal_s": round(seconds, 2),
         }

@@ -12,7 +12,6 @@ import os
 import random
 import signal
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from huey.api import Huey
 
 from .acts import LONG_LIFE, Act
 from .life import Service, World
-from .stage import Findings, Stage
+from .stage import Findings, Stage, quick_folder
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("pipelines", "queue_config", "workers", "service")
@@ -137,7 +136,7 @@ def _what(call: ast.Call) -> str | None:
 @contextmanager
 def stage() -> Iterator[tuple[Stage, dict[str, Counter[int]]]]:
     """Play a life once; give the stage, and for each place how often each act (by its number) reaches it."""
-    with tempfile.TemporaryDirectory(prefix="everindex-places-") as folder:
+    with quick_folder() as folder:
         played = Stage(Path(folder), LONG_LIFE, _count)
         places: dict[str, Counter[int]] = {}
         for number, told in enumerate(played.told):

@@ -67,6 +67,7 @@ class Trio(User):
         self.state = (disk or base) / "state"
         self._logs = dict.fromkeys(COMMANDS, base) | {"watcher": disk or base}
         self.cache_path = self.state / "cache-vault.1.db"
+        self.restarts = 0
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._settings = Settings(vault=self.root, state=self.state, embedding_model=str(model))
         self._ingest: Ingest | None = None
@@ -93,8 +94,8 @@ class Trio(User):
 
     def end(self, name: str, number: int = signal.SIGKILL) -> None:
         """Kill a process and wait until it is gone."""
+        self.revive()
         process = self._running[name]
-        assert process.poll() is None, f"{name} died by itself: {self.log_path(name).read_text()[-2000:]}"
         process.send_signal(number)
         process.wait()
         self.processes.remove(process)
@@ -106,13 +107,14 @@ class Trio(User):
             while time.monotonic() < deadline and not _leased(cache):
                 time.sleep(0.001)
 
-    def revive(self) -> int:
-        """Start again what ended although nobody ended it; return how many these are."""
-        dead = [name for name, process in self._running.items() if process.poll() is not None]
-        for name in dead:
-            sys.stderr.write(f"{name} ended by itself: {self.log_path(name).read_text()[-1000:]}\n")
-            self.begin(name)
-        return len(dead)
+    def revive(self) -> None:
+        """Start again what ended although nobody ended it, and count it."""
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                log = self.log_path(name).read_text()
+                sys.stderr.write(f"{name} ended by itself ({process.returncode}): {log[-1000:]}\n")
+                self.restarts += 1
+                self.begin(name)
 
     def log_path(self, name: str) -> Path:
         return self._logs[name] / f"{name}.log"
@@ -140,6 +142,7 @@ class Trio(User):
         """Wait until nothing is owed and the index is as on disk; return what is not after all, and the seconds."""
         started = time.monotonic()
         while True:
+            self.revive()
             found = self.differing_paths()
             seconds = time.monotonic() - started
             if found is not None and not found:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import tempfile
 import traceback
 import warnings
 from collections import Counter
@@ -24,6 +25,7 @@ from service.maintenance import verify_caches
 from .acts import Act
 from .life import Service, World, make_models
 
+_MEMORY, _ROOM = Path("/dev/shm"), 500_000_000  # noqa: S108 - the name in it is a random one
 _LONGEST_SECONDS = 60  # a child that hangs is ended by the system
 Findings = dict[str, list[str]]
 
@@ -76,6 +78,15 @@ def _be_a_child(job: Callable[[], Any], log: Path, writing: int) -> None:
             os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(code)
+
+
+def quick_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a new folder, in memory if there is room: a real disk's syncs take longer than all the rest.
+
+    Nothing here needs one. A killed process leaves what it wrote, and a lost write is lost by `disk`.
+    """
+    in_memory = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
+    return tempfile.TemporaryDirectory(prefix="everindex-", dir=_MEMORY if in_memory else None)
 
 
 class Stage:

@@ -9,7 +9,7 @@ from itertools import islice
 
 import pytest
 
-from tests.faults.kills import KILLS, kills
+from tests.faults.kills import kills
 from tests.whole.conftest import PATIENCE
 
 ROUNDS = 15
@@ -28,8 +28,6 @@ def test_nothing_is_lost_served_in_vain_or_twice_whoever_is_killed_while_the_vau
             assert one.pop("worst_quiet_s") < PATIENCE
             total.update(one)
     assert total["kills"] == ROUNDS
-    # Every kind of death occurred.
-    assert all(total[f"{victim}_{number.name}"] for victim, numbers in KILLS.items() for number in numbers)
     assert total["answers"] > ROUNDS
-    names = ("lost", "ghosts", "duplicates", "drift", "failed_answers")
+    names = ("lost", "ghosts", "duplicates", "drift", "failed_answers", "restarts")
     assert {name: total[name] for name in names} == dict.fromkeys(names, 0)
