@@ -6,7 +6,6 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from pipelines import lexical
 from pipelines.errors import BadVectorError
 from pipelines.links import target_name
-from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
+from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Link, Note
 from pipelines.store.connection import connect, corrupt, one, snapshot, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
@@ -286,10 +285,7 @@ class Cache:
         self.con.execute("DELETE FROM vault_link WHERE path = ?", (note.path,))
         self.con.executemany(
             "INSERT INTO vault_link VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (note.path, position, *astuple(link), target_name(link.target))
-                for position, link in enumerate(note.links)
-            ),
+            ((note.path, position, *_columns(link)) for position, link in enumerate(note.links)),
         )
         self.edges.resolve_note(note.path)
 
@@ -365,6 +361,12 @@ class Cache:
         """Return the rule by which the last scan ignored a path."""
         row = first(self.con, "SELECT rule FROM vault_ignored WHERE path = ?", (path,))
         return row[0] if row else None
+
+
+def _columns(link: Link) -> tuple[object, ...]:
+    """Return a link as `vault_link` has it, after path and position; `astuple` would copy deeply, and slowly."""
+    written = (link.kind, link.target, link.fragment, link.text, link.line, link.section, link.property)
+    return *written, link.cites, target_name(link.target)
 
 
 def _titles(note: Note) -> str:

@@ -104,6 +104,8 @@ class Edges:
         """Return the files of each name that links with these names may mean."""
         asked = [name + suffix for name in names if name for suffix in ("", *NOTE_SUFFIXES)]
         found: dict[str, list[str]] = defaultdict(list)
+        if not asked:
+            return found
         for name, path in select(
             self._con,
             "SELECT name, path FROM vault_path WHERE name IN (SELECT value FROM json_each(?))",
