@@ -123,8 +123,11 @@ def _words(text: str, first: int, last: int, settings: ChunkSettings) -> list[tu
         if start < end <= start + settings.max_chars:
             return [(start, end)]
     longest = settings.max_chars
-    return [
-        (cut, min(cut + longest, word.end()))
-        for word in _WORD.finditer(text, first, last)
-        for cut in range(word.start(), word.end(), longest)
-    ]
+    spans = []
+    for word in _WORD.finditer(text, first, last):
+        start, end = word.span()
+        if end - start <= longest:
+            spans.append((start, end))
+        else:
+            spans += [(cut, min(cut + longest, end)) for cut in range(start, end, longest)]
+    return spans
