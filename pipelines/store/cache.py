@@ -229,6 +229,7 @@ class Cache:
             (note.path,),
         ):
             kept[text_hash, section].append(chunk_id)
+        titles = lexical.index_text(_titles(note))
         for chunk in chunks:
             same = kept.get((chunk.text_hash, chunk.section))
             place = (
@@ -261,7 +262,7 @@ class Cache:
                 "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
                 (
                     chunk_id,
-                    lexical.index_text(_titles(note)),
+                    titles,
                     lexical.index_text(chunk.section),
                     lexical.index_text(chunk.text),
                 ),

@@ -125,11 +125,14 @@ def one(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, .
 
 @contextmanager
 def transaction(con: apsw.Connection) -> Iterator[None]:
-    """Run a write transaction. IMMEDIATE: one that upgrades from reading gets SQLITE_BUSY at once.
+    """Run a write transaction, or join the one that runs. IMMEDIATE: upgrading from reading gets SQLITE_BUSY at once.
 
     Raises StorageUnavailableError (nothing was written; a later try may go well), CacheCorruptError.
     """
     with _our_errors(con):
+        if con.in_transaction:
+            yield  # whoever began it commits it, or takes all of it back
+            return
         con.execute("BEGIN IMMEDIATE")
         try:
             yield

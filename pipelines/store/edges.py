@@ -156,9 +156,11 @@ class Edges:
 
     def graph_changed(self) -> None:
         """Note that the ranks are behind (inside the caller's transaction)."""
+        # By its rowid: an update of what may be many rows makes FTS5 write out what it gathered, each time.
         self._con.execute(
             "UPDATE vault_graph SET generation = generation + 1, last_change = ?1,"
-            " first_change = CASE WHEN ranked_generation = generation THEN ?1 ELSE first_change END",
+            " first_change = CASE WHEN ranked_generation = generation THEN ?1 ELSE first_change END"
+            " WHERE rowid = 1",
             (self._clock(),),
         )
 
