@@ -137,6 +137,20 @@ class LeasedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteFacts:
+    """What the layers after fusion know of a candidate: its row, and its place in the graph (None: it has none)."""
+
+    path: str
+    author: str | None
+    kind: str | None
+    published_at: str | None
+    modified_at: str
+    evergreen: bool
+    pagerank: float | None
+    centrality: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """Decay settings for notes of one kind."""
 

@@ -1,0 +1,56 @@
+"""Layer 2: an author's older notes count less, by their place among the candidates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from pipelines.model import Decay, NoteFacts
+
+_Group = tuple[str, str]
+
+
+def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> dict[str, float]:
+    """Return the factor of each note's score, by path.
+
+    Notes are grouped by author and ordered by `published_at`, newest first; the factor is `ladder[position]`, and
+    the last one past the ladder's end. A note of a kind in `kind_overrides` (its `kind`, else its top folder
+    below `root`, the domain's own) stands in a group of its folder, on that kind's ladder. A note without an author is a group of its own; an
+    evergreen one has 1.0 and takes nobody's place. Equal dates are ordered by path, notes without a date come last.
+    With `mode: off` every factor is 1.0. The source document's layer 2, "ranked_grouped".
+    """
+    factors: dict[str, float] = {}
+    groups: dict[_Group, list[NoteFacts]] = defaultdict(list)
+    ladders: dict[_Group, tuple[float, ...]] = {}
+    for note in notes:
+        if decay.mode == "off" or note.evergreen:
+            factors[note.path] = 1.0
+            continue
+        group, ladder = _group(note, decay, root)
+        groups[group].append(note)
+        ladders[group] = ladder
+    for group, members in groups.items():
+        ladder = ladders[group]
+        members.sort(key=lambda note: (-_published(note), note.path))
+        factors |= {note.path: ladder[min(i, len(ladder) - 1)] for i, note in enumerate(members)}
+    return factors
+
+
+def _group(note: NoteFacts, decay: Decay, root: str) -> tuple[_Group, tuple[float, ...]]:
+    folder, _, _ = note.path.rpartition("/")
+    kind = note.kind or note.path.removeprefix(f"{root}/").partition("/")[0]
+    override = decay.kind_overrides.get(kind)
+    if override:
+        return (f"folder of {kind}", folder), override.group_by_path_prefix
+    if note.author:
+        return ("author", note.author.casefold()), decay.ladder
+    return ("note", note.path), decay.ladder
+
+
+def _published(note: NoteFacts) -> float:
+    """Return the moment of publication in seconds; a date is its midnight, a time without a zone is UTC."""
+    if note.published_at is None:
+        return float("-inf")
+    moment = datetime.fromisoformat(note.published_at)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
