@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipelines.errors import DomainsFileError
-from pipelines.model import Decay, Domain, Kind, PagerankOver
+from pipelines.model import Decay, Domain, Fusion, GraphMode, Kind, PagerankOver
 
 DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)
@@ -53,11 +53,12 @@ class _Decay(_Strict):
 
 
 class _Lexical(_Strict):
-    weight: _Weight = 1.0
+    weight: _Weight | None = None
 
 
 class _Graph(_Strict):
-    pagerank_over: PagerankOver = "links"
+    pagerank_over: PagerankOver = Domain("", "").pagerank_over
+    mode: Annotated[GraphMode, _Off] = Domain("", "").graph_mode
 
 
 class _Domain(_Strict):
@@ -68,6 +69,7 @@ class _Domain(_Strict):
     embedding: str | None = None
     embedding_dim: Annotated[int, _NotTruth, Field(gt=0)] | None = None
     decay: _Decay = Field(default_factory=_Decay)
+    fusion: Fusion | None = None
     lexical: _Lexical = Field(default_factory=_Lexical)
     graph: _Graph = Field(default_factory=_Graph)
 
@@ -214,8 +216,11 @@ def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> D
         embedding=raw.embedding,
         embedding_dim=raw.embedding_dim,
         decay=decay,
-        lexical_weight=raw.lexical.weight,
+        # A weight is RRF's: who states one asks for it.
+        fusion=raw.fusion or ("convex" if raw.lexical.weight is None else "rrf"),
+        lexical_weight=1.0 if raw.lexical.weight is None else raw.lexical.weight,
         pagerank_over=raw.graph.pagerank_over,
+        graph_mode=raw.graph.mode,
     )
 
 

@@ -9,6 +9,8 @@ from typing import Literal
 LinkKind = Literal["wikilink", "embed", "markdown", "property"]
 EdgeKind = Literal["citation", "wikilink", "embed"]
 PagerankOver = Literal["citations", "links"]
+Fusion = Literal["rrf", "convex"]
+GraphMode = Literal["off", "linear", "lift"]
 EventKind = Literal["created", "modified", "deleted"]
 
 HIGH_PRIORITY = 100
@@ -184,8 +186,10 @@ class Domain:
     embedding: str | None = None
     embedding_dim: int | None = None
     decay: Decay = field(default_factory=Decay)
+    fusion: Fusion = "convex"
     lexical_weight: float = 1.0
     pagerank_over: PagerankOver = "links"
+    graph_mode: GraphMode = "lift"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +208,13 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk among a retriever's or a layer's results; `score` is the last layer's."""
+    """A note among the candidates, with its best chunk; `score` is the last layer's.
 
-    chunk_id: int
+    `scores` holds what each layer left: `cosine`, `bm25` (where the chunk has one), `fused`, `decay` (a factor),
+    `decayed`, and where the graph took part `pagerank`, `centrality` (from 0 to 1), `recency` and `reranked`.
+    """
+
     path: str
+    chunk_id: int
     score: float
     scores: Mapping[str, float] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -16,7 +17,8 @@ from pipelines import vault
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
-from pipelines.retrieval.search import Result, Source, merge, search
+from pipelines.retrieval.layers import Source
+from pipelines.retrieval.search import Result, merge, search
 from pipelines.status import domain_status, why
 from pipelines.store import neighbours
 from pipelines.store import search as store
@@ -101,13 +103,14 @@ class Questions:
         with suppress(OSError):  # a disk that is full, or may only be read, keeps nobody from asking
             (self.resources.place.state / LAST_QUERY_FILE).touch()
         root, present = self.resources.root, self.resources.present()
+        now = datetime.now(UTC)
         vectors: dict[str, Vector | None] = {}
 
         def ask(domain: Domain, cache: Cache) -> list[Result]:
             if cache.meta.model not in vectors:
                 vectors[cache.meta.model] = self._vector(cache.meta.model, query)
             source = Source(domain, cache, vectors[cache.meta.model])
-            return search(source, query, k, root=root, present=present)
+            return search(source, query, k, root=root, present=present, now=now)
 
         found, failed = self._ask(ask, slug)
         if slug is not None and slug not in found and slug not in failed:

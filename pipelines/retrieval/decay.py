@@ -15,10 +15,10 @@ def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> d
     """Return the factor of each note's score, by path.
 
     Notes are grouped by author and ordered by `published_at`, newest first; the factor is `ladder[position]`, and
-    the last one past the ladder's end. A note of a kind in `kind_overrides` (its `kind`, else its top folder
-    below `root`, the domain's own) stands in a group of its folder, on that kind's ladder. A note without an author is a group of its own; an
-    evergreen one has 1.0 and takes nobody's place. Equal dates are ordered by path, notes without a date come last.
-    With `mode: off` every factor is 1.0. The source document's layer 2, "ranked_grouped".
+    the last one past the ladder's end. A note of a kind in `kind_overrides` (its `kind`, else its top folder below
+    `root`, the domain's own) stands in a group of its folder, on that kind's ladder. A note without an author is a
+    group of its own; an evergreen one has 1.0 and takes nobody's place. Equal dates are ordered by path, notes
+    without a date come last. With `mode: off` every factor is 1.0. The source document's layer 2, "ranked_grouped".
     """
     factors: dict[str, float] = {}
     groups: dict[_Group, list[NoteFacts]] = defaultdict(list)

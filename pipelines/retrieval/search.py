@@ -1,20 +1,20 @@
-"""A question over one or more domains: retrieve, fuse, collapse to notes, check the disk, cut excerpts."""
+"""A question over one or more domains: rank the notes, check the disk, cut excerpts, merge."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from pipelines import lexical, vault
-from pipelines.model import Domain, Hit
+from pipelines.model import Hit
 from pipelines.retrieval.excerpts import Excerpt, excerpt
 from pipelines.retrieval.fusion import reciprocal_rank_fusion
+from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.store import search as store
-from pipelines.store.cache import Cache, Vector
+from pipelines.store.cache import Cache
 from pipelines.store.connection import snapshot
-
-_SHALLOWEST = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,6 @@ class Result:
     modified: str
     stale: bool
     scores: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A domain to ask: its cache, and the question's vector by its model (None while the model loads)."""
-
-    domain: Domain
-    cache: Cache
-    vector: Vector | None
 
 
 def merge(found: Sequence[Sequence[Result]], k: int) -> list[Result]:
@@ -68,15 +59,14 @@ def _evidence(answers: Mapping[tuple[str, str], Result]) -> dict[tuple[str, str]
     return totals
 
 
-def search(source: Source, query: str, k: int, *, root: Path, present: bool) -> list[Result]:
+def search(source: Source, query: str, k: int, *, root: Path, present: bool, now: datetime) -> list[Result]:
     """Answer a question with at most `k` notes of a domain, best first. Raises CacheError.
 
     A note whose file is gone is left out. While the whole vault is away (`present` false) nothing can be
     checked, and every hit is marked stale.
     """
-    depth = max(_SHALLOWEST, 4 * k)
     with snapshot(source.cache.con):
-        hits = _collapse(_retrieve(source, query, depth))
+        hits = rank_notes(source, query, depth_for(k), now).hits
         current = (
             _on_disk(source.cache, hits, root) if present else dict.fromkeys((h.path for h in hits), True)
         )
@@ -99,35 +89,6 @@ def search(source: Source, query: str, k: int, *, root: Path, present: bool) -> 
         for hit in kept
         if (row := rows.get(hit.chunk_id))
     ]
-
-
-def _retrieve(source: Source, query: str, depth: int) -> list[Hit]:
-    """Ask both retrievers for chunks and fuse their rankings."""
-    near = store.nearest(source.cache, source.vector, depth) if source.vector is not None else []
-    expression = lexical.match_expression(query)
-    match = store.matching(source.cache, expression, depth) if expression else []
-    scores: dict[int, dict[str, float]] = {}
-    for name, found in (("cosine", near), ("bm25", match)):
-        for chunk_id, score in found:
-            scores.setdefault(chunk_id, {})[name] = score
-    fused = reciprocal_rank_fusion(
-        {"vector": [i for i, _ in near], "lexical": [i for i, _ in match]},
-        {"vector": 1.0, "lexical": source.domain.lexical_weight},
-    )
-    paths = store.chunk_paths(source.cache, [chunk_id for chunk_id, _ in fused])
-    return [
-        Hit(chunk_id, paths[chunk_id], score, {**scores[chunk_id], "fused": score})
-        for chunk_id, score in fused
-        if chunk_id in paths
-    ]
-
-
-def _collapse(hits: Sequence[Hit]) -> list[Hit]:
-    """Keep each note's best chunk, in order."""
-    best: dict[str, Hit] = {}
-    for hit in hits:
-        best.setdefault(hit.path, hit)
-    return list(best.values())
 
 
 def _on_disk(cache: Cache, hits: Sequence[Hit], root: Path) -> dict[str, bool]:

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from pipelines.model import NoteFacts, PagerankOver
 from pipelines.store.cache import Cache, Vector
+from pipelines.store.connection import one
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 
@@ -50,25 +54,86 @@ class NodeRow:
     warnings: list[str]
 
 
-def nearest(cache: Cache, vector: Vector, depth: int) -> list[tuple[int, float]]:
-    """Return chunk ids with their cosine to a unit vector, nearest first."""
+def nearest(
+    cache: Cache, vector: Vector, depth: int, only: Sequence[int] | None = None
+) -> list[tuple[int, float]]:
+    """Return chunk ids (of `only` these) with their cosine to a unit vector, nearest first."""
+    among, bindings = _among("chunk_id", only)
     rows = select(
         cache.con,
-        "SELECT chunk_id, distance FROM vault_chunk_vec WHERE embedding MATCH ? AND k = ?",
-        (vector.astype("<f4").tobytes(), min(depth, _KNN_LIMIT)),
+        f"SELECT chunk_id, distance FROM vault_chunk_vec WHERE embedding MATCH ? AND k = ? {among}",
+        (vector.astype("<f4").tobytes(), min(depth, _KNN_LIMIT), *bindings),
     )
     return [(chunk_id, 1.0 - distance) for chunk_id, distance in rows]
 
 
-def matching(cache: Cache, expression: str, depth: int) -> list[tuple[int, float]]:
-    """Return chunk ids with their BM25 (higher is better) for an FTS5 expression, best first."""
+def matching(
+    cache: Cache, expression: str, depth: int, only: Sequence[int] | None = None
+) -> list[tuple[int, float]]:
+    """Return chunk ids (of `only` these) with their BM25 (higher is better) for an FTS5 expression, best first."""
+    # The plus: otherwise SQLite would run the whole expression once for each id.
+    among, bindings = _among("+rowid", only)
     rows = select(
         cache.con,
         "SELECT rowid, -bm25(vault_chunk_fts, ?, ?, ?) AS score FROM vault_chunk_fts"
-        " WHERE vault_chunk_fts MATCH ? ORDER BY score DESC, rowid LIMIT ?",
-        (_TITLE_WEIGHT, _SECTION_WEIGHT, _TEXT_WEIGHT, expression, depth),
+        f" WHERE vault_chunk_fts MATCH ? {among} ORDER BY score DESC, rowid LIMIT ?",
+        (_TITLE_WEIGHT, _SECTION_WEIGHT, _TEXT_WEIGHT, expression, *bindings, depth),
     )
     return [(chunk_id, score) for chunk_id, score in rows]
+
+
+def _among(column: str, only: Sequence[int] | None) -> tuple[str, tuple[str, ...]]:
+    if only is None:
+        return "", ()
+    return f"AND {column} IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
+
+
+def cosines(cache: Cache, vector: Vector, ids: Sequence[int]) -> dict[int, float]:
+    """Return the cosine of chunks to a unit vector, by id; those without a vector yet are left out."""
+    found = select(
+        cache.con,
+        "SELECT c.id, v.embedding FROM vault_chunk c JOIN vault_vector v USING (text_hash)"
+        " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.has_vector = 1",
+        (json.dumps(list(ids)),),
+    )
+    return {chunk_id: float(np.frombuffer(blob, "<f4") @ vector) for chunk_id, blob in found}
+
+
+def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
+    """Return what the later layers know of notes, by path."""
+    rows = select(
+        cache.con,
+        "SELECT n.path, n.author, n.kind, n.published_at, n.modified_at, n.evergreen, r.pagerank, r.centrality"
+        " FROM vault_node n LEFT JOIN vault_rank r USING (path)"
+        " WHERE n.path IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(paths)),),
+    )
+    return {
+        row[0]: NoteFacts(
+            path=row[0],
+            author=row[1],
+            kind=row[2],
+            published_at=row[3],
+            modified_at=row[4],
+            evergreen=bool(row[5]),
+            pagerank=row[6],
+            centrality=row[7],
+        )
+        for row in rows
+    }
+
+
+def citations_touching(cache: Cache, paths: Sequence[str], over: PagerankOver, most: int) -> int:
+    """Count the edges that PageRank is computed over and that begin or end at one of these notes, up to `most`."""
+    kinds = {"citations": "('citation')", "links": "('citation', 'wikilink')"}[over]
+    (count,) = one(
+        cache.con,
+        "WITH chosen AS (SELECT value AS path FROM json_each(?1)) SELECT count(*) FROM (SELECT 1 FROM vault_edge"
+        f" WHERE kind IN {kinds} AND path IN chosen AND target <> path UNION ALL SELECT 1 FROM vault_edge"
+        f" WHERE kind IN {kinds} AND target IN chosen AND path NOT IN chosen LIMIT ?2)",
+        (json.dumps(list(paths)), most),
+    )
+    return int(count)
 
 
 def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:

@@ -65,9 +65,10 @@ def test_every_key_is_read():
                 recency_boost_amount=0.05,
                 kind_overrides={"Filings": Kind((1.0, 0.6))},
             ),
+            fusion="rrf",
             lexical_weight=0.5,
         ),
-        Domain(slug="fitness", path="fitness", lexical_weight=0.05),
+        Domain(slug="fitness", path="fitness", fusion="rrf", lexical_weight=0.05),
         Domain(slug="deep", path="work/deep", taxonomy="tags.md", review_queue="queue.md"),
     )
 

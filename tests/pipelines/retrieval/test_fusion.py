@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.retrieval.fusion import RRF_K, reciprocal_rank_fusion
+from pipelines.retrieval.fusion import RRF_K, convex_combination, reciprocal_rank_fusion
 
 NAMES = ["vector", "lexical", "links"]
 RANKINGS = st.dictionaries(
@@ -101,3 +101,60 @@ def test_a_better_rank_never_lowers_a_score(rankings, weights, data):
         dict(fuse(rankings | {name: raised}, weights))[ranking[at]]
         > dict(fuse(rankings, weights))[ranking[at]]
     )
+
+
+# Convex combination
+
+SCORES = st.dictionaries(st.integers(0, 9), st.floats(-1, 30), max_size=10)
+
+
+def test_two_scores_are_combined_as_worked_by_hand():
+    fused = convex_combination({"a": 0.8, "b": 0.6, "c": 0.2}, {"c": 12.0, "a": 3.0, "d": 6.0})
+    assert [item for item, _ in fused] == ["a", "c", "b", "d"]
+    assert dict(fused) == pytest.approx(
+        {
+            "a": 0.625,  # 0.5 * 0.8/0.8 + 0.5 * 3/12
+            "c": 0.625,  # 0.5 * 0.2/0.8 + 0.5 * 12/12
+            "b": 0.375,  # 0.5 * 0.6/0.8
+            "d": 0.25,  # 0.5 * 6/12
+        }
+    )
+
+
+def test_alpha_says_how_much_the_cosine_counts():
+    fused = dict(convex_combination({"a": 0.5}, {"b": 2.0}, alpha=0.7))
+    assert fused == pytest.approx({"a": 0.7, "b": 0.3})
+
+
+def test_a_cosine_below_zero_counts_as_none():
+    assert dict(convex_combination({"a": -0.2, "b": 0.4}, {})) == pytest.approx({"a": 0.0, "b": 0.5})
+
+
+def test_without_any_cosine_the_words_alone_decide():
+    assert [item for item, _ in convex_combination({}, {"a": 1.0, "b": 2.0})] == ["b", "a"]
+
+
+@given(SCORES, SCORES)
+def test_combined_scores_lie_between_zero_and_one_and_descend(cosines, bm25s):
+    fused = convex_combination(cosines, bm25s)
+    scores = [score for _, score in fused]
+    assert {item for item, _ in fused} == cosines.keys() | bm25s.keys()
+    assert all(0.0 <= score <= 1.0 + 1e-9 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+
+
+@given(SCORES, SCORES, st.randoms())
+def test_combined_scores_do_not_depend_on_the_order_of_what_was_found(cosines, bm25s, random):
+    mixed = list(cosines.items())
+    random.shuffle(mixed)
+    assert dict(convex_combination(dict(mixed), bm25s)) == dict(convex_combination(cosines, bm25s))
+
+
+@given(SCORES, SCORES, st.floats(0.01, 5))
+def test_a_better_bm25_never_lowers_an_item(cosines, bm25s, more):
+    for item in bm25s:
+        before = [i for i, _ in convex_combination(cosines, bm25s)].index(item)
+        raised = {**bm25s, item: bm25s[item] + more}
+        scores = dict(convex_combination(cosines, raised))
+        better = sum(score > scores[item] + 1e-9 for score in scores.values())
+        assert better <= before

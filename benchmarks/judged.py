@@ -1,0 +1,99 @@
+"""Judged sets as vaults: each document a note, indexed by the real pipeline, and kept for the next run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from queue_config.settings import Settings
+from service.oneshot import index_once
+from workers.resources import Resources
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+COLLECTIONS = (
+    "anthropic-docs",
+    "datatalks-faq",
+    "cranfield",
+    "cisi",
+    "cacm",
+    "qmd-eval-docs",
+    "scifact-train",
+)
+VAULTS = {"vault-tasks-docs": "anchor", "vault-knowledge-garden": "alias"}
+# The sketch that the figures are compared with asked these alone.
+FIRST_QUERIES = {"datatalks-faq": 600}
+
+
+@dataclass(frozen=True)
+class JudgedSet:
+    """A vault with its index, its questions by id, and the grade of each relevant note by question and path."""
+
+    name: str
+    resources: Resources
+    queries: dict[str, str]
+    grades: dict[str, dict[str, int]]
+
+
+def prepare(name: str, data: Path, kept: Path) -> JudgedSet:
+    """Make a set's vault and index below `kept`, or bring the one that is there up to date."""
+    vault, folder = kept / name / "vault", data / name
+    if name in VAULTS:
+        kind = VAULTS[name]
+        queries, grades = _read(folder, f"{kind}.")
+        if not vault.exists():
+            shutil.copytree(folder / "vault", vault)
+            if kind == "anchor":
+                _remove_links(vault, set(queries.values()))
+    else:
+        paths = _write_notes(folder / "corpus.jsonl", vault)
+        queries, grades = _read(folder, "")
+        queries = dict(sorted(queries.items(), key=lambda item: _order(item[0]))[: FIRST_QUERIES.get(name)])
+        grades = {q: {paths[d]: grade for d, grade in of.items()} for q, of in grades.items()}
+    resources = Resources(Settings(vault=vault, state=kept / name / "state"))
+    index_once(resources, lambda *_: None)
+    return JudgedSet(name, resources, {q: text for q, text in queries.items() if grades.get(q)}, grades)
+
+
+def _order(query: str) -> tuple[int, str]:
+    return (int(query) if query.isdecimal() else 0, query)
+
+
+def _write_notes(corpus: Path, vault: Path) -> dict[str, str]:
+    """Write a note a document: its title as the heading, its text below; return the paths by document."""
+    vault.mkdir(parents=True, exist_ok=True)
+    paths = {}
+    with corpus.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            document = json.loads(line)
+            paths[document["_id"]] = f"{number:05}.md"
+            title = f"# {document['title']}\n\n" if document["title"] else ""
+            text = document["text"]
+            note = text if text.startswith("# ") else title + text
+            file = vault / f"{number:05}.md"
+            if not file.exists():
+                file.write_text(note, encoding="utf-8")
+    return paths
+
+
+def _read(folder: Path, prefix: str) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+    with (folder / f"{prefix}queries.jsonl").open(encoding="utf-8") as lines:
+        queries = {row["_id"]: row["text"] for row in map(json.loads, lines)}
+    grades: dict[str, dict[str, int]] = {}
+    for line in (folder / f"{prefix}qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        query, document, grade = line.split("\t")
+        if int(grade) > 0:
+            grades.setdefault(query, {})[document] = int(grade)
+    return queries, grades
+
+
+def _remove_links(vault: Path, texts: set[str]) -> None:
+    """Take away every link whose text is a question: it would answer it by itself."""
+    link = re.compile(r"!?\[\[[^\]|\n]*\|([^\]\n]*)\]\]|\[([^\]\n]*)\]\([^)\n]*\)")
+    for file in vault.rglob("*.md"):
+        old = file.read_text(encoding="utf-8")
+        new = link.sub(lambda m: "" if (m[1] or m[2] or "").strip() in texts else m[0], old)
+        if new != old:
+            file.write_text(new, encoding="utf-8")

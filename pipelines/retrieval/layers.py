@@ -1,0 +1,156 @@
+"""The layers in order: two retrievers, fusion, decay, the graph. Each leaves its number on the hit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pipelines import lexical
+from pipelines.model import Domain, Hit, NoteFacts
+from pipelines.retrieval.decay import decay_weights
+from pipelines.retrieval.fusion import convex_combination, reciprocal_rank_fusion
+from pipelines.retrieval.rerank import FEWEST_CITATIONS, graph_scores
+from pipelines.store import search as store
+from pipelines.store.cache import Cache, Vector
+
+_SHALLOWEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks."""
+
+    domain: Domain
+    cache: Cache
+    vector: Vector | None
+    only: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The candidates, best first, and the paths as each layer ordered them (`vector`, `lexical`, `fused`, ...)."""
+
+    hits: list[Hit]
+    layers: Mapping[str, list[str]]
+
+
+def depth_for(k: int) -> int:
+    """Return how many chunks each retriever gives for `k` results."""
+    return max(_SHALLOWEST, 4 * k)
+
+
+def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking:
+    """Rank the notes of a domain for a question. Raises CacheError."""
+    domain, cache = source.domain, source.cache
+    near, match = _retrieve(source, query, depth)
+    hits = _fuse(source, query, near, match)
+    notes = store.note_facts(cache, [hit.path for hit in hits])
+    layers = {"vector": _notes_of(cache, near), "lexical": _notes_of(cache, match), "fused": _paths(hits)}
+    if domain.decay.mode != "off":
+        hits = _decay(hits, notes, domain)
+        layers["decayed"] = _paths(hits)
+    if domain.graph_mode != "off" and _has_links(source, hits):
+        hits = _rerank(hits, notes, domain, now)
+        layers["reranked"] = _paths(hits)
+    return Ranking(hits, layers)
+
+
+def _retrieve(source: Source, query: str, depth: int) -> tuple[dict[int, float], dict[int, float]]:
+    """Ask both retrievers for chunks: the cosine and the BM25 of each by its id, best first."""
+    near = store.nearest(source.cache, source.vector, depth, source.only) if source.vector is not None else []
+    expression = lexical.match_expression(query)
+    match = store.matching(source.cache, expression, depth, source.only) if expression else []
+    return dict(near), dict(match)
+
+
+def _fuse(source: Source, query: str, near: dict[int, float], match: dict[int, float]) -> list[Hit]:
+    """Fuse chunks, and keep each note's best one."""
+    if source.domain.fusion == "rrf":
+        rankings = {"vector": list(near), "lexical": list(match)}
+        fused = reciprocal_rank_fusion(rankings, {"vector": 1.0, "lexical": source.domain.lexical_weight})
+    else:
+        near, match = _completed(source, query, near, match)
+        fused = convex_combination(near, match)
+    paths = store.chunk_paths(source.cache, [chunk_id for chunk_id, _ in fused])
+    hits: dict[str, Hit] = {}
+    for chunk_id, score in fused:
+        path = paths.get(chunk_id)
+        if path is not None and path not in hits:
+            scores = {"cosine": near.get(chunk_id), "bm25": match.get(chunk_id), "fused": score}
+            known = {name: value for name, value in scores.items() if value is not None}
+            hits[path] = Hit(path, chunk_id, score, known)
+    return list(hits.values())
+
+
+def _completed(
+    source: Source, query: str, near: dict[int, float], match: dict[int, float]
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return both scores of what either retriever found."""
+    more_match: list[tuple[int, float]] = []
+    more_near: dict[int, float] = {}
+    expression = lexical.match_expression(query)
+    only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
+    if expression and only_near:
+        more_match = store.matching(source.cache, expression, len(only_near), only_near)
+    if source.vector is not None and only_match:
+        more_near = store.cosines(source.cache, source.vector, only_match)
+    return near | more_near, match | dict(more_match)
+
+
+def _notes_of(cache: Cache, chunks: Mapping[int, float]) -> list[str]:
+    paths = store.chunk_paths(cache, list(chunks))
+    return list(dict.fromkeys(paths[chunk] for chunk in chunks if chunk in paths))
+
+
+def _paths(hits: Sequence[Hit]) -> list[str]:
+    return [hit.path for hit in hits]
+
+
+def _ordered(hits: Sequence[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: -hit.score)
+
+
+def _decay(hits: Sequence[Hit], notes: Mapping[str, NoteFacts], domain: Domain) -> list[Hit]:
+    factors = decay_weights(notes.values(), domain.decay, domain.path)
+    return _ordered(
+        [
+            replace(
+                hit,
+                score=hit.score * factors[hit.path],
+                scores={**hit.scores, "decay": factors[hit.path], "decayed": hit.score * factors[hit.path]},
+            )
+            for hit in hits
+        ]
+    )
+
+
+def _has_links(source: Source, hits: Sequence[Hit]) -> bool:
+    """Say whether the candidates are linked enough for the graph to say something."""
+    over = source.domain.pagerank_over
+    found = store.citations_touching(source.cache, _paths(hits), over, FEWEST_CITATIONS)
+    return found >= FEWEST_CITATIONS
+
+
+def _rerank(hits: Sequence[Hit], notes: Mapping[str, NoteFacts], domain: Domain, now: datetime) -> list[Hit]:
+    found = graph_scores(
+        {hit.path: hit.score for hit in hits},
+        notes,
+        domain.graph_mode,
+        now=now,
+        recency_days=domain.decay.recency_boost_days,
+        recency_amount=domain.decay.recency_boost_amount,
+    )
+    reranked = []
+    for hit in hits:
+        terms = found[hit.path]
+        parts = {
+            "value": terms.value,
+            "pagerank": terms.pagerank,
+            "centrality": terms.centrality,
+            "recency": terms.recency,
+            "reranked": terms.score,
+        }
+        known = {name: value for name, value in parts.items() if value is not None}
+        reranked.append(replace(hit, score=terms.score, scores={**hit.scores, **known}))
+    return _ordered(reranked)
