@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
-    console = Console()
+    console = Console(width=160)
     missing = [name for name in given.sets if not (given.data / name).exists()]
     if missing:
         console.print(f"not measured, as {given.data} lacks them: {', '.join(missing)}")

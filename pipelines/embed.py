@@ -122,6 +122,8 @@ class Embedder:
 
     def __init__(self, info: ModelInfo, *, threads: int) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        # Threads that wait for each other by spinning are four times slower as soon as others want the processor.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         import torch  # noqa: PLC0415 - takes seconds; the watcher and the CLI never need it
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - likewise
         from transformers.utils import logging  # noqa: PLC0415 - likewise
@@ -166,8 +168,12 @@ class Embedder:
 
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
         """Encode one question with the model's query prefix: shape (dimension,). Raises BadVectorError."""
-        (vector,) = self._encode([self.info.query_prefix + query])
+        (vector,) = self.encode_queries([query])
         return np.asarray(vector, np.float32)
+
+    def encode_queries(self, queries: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Encode texts as questions: shape (len(queries), dimension), unit length. Raises BadVectorError."""
+        return self._encode([self.info.query_prefix + query for query in queries])
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         out = np.zeros((len(texts), self.info.dimension), np.float32)

@@ -126,6 +126,14 @@ class BadVectorError(EverindexError):
     """A model returned a vector that is not finite, is zero, or has the wrong dimension."""
 
 
+class EvidenceNotFoundError(EverindexError):
+    """There is no evidence record of that id."""
+
+
+class FilterError(EverindexError):
+    """A filter of a question is unknown, or its value cannot be used."""
+
+
 class BackupError(EverindexError):
     """A backup cannot be written, or a file cannot be restored; nothing was changed."""
 

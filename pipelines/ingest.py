@@ -29,7 +29,7 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import transaction
 from pipelines.store.leases import MAX_ATTEMPTS
 
-PIPELINE_VERSION = 2
+PIPELINE_VERSION = 3
 """Raise it when the same note would give other chunks, links or index words: every note is done again."""
 
 TEXTS_PER_SLICE = 32

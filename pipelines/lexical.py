@@ -47,15 +47,45 @@ def match_expression(query: str) -> str | None:
     Words are joined by OR, `"a phrase"` stays together, `-word` excludes.
     """
     wanted, excluded = _read_query(query)
-    found = _distinct(
-        term for text, is_phrase in wanted for term in ([_tokens(text)] if is_phrase else _terms(text))
-    )
-    terms = [term for term in found if not _is_stopword(term)] or found
-    if not terms:
+    words, parts = _wanted(wanted)
+    if not words and not parts:
         return None
-    either = _any_of(terms)
-    unwanted = _distinct(map(_tokens, excluded))
-    return f"({either}) NOT ({_any_of(unwanted)})" if unwanted else either
+    # A compound says the same thing twice, whole and in parts: each counts half as much as a word.
+    either = _any_of([*words, *words, *parts] if parts else words)
+    unwanted = dict.fromkeys(filter(None, map(_tokens, excluded)))
+    return f"({either}) NOT ({_any_of(list(unwanted)[:MOST_TERMS])})" if unwanted else either
+
+
+def _wanted(asked: Iterable[tuple[str, bool]]) -> tuple[list[_Term], list[_Term]]:
+    """Return the words and phrases to look for, and apart the compounds with their parts.
+
+    A repeated word counts again. At most 64 of each, each cut to 64 tokens: a phrase's beginning still finds it.
+    Stopwords are left out unless there is nothing else.
+    """
+    words: list[_Term] = []
+    parts: list[_Term] = []
+    for text, is_phrase in asked:
+        if is_phrase:
+            words.append(_tokens(text))
+        else:
+            _add_terms(text, words, parts)
+    telling = [[t[:MOST_TERMS] for t in terms if t and not _is_stopword(t)] for terms in (words, parts)]
+    if not any(telling):
+        telling[0] = [word[:MOST_TERMS] for word in words if word]
+    return telling[0][:MOST_TERMS], telling[1][:MOST_TERMS]
+
+
+def _add_terms(word: str, words: list[_Term], parts: list[_Term]) -> None:
+    """Add what to look for: a compound whole and in parts; of CJK, which has no spaces, each pair."""
+    for run in _SCRIPT_RUN.finditer(word):
+        tokens = _tokens(run[0])
+        own = [(token,) for token in tokens if _is_part(token, word)] if len(tokens) > 1 else []
+        if run["cjk"]:
+            words += _pairs(tokens)
+        elif own:
+            parts += [tokens, *own]
+        else:
+            words.append(tokens)
 
 
 def query_terms(query: str) -> tuple[str, ...]:
@@ -115,17 +145,6 @@ def _read_query(query: str) -> tuple[list[tuple[str, bool]], list[str]]:
     return wanted, excluded
 
 
-def _terms(word: str) -> Iterator[_Term]:
-    """Yield the phrases to look for: a compound and its parts; of CJK, which has no spaces, each pair."""
-    for run in _SCRIPT_RUN.finditer(word):
-        tokens = _tokens(run[0])
-        if run["cjk"]:
-            yield from _pairs(tokens)
-        else:
-            yield tokens
-            yield from ((token,) for token in tokens if _is_part(token, word))
-
-
 def _is_part(token: str, word: str) -> bool:
     """Say whether a token is worth a search of its own: not one letter, and not what stands for a symbol."""
     return len(token) >= _SHORTEST_PART and token in word
@@ -149,15 +168,6 @@ def _marked(text: str) -> Iterator[str]:
 
 def _is_stopword(term: _Term) -> bool:
     return len(term) == 1 and term[0].lower() in _STOPWORDS
-
-
-def _distinct(terms: Iterable[_Term]) -> list[_Term]:
-    """Return the first 64 terms that differ, each cut to 64 words: a phrase's beginning still finds it."""
-    kept: dict[str, _Term] = {}
-    for term in terms:
-        if term:
-            kept.setdefault(" ".join(term).lower(), term[:MOST_TERMS])
-    return list(kept.values())[:MOST_TERMS]
 
 
 def _any_of(terms: Iterable[_Term]) -> str:

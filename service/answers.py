@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -18,6 +18,15 @@ class IndexState(BaseModel):
     waits: str | None = Field(description="why nothing that is saved can be indexed just now; null: it can")
 
 
+class Layer(BaseModel):
+    """A hit's place and score in one layer, and what went into it."""
+
+    layer: str
+    rank: int
+    score: float
+    parts: dict[str, float]
+
+
 class SearchHit(BaseModel):
     """A note among the answers; `lines` are its best chunk's, `marks` are ranges in `excerpt`."""
 
@@ -26,21 +35,41 @@ class SearchHit(BaseModel):
     section: str
     excerpt: str
     marks: list[tuple[int, int]]
+    ranges: list[tuple[int, int]] = Field(description="where its sentences stand: characters of the note")
     score: float
     lines: tuple[int, int]
     modified: str
     stale: bool
     domain: str
+    excerpt_by: Literal["meaning", "words"]
+    layers: list[Layer] | None = Field(description="null unless `explain` was asked for")
 
 
 class SearchAnswer(BaseModel):
-    """The answer of `GET /search`."""
+    """The answer of `GET /search`; `match` is null where the model's cosines were never judged."""
 
     query: str
     results: list[SearchHit]
     count: int
+    match: Literal["strong", "weak", "none"] | None
+    deep_available: bool = Field(description="the match is weak: `GET /deep` may find more")
     took_ms: float
     index: IndexState
+
+
+class Explanation(BaseModel):
+    """The answer of `GET /explain`: why a note is among the answers to a question, or is not."""
+
+    path: str
+    domain: str | None
+    state: str
+    result: int | None = Field(description="its place among the results; null: it is not among them")
+    layers: list[Layer]
+    passages_nearer: int | None = Field(description="passages that are nearer in meaning than its best one")
+    cosine: float | None = Field(description="of its passage nearest in meaning")
+    bm25: float | None = Field(description="of its passage that matches best; null: it has none of the words")
+    depth: int = Field(description="how many passages each retriever gave")
+    reason: str
 
 
 class DomainHealth(BaseModel):

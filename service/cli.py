@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import typer
 
-from pipelines.errors import ConfigurationError, EverindexError
-from service.commands import ask, links, services, upkeep
+from pipelines.errors import ConfigurationError, EverindexError, FilterError
+from service.commands import ask, deep, evidence, links, names, services, upkeep
 from service.commands.terminal import err
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (services, ask, links, upkeep):  # the order that help shows
+for commands in (services, ask, names, links, deep, evidence, upkeep):  # the order that help shows
     app.add_typer(commands.app)
 
 
@@ -32,7 +32,7 @@ def main() -> NoReturn:
     except ValidationError as error:
         err.print(f"[red]error:[/] settings: {explain(error)}", soft_wrap=True)
         sys.exit(2)
-    except (ConfigurationError, SettingsFileError) as error:
+    except (ConfigurationError, FilterError, SettingsFileError) as error:
         _complain(error)
         sys.exit(2)
     except EverindexError as error:

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from pipelines import vault
 from pipelines.links import suggest
 from pipelines.model import Domain
 from pipelines.store import neighbours
@@ -19,10 +18,8 @@ from pipelines.store.cache import Cache
 from service.pages import graph_page
 from service.questions import Questions
 
-MOST_HOPS = 4
 _MOST_LINKS = 10_000
 _MOST_NODES = 20_000
-_AROUND = 2_000
 _SUGGESTIONS = 3
 _EXAMPLES = 5
 
@@ -74,7 +71,7 @@ class Edge(BaseModel):
 
 
 class GraphAnswer(BaseModel):
-    """The answer of `GET /graph` and `GET /traverse`; `truncated` says that there is more than was asked for."""
+    """The answer of `GET /graph`; `truncated` says that there is more than was asked for."""
 
     nodes: list[Node]
     edges: list[Edge]
@@ -157,20 +154,6 @@ class Graph:
             edges += _edges(cache, chosen)
         return GraphAnswer(nodes=nodes, edges=edges, truncated=truncated)
 
-    def traverse(self, path: str, depth: int) -> GraphAnswer:
-        """Return the notes within `depth` links of one, in either direction. Raises HTTPException 404."""
-        path = vault.note_key(path)
-        for domain, cache in self._readers(None):
-            if not neighbours.nodes(cache, [path]):
-                continue
-            hops = neighbours.around(cache, path, depth, _AROUND)
-            nodes = _nodes(domain, cache, list(hops))
-            for node in nodes:
-                node.hop = hops[node.path]
-            nodes.sort(key=lambda node: (hops[node.path], node.path))
-            return GraphAnswer(nodes=nodes, edges=_edges(cache, list(hops)), truncated=len(hops) >= _AROUND)
-        raise HTTPException(404, self._questions.why(path))
-
 
 def _nodes(domain: Domain, cache: Cache, paths: list[str]) -> list[Node]:
     return [Node(**asdict(found), domain=domain.slug) for found in neighbours.nodes(cache, paths)]
@@ -191,11 +174,6 @@ def add_graph(app: FastAPI, graph: Graph, templates: Environment) -> None:
     ) -> LinksAnswer:
         """List links: all, those that mean no file, or those that several files could be meant by."""
         return graph.links(state, domain, limit)
-
-    @app.get("/traverse/{path:path}")
-    def traverse(path: str, depth: Annotated[int, Query(ge=1, le=MOST_HOPS)] = 2) -> GraphAnswer:
-        """Return a note's surroundings along links in either direction, nearest first."""
-        return graph.traverse(path, depth)
 
     @app.get("/orphans")
     def orphans(domain: str | None = None) -> OrphansAnswer:

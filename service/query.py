@@ -18,14 +18,18 @@ from redis.exceptions import RedisError
 from starlette.requests import Request
 
 from pipelines import vault
-from pipelines.errors import EverindexError
+from pipelines.errors import EverindexError, FilterError
+from pipelines.retrieval.filters import parse_filters
 from queue_config.queue import QueueUnavailableError
 from queue_config.settings import Settings
-from service.answers import Health, NodeAnswer, Ready, ReloadAnswer, RetryAnswer, SearchAnswer
+from service.answers import Explanation, Health, NodeAnswer, Ready, ReloadAnswer, RetryAnswer, SearchAnswer
+from service.evidence import add_evidence
 from service.graph import Graph, add_graph
+from service.names import Names, add_names
 from service.pages import add_pages, make_templates
 from service.questions import Questions
 from service.security import Guard, Sessions, read_token
+from service.traversal import Traversal, add_traversal
 from workers.resources import Resources
 from workers.tasks import make_tasks
 
@@ -66,10 +70,17 @@ def create_app(settings: Settings, port: int) -> Guard:
     templates = make_templates(resources.root)
     add_pages(app, questions, sessions, templates)
     add_graph(app, Graph(questions), templates)
+    add_traversal(app, Traversal(questions))
+    add_names(app, Names(questions))
+    add_evidence(app, questions)
 
     @app.exception_handler(EverindexError)
     def explain(_: Request, error: EverindexError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 503 if error.retry_helps else 500)
+
+    @app.exception_handler(FilterError)
+    def refuse(_: Request, error: FilterError) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, 422)
 
     @app.exception_handler(QueueUnavailableError)
     @app.exception_handler(RedisError)
@@ -95,11 +106,27 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
     @app.get("/search")
     def search_notes(
         q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY)],
+        request: Request,
         k: Annotated[int, Query(ge=1, le=_MOST_RESULTS)] = 10,
-        domain: str | None = None,
+        *,
+        explain: bool = False,
     ) -> SearchAnswer:
-        """Find notes by meaning and by exact word; one hit a note, best first."""
-        return questions.search(q, k, domain)
+        """Find notes by meaning and by exact word; one hit a note, best first, with each layer's say if asked.
+
+        Every other parameter is a filter: domain, folder, tag, author, kind, since, until, community, has,
+        property.<name>.
+        """
+        given = [pair for pair in request.query_params.multi_items() if pair[0] not in ("q", "k", "explain")]
+        return questions.search(q, k, parse_filters(given), explain=explain)
+
+    @app.get("/explain")
+    def explain_note(
+        q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY)],
+        path: str,
+        k: Annotated[int, Query(ge=1, le=_MOST_RESULTS)] = 10,
+    ) -> Explanation:
+        """Say why a note is among the answers to a question, or is not."""
+        return questions.explain(q, path, k)
 
     @app.get("/node/{path:path}")
     def node(path: str) -> NodeAnswer:

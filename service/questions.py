@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,28 +17,35 @@ from pipelines import vault
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
-from pipelines.retrieval.layers import Source
-from pipelines.retrieval.search import Result, merge, search
+from pipelines.retrieval.explain import standing
+from pipelines.retrieval.filters import Filters
+from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.search import Found, excerpts, find, merge
+from pipelines.retrieval.sentences import SentenceVectors
+from pipelines.retrieval.thresholds import best_match
 from pipelines.status import domain_status, why
 from pipelines.store import neighbours
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
+from pipelines.store.filters import matching_chunks
 from service.answers import (
     DomainHealth,
+    Explanation,
     Health,
     IndexState,
     NodeAnswer,
     NodeChunk,
     Ready,
     SearchAnswer,
-    SearchHit,
 )
+from service.hits import explanation, search_hit
 from service.problems import find_problems, storage_problem
 from workers.resources import LAST_QUERY_FILE, Resources
 
 log = structlog.get_logger()
 
 Answer = TypeVar("Answer")
+NO_FILTERS = Filters()
 
 
 class Questions:
@@ -48,6 +55,7 @@ class Questions:
         self.resources = resources
         self._wait = wait_for_model
         self._loaded: set[str] = set()
+        self._sentences: dict[str, SentenceVectors] = {}
         self._queue = resources.queue()
 
     def readers(self) -> list[tuple[Domain, Cache]]:
@@ -63,12 +71,12 @@ class Questions:
         return found
 
     def _ask(
-        self, question: Callable[[Domain, Cache], Answer], slug: str | None = None
+        self, question: Callable[[Domain, Cache], Answer], slugs: Collection[str] = ()
     ) -> tuple[dict[str, Answer], dict[str, str]]:
-        """Ask every domain (or one): the answers, and why others gave none. One damaged cache silences no other."""
+        """Ask every domain (or some): the answers, and why others gave none. One damaged cache silences no other."""
         answers, failed = {}, {}
         for domain in self.resources.domains():
-            if slug not in (None, domain.slug):
+            if slugs and domain.slug not in slugs:
                 continue
             try:
                 answers[domain.slug] = question(domain, self.resources.reader(domain))
@@ -83,7 +91,9 @@ class Questions:
         """Load the models of all caches that are not loaded yet."""
         for model in {cache.meta.model for _, cache in self.readers()} - self._loaded:
             # One thread: questions come one at a time, and bulk work has the other cores.
-            self.resources.embedder(model, threads=1).encode_query("warm up")
+            embedder = self.resources.embedder(model, threads=1)
+            embedder.encode_query("warm up")
+            self._sentences[model] = SentenceVectors(embedder.encode_queries)
             self._loaded.add(model)
 
     def model_ready(self) -> bool:
@@ -97,40 +107,79 @@ class Questions:
             self.load_models()
         return self.resources.embedder(model).encode_query(query)
 
-    def search(self, query: str, k: int, slug: str | None = None) -> SearchAnswer:
+    def search(
+        self, query: str, k: int, filters: Filters = NO_FILTERS, *, explain: bool = False
+    ) -> SearchAnswer:
         """Answer a question. Raises HTTPException 404 for an unknown domain."""
         started = time.perf_counter()
         with suppress(OSError):  # a disk that is full, or may only be read, keeps nobody from asking
             (self.resources.place.state / LAST_QUERY_FILE).touch()
-        root, present = self.resources.root, self.resources.present()
-        now = datetime.now(UTC)
+        root, present, now = self.resources.root, self.resources.present(), datetime.now(UTC)
         vectors: dict[str, Vector | None] = {}
+        models: dict[str, str] = {}
 
-        def ask(domain: Domain, cache: Cache) -> list[Result]:
-            if cache.meta.model not in vectors:
-                vectors[cache.meta.model] = self._vector(cache.meta.model, query)
-            source = Source(domain, cache, vectors[cache.meta.model])
-            return search(source, query, k, root=root, present=present, now=now)
+        def ask(domain: Domain, cache: Cache) -> list[Found]:
+            model = models[domain.slug] = cache.meta.model
+            if model not in vectors:
+                vectors[model] = self._vector(model, query)
+            source = Source(domain, cache, vectors[model], matching_chunks(cache, filters))
+            return find(source, query, k, root=root, present=present, now=now)
 
-        found, failed = self._ask(ask, slug)
-        if slug is not None and slug not in found and slug not in failed:
-            raise HTTPException(404, f"there is no domain {slug!r}")
-        results = merge(list(found.values()), k)
+        self._require_known(filters.domains)
+        answers, _ = self._ask(ask, filters.domains)
+        found = merge(list(answers.values()), k)
+        similar = {
+            model: self._sentences[model].similarities(v) for model, v in vectors.items() if v is not None
+        }
+        by_domain = {domain: similar[model] for domain, model in models.items() if model in similar}
+        cut = excerpts(found, query, by_domain)
+        match = best_match((models[one.domain], one.hit.scores.get("cosine")) for one in found)
         return SearchAnswer(
             query=query,
-            results=[_hit(result) for result in results],
-            count=len(results),
+            results=[search_hit(one, *show, explain=explain) for one, show in zip(found, cut, strict=True)],
+            count=len(found),
+            match=match,
+            deep_available=match == "weak",
             took_ms=round((time.perf_counter() - started) * 1000, 1),
-            index=self.index_state(slug),
+            index=self.index_state(filters.domains),
         )
 
-    def index_state(self, slug: str | None = None) -> IndexState:
+    def _require_known(self, slugs: Collection[str]) -> None:
+        known = {domain.slug for domain in self.resources.domains()}
+        for slug in slugs:
+            if slug not in known:
+                raise HTTPException(404, f"there is no domain {slug!r}")
+
+    def explain(self, query: str, path: str, k: int) -> Explanation:
+        """Say why a note is among the answers to a question, or is not."""
+        path = vault.note_key(path)
+        known = self.why(path)
+        for domain, cache in self.readers():
+            if store.node(cache, path) is None:
+                continue
+            source = Source(domain, cache, self._vector(cache.meta.model, query))
+            found = standing(source, query, path, k, datetime.now(UTC))
+            return explanation(path, domain.slug, known["state"], found, k)
+        return Explanation(
+            path=path,
+            domain=known["domain"],
+            state=known["state"],
+            result=None,
+            layers=[],
+            passages_nearer=None,
+            cosine=None,
+            bm25=None,
+            depth=depth_for(k),
+            reason=f"it is not indexed: {known['reason']}",
+        )
+
+    def index_state(self, slugs: Collection[str] = ()) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked."""
 
         def ask(_: Domain, cache: Cache) -> tuple[int, float, int, bool]:
             return *cache.ledger.pending(), cache.vectors_pending(), cache.meta.model in self._loaded
 
-        found, failed = self._ask(ask, slug)
+        found, failed = self._ask(ask, slugs)
         states = list(found.values())
         return IndexState(
             pending=sum(pending for pending, _, _, _ in states),
@@ -237,18 +286,3 @@ class Questions:
         registry = self.resources.registry()
         caches = {domain.slug: cache for domain, cache in self.readers()}
         return why(path, registry, rules_of(self.resources.root, registry), caches)
-
-
-def _hit(result: Result) -> SearchHit:
-    return SearchHit(
-        path=result.path,
-        title=result.title,
-        section=result.section,
-        excerpt=result.excerpt.text,
-        marks=list(result.excerpt.marks),
-        score=round(result.score, 6),
-        lines=result.lines,
-        modified=result.modified,
-        stale=result.stale,
-        domain=result.domain,
-    )

@@ -23,6 +23,10 @@ def print_search(console: Console, answer: dict[str, Any]) -> None:
         for start, end in hit["marks"]:
             excerpt.stylize("bold yellow", start, end)
         console.print(Text("    ").append_text(excerpt))
+        for layer in hit["layers"] or []:
+            parts = "".join(f"  {name} {value:.3g}" for name, value in layer["parts"].items())
+            place = f"    {layer['layer']:<9}{layer['rank']:>4}.  {layer['score']:.4g}{parts}"
+            console.print(Text(place, "dim"))
     index = answer["index"]
     notes = "note" if answer["count"] == 1 else "notes"
     tail = f"{answer['count']} {notes} in {answer['took_ms']:.0f} ms"
@@ -34,6 +38,8 @@ def print_search(console: Console, answer: dict[str, Any]) -> None:
         tail += f"; {index['waits']}"
     if not index["model_ready"]:
         tail += "; by word only, the model is loading"
+    if answer["deep_available"]:
+        tail += "; a weak match: `everindex deep` may find more"
     console.print(Text(tail, "dim"))
 
 

@@ -35,7 +35,7 @@ HOMES = {
     "huggingface_hub": ("pipelines.embed",),
     "networkx": ("pipelines.graph",),
     "scipy": ("pipelines.graph",),
-    "rapidfuzz": ("pipelines.links",),
+    "rapidfuzz": ("pipelines.links", "pipelines.retrieval.titles"),
     "graspologic_native": ("pipelines.graph",),
     "anthropic": ("pipelines.tagging.propose",),
     "watchdog": ("service.watch", "service.observe"),

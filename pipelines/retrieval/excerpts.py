@@ -1,4 +1,4 @@
-"""The part of a chunk that shows why it was found, with the words that were asked for marked."""
+"""Layer 4: the two sentences of a chunk that answer best, with the words that were asked for marked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipelines.chunk import CJK
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
+_SENTENCE = re.compile(r"(?=\S)(?:.*?(?:[.!?](?=\s)|[\u3002\uff01\uff1f])|.+)")
 _HEADING = re.compile(r"#{1,6}\s")
 _CJK = re.compile(f"[{CJK}]")
 _SENTENCES = 2
@@ -17,28 +17,56 @@ _LONGEST = 320
 
 
 @dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a text, `text[start:end]`, its white space folded."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A piece of text and the ranges `(start, end)` in it that match the question."""
+    """What is shown of a chunk, the ranges in it that match the question, and where its sentences stand there."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
+    sentences: tuple[tuple[int, int], ...]
 
 
-def excerpt(text: str, terms: Sequence[str]) -> Excerpt:
-    """Choose the two sentences of a chunk with the most of the terms, in the text's order, and mark them.
+def split_sentences(text: str) -> list[Sentence]:
+    """Split a text at ends of lines, and after `.`, `!` or `?` before a space and their CJK forms.
 
-    Where no term occurs (the chunk was found by meaning), its first sentences are shown.
+    A heading's line alone says little: headings are among them only if nothing else is there.
     """
-    text = unicodedata.normalize("NFC", text)  # as the terms are
-    sentences = [s for s in (" ".join(part.split()) for part in _SENTENCE_END.split(text)) if s]
-    # A heading's line alone says little; it counts only if nothing else is there.
-    body = [s for s in sentences if not _HEADING.match(s)] or sentences
+    found = [
+        Sentence(" ".join(match[0].split()), match.start(), match.start() + len(match[0].rstrip()))
+        for match in _SENTENCE.finditer(text)
+    ]
+    return [s for s in found if not _HEADING.match(s.text)] or found
+
+
+def excerpt(
+    sentences: Sequence[Sentence], terms: Sequence[str], similarities: Sequence[float] | None = None
+) -> Excerpt:
+    """Choose two sentences, in the text's order, and mark the terms in them.
+
+    Those most similar to the question are chosen (the source document's "Excerpt extraction"); where the
+    similarities are not known, those with the most of the terms, and the first ones where no term occurs.
+    """
+    shown = [
+        Sentence(unicodedata.normalize("NFC", s.text), s.start, s.end) for s in sentences
+    ]  # as the terms are
     pattern = _pattern(terms)
-    found = [{m.lastindex for m in pattern.finditer(s)} if pattern else set() for s in body]
-    best = sorted(range(len(body)), key=lambda i: (-len(found[i]), i))[:_SENTENCES]
-    shown = " … ".join(_around(body[i], pattern) for i in sorted(best))
-    marks = tuple(m.span() for m in pattern.finditer(shown)) if pattern else ()
-    return Excerpt(shown, marks)
+    worth = similarities if similarities is not None else [_terms_in(s.text, pattern) for s in shown]
+    best = sorted(sorted(range(len(shown)), key=lambda i: (-worth[i], i))[:_SENTENCES])
+    text = " … ".join(_around(shown[i].text, pattern) for i in best)
+    marks = tuple(m.span() for m in pattern.finditer(text)) if pattern else ()
+    return Excerpt(text, marks, tuple((shown[i].start, shown[i].end) for i in best))
+
+
+def _terms_in(sentence: str, pattern: re.Pattern[str] | None) -> int:
+    return len({match.lastindex for match in pattern.finditer(sentence)}) if pattern else 0
 
 
 def _pattern(terms: Sequence[str]) -> re.Pattern[str] | None:

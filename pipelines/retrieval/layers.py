@@ -34,6 +34,10 @@ class Ranking:
     hits: list[Hit]
     layers: Mapping[str, list[str]]
 
+    def ranks_of(self, path: str) -> dict[str, int]:
+        """Return a note's place (from 1) in each layer that has it."""
+        return {name: paths.index(path) + 1 for name, paths in self.layers.items() if path in paths}
+
 
 def depth_for(k: int) -> int:
     """Return how many chunks each retriever gives for `k` results."""

@@ -164,7 +164,9 @@ class Cache:
         with transaction(self.con):
             generation = self.leases.claim(row, content.sha256)
             old_title = self._upsert_node(note, content)
-            self._replace_chunks(note, chunks, retitled=old_title != _titles(note))
+            # A row never applied by this pipeline may have kept words that another one would write.
+            reworded = old_title != _titles(note) or row.applied_generation == 0
+            self._replace_chunks(note, chunks, reworded=reworded)
             self._replace_links(note)
             self._keep_vectors(vectors)
             embedded = self._attach_vectors(note.path)
@@ -220,7 +222,7 @@ class Cache:
         )
         return "\n".join((row[0], *json.loads(row[1]))) if row else None
 
-    def _replace_chunks(self, note: Note, chunks: Sequence[Chunk], *, retitled: bool) -> None:
+    def _replace_chunks(self, note: Note, chunks: Sequence[Chunk], *, reworded: bool) -> None:
         """Keep the rows whose text stayed, so that an edit touches only its own chunks."""
         kept: dict[tuple[str, str], list[int]] = defaultdict(list)
         for chunk_id, text_hash, section in select(
@@ -247,7 +249,7 @@ class Cache:
                     " first_line = ?, last_line = ? WHERE id = ?",
                     (*place, chunk_id),
                 )
-                if not retitled:
+                if not reworded:
                     continue
                 self.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = ?", (chunk_id,))
             else:
@@ -263,7 +265,7 @@ class Cache:
                 (
                     chunk_id,
                     titles,
-                    lexical.index_text(chunk.section),
+                    lexical.index_text(section_words(chunk.section, note.title)),
                     lexical.index_text(chunk.text),
                 ),
             )
@@ -368,6 +370,11 @@ def _columns(link: Link) -> tuple[object, ...]:
     """Return a link as `vault_link` has it, after path and position; `astuple` would copy deeply, and slowly."""
     written = (link.kind, link.target, link.fragment, link.text, link.line, link.section, link.property)
     return *written, link.cites, target_name(link.target)
+
+
+def section_words(section: str, title: str) -> str:
+    """Return what the full-text index has of a section's label: what the title says is not said twice."""
+    return "" if section == title else section
 
 
 def _titles(note: Note) -> str:

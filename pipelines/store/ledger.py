@@ -212,9 +212,10 @@ class Ledger:
         )
 
     def want_all_again(self) -> None:
-        """Make every row dirty (inside the caller's transaction): the pipeline changed."""
+        """Make every row as if it had never been applied (inside the caller's transaction): the pipeline changed."""
         self._con.execute(
-            "UPDATE vault_file SET generation = generation + 1, dirty_since = ?, priority = ?, attempts = 0,"
+            "UPDATE vault_file SET generation = generation + 1, applied_generation = 0, embedded_generation = 0,"
+            " dirty_since = ?, priority = ?, attempts = 0,"
             " next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0",
             (self._clock(), LOW_PRIORITY),
         )

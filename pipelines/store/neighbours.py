@@ -205,26 +205,6 @@ def communities(cache: Cache, examples: int) -> list[Community]:
     ]
 
 
-def around(cache: Cache, path: str, depth: int, most: int) -> dict[str, int]:
-    """Return the notes within `depth` links of a note in either direction, with their distance; at most `most`."""
-    hops = {path: 0}
-    frontier = [path]
-    for hop in range(1, depth + 1):
-        chosen = json.dumps(frontier)
-        found = rows(
-            cache.con,
-            "SELECT target FROM vault_edge JOIN vault_node n ON n.path = target"
-            " WHERE vault_edge.path IN (SELECT value FROM json_each(?1))"
-            " UNION SELECT path FROM vault_edge WHERE target IN (SELECT value FROM json_each(?1)) ORDER BY 1",
-            (chosen,),
-        )
-        frontier = [other for (other,) in found if other not in hops][: most - len(hops)]
-        hops |= dict.fromkeys(frontier, hop)
-        if not frontier:
-            break
-    return hops
-
-
 def nodes(cache: Cache, paths: Collection[str]) -> list[GraphNode]:
     """Return notes as points of a picture."""
     return [

@@ -78,6 +78,9 @@ CREATE TABLE vault_chunk (
 CREATE INDEX vault_chunk_path ON vault_chunk (path, position);
 CREATE INDEX vault_chunk_text ON vault_chunk (text_hash);
 CREATE INDEX vault_chunk_owed ON vault_chunk (path) WHERE has_vector = 0;
+-- What `has=task` looks at: 15 times faster at 10,000 notes. A cache without it answers the same.
+CREATE INDEX vault_chunk_task ON vault_chunk (path)
+    WHERE instr(text, '[ ]') OR instr(text, '[x]') OR instr(text, '[X]');
 
 -- Every text that was embedded, by the hash of exactly that text; float32 little-endian, unit length.
 -- unused_since: when its last chunk went (wall clock, seconds); kept for a while, so that a move is free.

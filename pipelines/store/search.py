@@ -17,6 +17,7 @@ from pipelines.store.connection import rows as select
 
 # bm25() weights of the FTS columns: a word in a title or a section's heading says more.
 _TITLE_WEIGHT, _SECTION_WEIGHT, _TEXT_WEIGHT = 2.0, 1.5, 1.0
+_ROUNDING = 1e-5  # between numpy's cosine and sqlite-vec's
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
 
 
@@ -97,6 +98,16 @@ def cosines(cache: Cache, vector: Vector, ids: Sequence[int]) -> dict[int, float
         (json.dumps(list(ids)),),
     )
     return {chunk_id: float(np.frombuffer(blob, "<f4") @ vector) for chunk_id, blob in found}
+
+
+def passages_nearer(cache: Cache, vector: Vector, cosine: float) -> int:
+    """Count the chunks that are nearer to a unit vector than a cosine; reads all of them."""
+    (count,) = one(
+        cache.con,
+        "SELECT count(*) FROM vault_chunk_vec WHERE vec_distance_cosine(embedding, ?) < ?",
+        (vector.astype("<f4").tobytes(), 1.0 - cosine - _ROUNDING),
+    )
+    return int(count)
 
 
 def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:

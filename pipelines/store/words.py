@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from pipelines import lexical
-from pipelines.store.cache import Cache
+from pipelines.store.cache import Cache, section_words
 from pipelines.store.check import STRAY_WORDS
 from pipelines.store.connection import one
 from pipelines.store.connection import rows as select
@@ -56,7 +56,7 @@ def _index_rows(con: apsw.Connection) -> Iterator[tuple[Any, ...]]:
         " LEFT JOIN vault_node n USING (path)"
     ):
         titles = "\n".join((title, *json.loads(aliases)))
-        yield chunk_id, *map(lexical.index_text, (titles, section, text))
+        yield chunk_id, *map(lexical.index_text, (titles, section_words(section, title), text))
 
 
 def _differing(expected: Iterator[tuple[Any, ...]], found: Iterator[tuple[Any, ...]]) -> set[int]:

@@ -27,25 +27,44 @@ def search(
     query: Annotated[str, typer.Argument(help="A question, or exact words.")],
     k: Annotated[int, typer.Option("-k", min=1, max=200, help="How many notes.")] = 10,
     domain: Annotated[str | None, typer.Option(help="Search this domain alone.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", "-f", metavar="NAME=VALUE", help="Only such notes: tag=x, folder=y, has=task ..."
+        ),
+    ] = None,
     vault: VaultOption = None,
     state: StateOption = None,
     *,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what each layer made of each note.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find notes."""
+    from pipelines.retrieval.filters import parse_filters  # noqa: PLC0415
     from service.render import print_search  # noqa: PLC0415
 
     given = options_given(vault, state)
+    filters = [*_pairs(only or []), *([("domain", domain)] if domain else [])]
+    parsed = parse_filters(filters)
     service = service_of(given)
     if service:
-        named = {"domain": domain} if domain else {}
-        answer = service.call("GET", "/search", q=query, k=k, **named)
+        answer = service.call("GET", "/search", filters, q=query, k=k, explain=explain)
     else:
-        answer = questions_of(given).search(query, k, domain).model_dump(mode="json")
+        answer = questions_of(given).search(query, k, parsed, explain=explain).model_dump(mode="json")
     if as_json:
         print_json(answer)
     else:
         print_search(out, answer)
+
+
+def _pairs(only: list[str]) -> list[tuple[str, str]]:
+    pairs = [one.partition("=") for one in only]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise typer.BadParameter(f"{name!r} is no filter; write NAME=VALUE, as in tag=recipes")
+    return [(name, value) for name, _, value in pairs]
 
 
 @app.command()

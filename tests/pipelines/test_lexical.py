@@ -147,8 +147,17 @@ def test_no_query_is_taken_for_fts5_syntax(query):
     assert finds(query, "apple")
 
 
-def test_repeated_words_are_searched_once():
-    assert match_expression("Apple apple APPLE") == '"Apple"'
+def test_a_word_that_is_repeated_counts_again():
+    assert match_expression("apple pie Apple") == '"apple" OR "pie" OR "Apple"'
+
+
+def test_a_compound_and_its_parts_count_half_as_much_as_a_word():
+    assert match_expression("well-read cats") == '"cats" OR "cats" OR "well read" OR "well" OR "read"'
+    assert match_expression("well-read") == '"well read" OR "well" OR "read"'
+
+
+def test_a_compound_without_a_word_of_its_own_is_a_word():
+    assert match_expression("§3 cats") == '"syma7 3" OR "cats"'
 
 
 def test_a_pasted_page_is_cut_to_its_first_terms():

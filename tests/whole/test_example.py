@@ -51,7 +51,7 @@ def test_a_paraphrase_finds_its_note_among_its_domains_first_three(example, quer
 
 def test_an_answer_has_the_promised_shape(example):
     answer = example.get("/search", q="pricing power", k=3).json()
-    assert answer.keys() == {"query", "results", "count", "took_ms", "index"}
+    assert answer.keys() == {"query", "results", "count", "took_ms", "index", "match", "deep_available"}
     assert answer["index"] == {
         "pending": 0,
         "oldest_pending_s": 0.0,

@@ -11,7 +11,7 @@ def test_broken_links_are_listed_with_their_lines(example):
         ("Companies/Kelvane Optics.md", "Kelvane Factory Visit"),
         ("learning/Spaced Repetition.md", "Italian Verbs"),
     }
-    assert "Companies/Kelvane Optics.md:20" in example.run("links", "--broken", *example.place)
+    assert "Companies/Kelvane Optics.md:21" in example.run("links", "--broken", *example.place)
 
 
 def test_links_of_one_domain_are_that_domains(example):

@@ -5,11 +5,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipelines.retrieval.excerpts import Excerpt, excerpt
+from pipelines.retrieval.excerpts import Excerpt, split_sentences
+from pipelines.retrieval.excerpts import excerpt as cut_excerpt
 
 LONGEST = 320
 CUT = 2 * (LONGEST + 2) + 3
 """Two cut sentences and what joins them."""
+
+
+def excerpt(text, terms, similarities=None):
+    return cut_excerpt(split_sentences(text), terms, similarities)
 
 
 def shown(text, *terms):
@@ -37,13 +42,13 @@ def test_a_sentence_with_more_different_terms_wins_over_one_that_repeats_a_term(
 
 
 def test_the_first_sentences_are_shown_where_no_term_occurs():
-    assert excerpt("One. Two. Three.", ["x"]) == Excerpt("One. … Two.", ())
-    assert excerpt("One. Two. Three.", []) == Excerpt("One. … Two.", ())
+    assert excerpt("One. Two. Three.", ["x"]) == Excerpt("One. … Two.", (), ((0, 4), (5, 9)))
+    assert excerpt("One. Two. Three.", []) == Excerpt("One. … Two.", (), ((0, 4), (5, 9)))
 
 
 def test_a_heading_is_shown_only_where_there_is_nothing_else():
     assert shown("## Soil\nTomatoes want compost.", "soil") == "Tomatoes want compost."
-    assert excerpt("## Soil", ["soil"]) == Excerpt("## Soil", ((3, 7),))
+    assert excerpt("## Soil", ["soil"]) == Excerpt("## Soil", ((3, 7),), ((0, 7),))
 
 
 def test_a_line_that_begins_with_a_tag_is_no_heading():
@@ -67,7 +72,33 @@ def test_a_dot_within_a_word_ends_no_sentence():
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t\n"])
 def test_an_empty_text_has_an_empty_excerpt(text):
-    assert excerpt(text, ["a"]) == Excerpt("", ())
+    assert excerpt(text, ["a"]) == Excerpt("", (), ())
+
+
+def test_the_most_similar_sentences_are_chosen_whatever_their_words():
+    text = "Bread needs an oven. Rivers run. Yeast makes bread rise! Boats sail."
+    found = excerpt(text, ["bread"], [0.1, 0.7, 0.2, 0.9])
+    assert found.text == "Rivers run. … Boats sail."
+    assert [text[start:end] for start, end in found.sentences] == ["Rivers run.", "Boats sail."]
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=8))
+def test_no_other_sentence_is_more_similar(similarities):
+    text = " ".join(f"Sentence {number}." for number in range(len(similarities)))
+    chosen = [int(number) for number in re.findall(r"\d+", excerpt(text, [], similarities).text)]
+    assert chosen == sorted(chosen)
+    assert len(chosen) == min(2, len(similarities))
+    rest = [value for number, value in enumerate(similarities) if number not in chosen]
+    assert min(similarities[number] for number in chosen) >= max(rest, default=-1)
+
+
+@given(st.text(max_size=300))
+def test_every_sentence_stands_where_it_says(text):
+    at = 0
+    for sentence in split_sentences(text):
+        assert at <= sentence.start < sentence.end
+        assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
+        at = sentence.end
 
 
 # What is marked

@@ -130,13 +130,3 @@ def test_a_note_that_nothing_links_to_and_that_links_to_nothing_is_an_orphan(hou
     house.save("a.md", "[[b]]")
     house.save("b.md", "")
     assert neighbours.orphans(house.cache) == ["alone.md"]
-
-
-def test_the_surroundings_of_a_note_are_found_in_both_directions(house):
-    for n in range(6):
-        house.write(f"{n}.md", f"[[{n + 1}]]")
-    house.index()
-    assert neighbours.around(house.cache, "2.md", 2, 100) == {
-        "2.md": 0, "1.md": 1, "3.md": 1, "0.md": 2, "4.md": 2,
-    }  # fmt: skip
-    assert len(neighbours.around(house.cache, "2.md", 4, 3)) == 3

@@ -1,0 +1,53 @@
+"""Retrieval that goes on from the search's best notes along links: what deep mode adds to the walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pipelines.model import Domain
+from pipelines.retrieval.explore import explore
+from pipelines.retrieval.layers import Source
+from pipelines.retrieval.search import find
+from pipelines.retrieval.traverse import Effort, Found
+from pipelines.store.cache import Cache, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The notes that only the deep walk kept, the most similar first, and those that only the fast one kept."""
+
+    added: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+def retrieve(
+    domain: Domain,
+    cache: Cache,
+    query: str,
+    vector: Vector,
+    effort: Effort,
+    *,
+    root: Path,
+    present: bool,
+    now: datetime,
+) -> Found:
+    """Search a domain for a question (its words, and their unit vector), and walk on from its best notes.
+
+    While the vault is away (`present` false) no note is left out for its file's sake. Raises CacheError.
+    """
+    source = Source(domain, cache, vector)
+    best = find(source, query, effort.seeds, root=root, present=present, now=now)
+    seeds = [one.hit.path for one in best]
+    return explore(domain, cache, seeds, vector, effort, root=root if present else None)
+
+
+def compare(fast: Found, deep: Found) -> Difference:
+    """Say what deep mode adds, and what it leaves out because better notes took the beam."""
+    known, wide = {note.path for note in fast.kept}, {note.path for note in deep.kept}
+    by_similarity = sorted(deep.kept, key=lambda note: (-(note.similarity or 0.0), note.path))
+    return Difference(
+        added=tuple(note.path for note in by_similarity if note.path not in known),
+        lost=tuple(note.path for note in fast.kept if note.path not in wide),
+    )

@@ -1,0 +1,134 @@
+"""Which notes a question is about: the filters as they are written, read and checked."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from pipelines.errors import FilterError
+from pipelines.frontmatter import is_tag
+
+HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task")
+"""What a note can be asked to have."""
+
+_PROPERTY = "property."
+_MOST = 50
+_LONGEST_ID = 18  # digits: all that an SQLite integer holds
+_TASK = re.compile(r"\[[ xX]\](?=\s|\Z)")
+_LIST_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a note must be like. What is compared without regard to case is folded (`fold`) here.
+
+    Any of several domains, folders, authors, kinds or communities will do; of tags, properties (name, value) and
+    `has`, all must be there. `since` and `until` are ISO dates, both included. `Filters()` lets every note pass.
+    """
+
+    domains: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    communities: tuple[int, ...] = ()
+    has: tuple[str, ...] = ()
+
+
+def fold(text: str) -> str:
+    """Return a text as it is compared: in composed form (NFC), without regard to case."""
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def has_task(text: str) -> bool:
+    """Say whether a line of a Markdown text is a task: a list's item that begins with `[ ]` or `[x]`."""
+    return any(
+        _LIST_ITEM.fullmatch(text, text.rfind("\n", 0, box.start()) + 1, box.start())
+        for box in _TASK.finditer(text)
+    )
+
+
+def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
+    """Read filters as they stand in a question's address: (name, value), a name as often as is needed.
+
+    Raises FilterError for an unknown name, a value that cannot be used, a second `since` or `until`, too many.
+    """
+    if len(parameters) > _MOST:
+        raise FilterError(f"{len(parameters)} filters were given; at most {_MOST} are read")
+    given: dict[str, list[str]] = {}
+    properties = []
+    for name, value in parameters:
+        if not value.strip():
+            raise FilterError(f"the filter {name} has no value; give it one, or leave it out")
+        if name.startswith(_PROPERTY) and name != _PROPERTY:
+            properties.append((fold(name.removeprefix(_PROPERTY)), fold(value.strip())))
+        else:
+            given.setdefault(name, []).append(value.strip())
+    if unknown := sorted(set(given) - set(_NAMES)):
+        known = ", ".join((*_NAMES, f"{_PROPERTY}<name>"))
+        raise FilterError(f"there is no filter {unknown[0]!r}; the filters are {known}")
+    since, until = _day("since", given), _day("until", given)
+    if since and until and since > until:
+        raise FilterError(f"since ({since}) is later than until ({until}): no note could be both; swap them")
+    return Filters(
+        domains=tuple(given.get("domain", ())),
+        folders=_each(given, "folder", _folder),
+        tags=_each(given, "tag", _tag),
+        authors=_each(given, "author", fold),
+        kinds=_each(given, "kind", fold),
+        since=since,
+        until=until,
+        properties=tuple(properties),
+        communities=tuple(map(_community, given.get("community", ()))),
+        has=_each(given, "has", _has),
+    )
+
+
+_NAMES = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
+
+
+def _each(given: dict[str, list[str]], name: str, read: Callable[[str], str]) -> tuple[str, ...]:
+    return tuple(map(read, given.get(name, ())))
+
+
+def _folder(value: str) -> str:
+    parts = [part for part in value.split("/") if part]
+    if not parts:
+        raise FilterError("folder is the whole vault; name a folder of it, or leave it out")
+    return fold("/".join(parts))
+
+
+def _tag(value: str) -> str:
+    name = value.removeprefix("#").strip("/")
+    if not is_tag(name):
+        raise FilterError(f"tag cannot be {value!r}: a tag has no spaces or punctuation, and not only digits")
+    return fold(name)
+
+
+def _community(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) <= _LONGEST_ID):
+        raise FilterError(f"community is {value!r}, not the number of one; GET /communities lists them")
+    return int(value)
+
+
+def _has(value: str) -> str:
+    wanted = value.lower()
+    if wanted not in HAS:
+        raise FilterError(f"has cannot be {value!r}; it is one of {', '.join(HAS)}")
+    return wanted
+
+
+def _day(name: str, given: dict[str, list[str]]) -> str | None:
+    values = given.get(name, [])
+    if len(values) > 1:
+        raise FilterError(f"{name} was given {len(values)} times; give it once")
+    try:
+        return date.fromisoformat(values[0]).isoformat() if values else None
+    except ValueError:
+        raise FilterError(f"{name} is {values[0]!r}, not a date; write it as 2026-01-31") from None

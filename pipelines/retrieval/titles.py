@@ -1,0 +1,172 @@
+"""Notes by name, as a switcher finds them: what begins with the words, holds them, or is spelled much like them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import accumulate, islice, takewhile
+from typing import Literal
+
+from rapidfuzz import process
+from rapidfuzz.distance import JaroWinkler
+
+from pipelines.links import NOTE_SUFFIXES
+
+Matched = Literal["title", "alias", "path"]
+
+_SHORTEST_MISSPELT = 3
+_MOST_MISSPELT = 3
+_NAMES_A_NOTE = 4
+_ALIKE = 0.85  # of 1: one letter wrong, missing or swapped in a short word
+_ORDER: dict[Matched, int] = {"title": 0, "alias": 1, "path": 2}
+_DIACRITIC = re.compile("[\u0300-\u036f]")
+_BETWEEN_WORDS = re.compile(r"[\s/_.-]+")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NoteName:
+    """A name of a note: its title, an alias, or its path."""
+
+    domain: str
+    path: str
+    title: str
+    matched: Matched
+    name: str
+
+
+def names_of(domain: str, path: str, title: str, aliases: Sequence[str]) -> list[NoteName]:
+    """Return all names of a note."""
+    return [
+        NoteName(domain, path, title, "title", title),
+        *(NoteName(domain, path, title, "alias", alias) for alias in aliases),
+        NoteName(domain, path, title, "path", path),
+    ]
+
+
+def fold_name(name: str) -> str:
+    """Return a name as it is compared: no case, no diacritics, and one space for `/`, `-`, `_`, `.` and spaces."""
+    if not name.isascii():
+        plain = _DIACRITIC.sub("", unicodedata.normalize("NFKD", name))
+        name = unicodedata.normalize("NFKC", plain)
+    return _BETWEEN_WORDS.sub(" ", name.casefold()).strip()
+
+
+class NameIndex:
+    """The names of notes, folded and in the order in which equally good hits are shown: titles first, short first."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        # All their texts as one, a line each, and where each line begins; None after a change. Each keystroke looks
+        # through it, which is several times faster than looking into as many strings.
+        self._lines: tuple[str, list[int]] | None = None
+        # Which entries have a word, and these words in order.
+        self._words: dict[str, list[_Entry]] = {}
+        self._spellings: list[str] = []
+
+    def add(self, name: NoteName) -> None:
+        """Put a name in."""
+        entry = _entry(name)
+        insort(self._entries, entry)
+        self._lines = None
+        for word in _words(name):
+            if word not in self._words:
+                self._words[word] = []
+                insort(self._spellings, word)
+            self._words[word].append(entry)
+
+    def remove(self, name: NoteName) -> None:
+        """Take a name out that is in."""
+        entry = _entry(name)
+        del self._entries[bisect_left(self._entries, entry)]
+        self._lines = None
+        for word in _words(name):
+            self._words[word].remove(entry)
+            if not self._words[word]:
+                del self._words[word]
+                del self._spellings[bisect_left(self._spellings, word)]
+
+    def find(self, query: str, limit: int) -> list[NoteName]:
+        """Return at most `limit` notes, each by the name that matches best.
+
+        First the names that equal the query, then those that begin with it, those in which a word begins with it,
+        and those that hold it; last those that have a word spelled much like each of its first three (the
+        similarity of Jaro and Winkler; W. Winkler, "String Comparator Metrics", 1990).
+        """
+        wanted = fold_name(query)
+        return [name for *_, name in _distinct(self._matching(wanted, limit), limit)] if wanted else []
+
+    def _matching(self, wanted: str, limit: int) -> Iterator[_Entry]:
+        for line in (f"\n{wanted}\n", f"\n{wanted}", f" {wanted}", wanted):
+            yield from self._with_line_like(line)
+        if len(wanted) >= _SHORTEST_MISSPELT:
+            yield from self._alike(wanted, limit)
+
+    def _with_line_like(self, part: str) -> Iterator[_Entry]:
+        if self._lines is None:
+            texts = [text for _, _, text, _ in self._entries]
+            starts = accumulate((len(text) + 1 for text in texts), initial=0)
+            self._lines = "\n".join(["", *texts, ""]), list(starts)
+        lines, starts_of = self._lines
+        at = lines.find(part)
+        while at >= 0:
+            number = bisect_right(starts_of, at)
+            yield self._entries[number - 1]
+            at = lines.find(part, starts_of[number])
+
+    def _alike(self, wanted: str, limit: int) -> list[_Entry]:
+        first, *others = dict.fromkeys(wanted.split(" ")[:_MOST_MISSPELT])
+        alike = self._with_word_like(first)
+        for word in others:
+            more = self._with_word_like(word)
+            alike = {entry: score + more[entry] for entry, score in alike.items() if entry in more}
+        return nsmallest(_NAMES_A_NOTE * limit, alike, key=lambda entry: (-alike[entry], entry))
+
+    def _with_word_like(self, wanted: str) -> dict[_Entry, float]:
+        """Return the entries that have a word like the wanted one, and how alike: 1 where it begins with it."""
+        onwards = islice(self._spellings, bisect_left(self._spellings, wanted), None)
+        alike = dict.fromkeys(takewhile(lambda word: word.startswith(wanted), onwards), 1.0)
+        close = process.extract(
+            wanted, self._spellings, scorer=JaroWinkler.similarity, score_cutoff=_ALIKE, limit=None
+        )
+        for spelling, score, _ in close:
+            alike.setdefault(spelling, score)
+        best: dict[_Entry, float] = {}
+        for spelling, score in alike.items():  # the most alike first
+            for entry in self._words[spelling]:
+                best.setdefault(entry, score)
+        return best
+
+
+_Entry = tuple[int, int, str, NoteName]
+
+
+def _entry(name: NoteName) -> _Entry:
+    text = fold_name(_without_suffix(name))
+    return _ORDER[name.matched], len(text), text, name
+
+
+def _without_suffix(name: NoteName) -> str:
+    """Return a name; a path without the end that every note's path has."""
+    lower = name.name.lower()
+    ends = (end for end in NOTE_SUFFIXES if name.matched == "path" and lower.endswith(end))
+    return name.name[: len(name.name) - len(next(ends, ""))]
+
+
+def _words(name: NoteName) -> set[str]:
+    """Return the words by which a misspelt query finds a name; folders are not among them."""
+    text = _without_suffix(name)
+    return set(fold_name(text.rpartition("/")[2] if name.matched == "path" else text).split(" "))
+
+
+def _distinct(ranked: Iterable[_Entry], limit: int) -> list[_Entry]:
+    """Keep each note's best name, and no more notes than asked for."""
+    best: dict[tuple[str, str], _Entry] = {}
+    for entry in ranked:
+        best.setdefault((entry[3].domain, entry[3].path), entry)
+        if len(best) == limit:
+            break
+    return list(best.values())

@@ -1,0 +1,216 @@
+"""Evidence records in `state.db`: what a question's answer rested on, kept whatever becomes of the notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from pipelines.errors import EvidenceNotFoundError
+from pipelines.store.connection import connect, one, rows, snapshot, transaction
+from pipelines.store.connection import row as first
+from pipelines.store.state import STATE_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceHit:
+    """A note that answered: its best passage (None where that was gone again at once), and the note's bytes' hash."""
+
+    domain: str
+    path: str
+    title: str
+    section: str
+    first_line: int
+    last_line: int
+    excerpt: str
+    score: float
+    chunk: int | None
+    text_hash: str | None
+    source_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A quote with the passages that it is compared with, and the hash of the bytes that these were cut from."""
+
+    path: str
+    quote: str | None
+    text_hashes: tuple[str, ...]
+    source_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRecord:
+    """A question, what answered it, and what was made of it; `texts` are its passages by their hash.
+
+    `match` says how well the notes answered (strong, weak, none; None: nobody can tell). `curated_at` is None
+    until a result is written back.
+    """
+
+    id: str
+    question: str
+    domain: str | None
+    match: str | None
+    asked_at: str
+    hits: tuple[EvidenceHit, ...]
+    texts: Mapping[str, str]
+    notes: str | None = None
+    curated_at: str | None = None
+    citations: tuple[Citation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSummary:
+    """A record as a list shows it."""
+
+    id: str
+    question: str
+    match: str | None
+    asked_at: str
+    curated_at: str | None
+    hits: int
+    citations: int
+
+
+class Evidence:
+    """One connection to the records of a vault's `state.db`, whose tables `State` makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._con = connect(folder / STATE_FILE)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._con.close()
+
+    def add(self, record: EvidenceRecord) -> None:
+        """Keep a new record. Raises StorageUnavailableError."""
+        with transaction(self._con):
+            self._con.execute(
+                "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(record.id, record.question, record.domain, record.match, record.asked_at),
+                    *(record.notes, record.curated_at),
+                ),
+            )
+            self._con.executemany(
+                "INSERT INTO evidence_hit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(record.id, position, *astuple(hit)) for position, hit in enumerate(record.hits)],
+            )
+            self._write_citations(record.id, record.citations, record.texts)
+
+    def curate(
+        self,
+        record_id: str,
+        citations: Sequence[Citation],
+        texts: Mapping[str, str],
+        *,
+        notes: str | None,
+        at: str,
+    ) -> None:
+        """Write a curated result into a record, replacing an earlier one and the passages that it alone needed.
+
+        Raises EvidenceNotFoundError, StorageUnavailableError.
+        """
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE evidence SET notes = ?, curated_at = ? WHERE id = ?", (notes, at, record_id)
+            )
+            if not self._con.changes():
+                raise _missing(record_id)
+            self._con.execute("DELETE FROM evidence_citation WHERE record = ?", (record_id,))
+            self._con.execute(
+                "DELETE FROM evidence_text WHERE record = :record AND text_hash NOT IN"
+                " (SELECT text_hash FROM evidence_hit WHERE record = :record AND text_hash IS NOT NULL)",
+                {"record": record_id},
+            )
+            self._write_citations(record_id, citations, texts)
+
+    def _write_citations(
+        self, record_id: str, citations: Sequence[Citation], texts: Mapping[str, str]
+    ) -> None:
+        self._con.executemany(
+            "INSERT INTO evidence_citation VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (record_id, n, cited.path, cited.quote, json.dumps(cited.text_hashes), cited.source_hash)
+                for n, cited in enumerate(citations)
+            ],
+        )
+        self._con.executemany(
+            "INSERT OR IGNORE INTO evidence_text VALUES (?, ?, ?)",
+            [(record_id, text_hash, text) for text_hash, text in texts.items()],
+        )
+
+    def get(self, record_id: str) -> EvidenceRecord:
+        """Return a record. Raises EvidenceNotFoundError."""
+        with snapshot(self._con):
+            found = first(
+                self._con,
+                "SELECT id, question, domain, match, asked_at, notes, curated_at FROM evidence WHERE id = ?",
+                (record_id,),
+            )
+            if found is None:
+                raise _missing(record_id)
+            hits = rows(
+                self._con,
+                "SELECT domain, path, title, section, first_line, last_line, excerpt, score, chunk, text_hash,"
+                " source_hash FROM evidence_hit WHERE record = ? ORDER BY position",
+                (record_id,),
+            )
+            citations = rows(
+                self._con,
+                "SELECT path, quote, text_hashes, source_hash FROM evidence_citation WHERE record = ?"
+                " ORDER BY position",
+                (record_id,),
+            )
+            texts = dict(
+                rows(self._con, "SELECT text_hash, text FROM evidence_text WHERE record = ?", (record_id,))
+            )
+        own_id, question, domain, match, asked_at, notes, curated_at = found
+        return EvidenceRecord(
+            id=own_id,
+            question=question,
+            domain=domain,
+            match=match,
+            asked_at=asked_at,
+            hits=tuple(EvidenceHit(*hit) for hit in hits),
+            texts=texts,
+            notes=notes,
+            curated_at=curated_at,
+            citations=tuple(
+                Citation(path, quote, tuple(json.loads(text_hashes)), source_hash)
+                for path, quote, text_hashes, source_hash in citations
+            ),
+        )
+
+    def newest(self, limit: int) -> list[EvidenceSummary]:
+        """Return the last records, the newest first."""
+        found = rows(
+            self._con,
+            "SELECT id, question, match, asked_at, curated_at,"
+            " (SELECT count(*) FROM evidence_hit WHERE record = id),"
+            " (SELECT count(*) FROM evidence_citation WHERE record = id)"
+            " FROM evidence ORDER BY rowid DESC LIMIT ?",
+            (limit,),
+        )
+        return [EvidenceSummary(*row) for row in found]
+
+    def count(self) -> int:
+        """Count the records."""
+        (count,) = one(self._con, "SELECT count(*) FROM evidence")
+        return int(count)
+
+    def delete(self, record_id: str) -> None:
+        """Delete a record with all it kept. Raises EvidenceNotFoundError, StorageUnavailableError."""
+        with transaction(self._con):
+            self._con.execute("DELETE FROM evidence WHERE id = ?", (record_id,))
+            if not self._con.changes():
+                raise _missing(record_id)
+            for table in ("evidence_hit", "evidence_citation", "evidence_text"):
+                self._con.execute(f"DELETE FROM {table} WHERE record = ?", (record_id,))
+
+
+def _missing(record_id: str) -> EvidenceNotFoundError:
+    return EvidenceNotFoundError(
+        f"there is no evidence record {record_id!r}; `everindex rx list` shows those that there are"
+    )

@@ -1,0 +1,109 @@
+"""Which chunks a question's filters leave: one query of fixed fragments, every value bound."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+from pipelines.retrieval.filters import Filters, fold, has_task
+from pipelines.store.cache import Cache
+from pipelines.store.connection import one
+
+_Condition = tuple[str, Sequence[object]]
+_NUMBER = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300})?(?:e[+-]?\d{1,3})?", re.ASCII)
+
+
+def _folded(text: str) -> str:
+    """SQLite folds ASCII itself, which is many times faster than asking Python for each value; NULL stays NULL."""
+    return f"CASE WHEN length({text}) < octet_length({text}) THEN fold({text}) ELSE lower({text}) END"
+
+
+def _is_value(item: str) -> str:
+    """Whether a JSON item is a value that is bound as number (or NULL) and as text."""
+    return (
+        f"CASE WHEN {item}.type IN ('integer', 'real') THEN {item}.value = CAST(? AS NUMERIC)"
+        f" WHEN {item}.type IN ('true', 'false') THEN {item}.type = ?"
+        f" ELSE {item}.type = 'text' AND {_folded(f'{item}.value')} = ? END"
+    )
+
+
+_FOLDER = f"instr({_folded('n.path')}, ?) = 1"
+# Tags hold no quotes, so a tag is found in their JSON as it stands there: `"name"`, or `"name/...`.
+_TAG = f"(instr({_folded('n.tags')}, ?) OR instr({_folded('n.tags')}, ?))"
+# An author is one of several, which are joined by commas.
+_AUTHOR = f"instr(', ' || {_folded('n.author')} || ', ', ?)"
+_KIND = f"{_folded('n.kind')} = ?"
+_DAY = "substr(coalesce(n.published_at, n.modified_at), 1, 10)"
+_PROPERTY = (
+    f"EXISTS (SELECT 1 FROM json_each(n.frontmatter) p WHERE {_folded('p.key')} = ?"
+    " AND CASE p.type WHEN 'array' THEN EXISTS (SELECT 1 FROM json_each(p.value) v"
+    f" WHERE {_is_value('v')}) ELSE {_is_value('p')} END)"
+)
+_COMMUNITY = "n.path IN (SELECT path FROM vault_rank WHERE community IN (SELECT value FROM json_each(?)))"
+_HAS = {
+    "link": "EXISTS (SELECT 1 FROM vault_link l WHERE l.path = n.path AND l.kind <> 'embed')",
+    "embed": "EXISTS (SELECT 1 FROM vault_link l WHERE l.path = n.path AND l.kind = 'embed')",
+    "tag": "n.tags <> '[]'",
+    "alias": "n.aliases <> '[]'",
+    "property": "n.frontmatter <> '{}'",
+    "backlink": "EXISTS (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path)",
+    "broken-link": (
+        "EXISTS (SELECT 1 FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
+        " WHERE l.path = n.path AND e.path IS NULL)"
+    ),
+    # The part in brackets is that of the index vault_chunk_task, so that few texts are looked at.
+    "task": (
+        "EXISTS (SELECT 1 FROM vault_chunk t WHERE t.path = n.path"
+        " AND (instr(t.text, '[ ]') OR instr(t.text, '[x]') OR instr(t.text, '[X]')) AND has_task(t.text))"
+    ),
+}
+
+
+def matching_chunks(cache: Cache, filters: Filters) -> list[int] | None:
+    """Return the ids of the chunks of all notes that pass, or None where every note does. Raises CacheError.
+
+    `filters.domains` chooses caches, and is not looked at here.
+    """
+    conditions = list(_conditions(filters))
+    if not conditions:
+        return None
+    cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
+    cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
+    where = " AND ".join(sql for sql, _ in conditions)
+    (ids,) = one(
+        cache.con,
+        # Materialized, and joined in this order: SQLite would ask the conditions of each chunk instead of each
+        # note. One JSON text is read many times faster than as many rows.
+        f"WITH passing AS MATERIALIZED (SELECT n.path FROM vault_node n WHERE {where})"
+        " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)",
+        [value for _, values in conditions for value in values],
+    )
+    found: list[int] = json.loads(ids)
+    return found
+
+
+def _conditions(filters: Filters) -> Iterator[_Condition]:
+    """Yield what must hold of the note `n`, each with the values that it binds."""
+    yield from _any(_FOLDER, [f"{folder}/" for folder in filters.folders])
+    yield from _any(_AUTHOR, [f", {author}, " for author in filters.authors])
+    yield from _any(_KIND, filters.kinds)
+    for tag in filters.tags:
+        start = json.dumps(tag, ensure_ascii=False)[:-1]
+        yield _TAG, (f'{start}"', f"{start}/")
+    if filters.since:
+        yield f"{_DAY} >= ?", (filters.since,)
+    if filters.until:
+        yield f"{_DAY} <= ?", (filters.until,)
+    for name, value in filters.properties:
+        wanted = (value if _NUMBER.fullmatch(value) else None, value, value)
+        yield _PROPERTY, (name, *wanted, *wanted)
+    if filters.communities:
+        yield _COMMUNITY, (json.dumps(filters.communities),)
+    for what in filters.has:
+        yield _HAS[what], ()
+
+
+def _any(sql: str, values: Sequence[str]) -> Iterator[_Condition]:
+    if values:
+        yield f"({' OR '.join([sql] * len(values))})", values

@@ -1,0 +1,52 @@
+"""What a traversal reads of notes: the edges at them, and which vectors are theirs."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.model import EdgeKind
+from pipelines.store.cache import Cache
+from pipelines.store.connection import rows
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """An edge seen from one of its ends: `path` is the note at the other end, `rank` its PageRank (0: none yet)."""
+
+    path: str
+    source: str
+    target: str
+    kind: EdgeKind
+    rank: float
+
+
+def edges_at(cache: Cache, paths: Sequence[str]) -> list[Linked]:
+    """Return the edges from and to notes of a domain, each pair and kind once for each end that was asked for."""
+    return [
+        Linked(*found)
+        for found in rows(
+            cache.con,
+            "WITH chosen AS (SELECT value AS path FROM json_each(?)), found AS ("
+            " SELECT target AS other, path AS source, target, kind FROM vault_edge WHERE path IN chosen"
+            " UNION SELECT path, path, target, kind FROM vault_edge WHERE target IN chosen)"
+            " SELECT n.path, found.source, found.target, found.kind, coalesce(r.pagerank, 0.0) FROM found"
+            " JOIN vault_node n ON n.path = other LEFT JOIN vault_rank r ON r.path = other",
+            (json.dumps(list(paths)),),
+        )
+    ]
+
+
+def text_hashes(cache: Cache, paths: Sequence[str]) -> dict[str, list[str]]:
+    """Return the hashes of notes' passages that have a vector, in the order of the text, by path."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path, text_hash in rows(
+        cache.con,
+        "SELECT path, text_hash FROM vault_chunk WHERE path IN (SELECT value FROM json_each(?))"
+        " AND has_vector = 1 ORDER BY path, position",
+        (json.dumps(list(paths)),),
+    ):
+        found[path].append(text_hash)
+    return found

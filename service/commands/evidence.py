@@ -1,0 +1,179 @@
+"""Commands of evidence: quotes against the notes that they cite, and the records that are kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.commands.terminal import (
+    JsonOption,
+    StateOption,
+    VaultOption,
+    options_given,
+    out,
+    print_json,
+    questions_of,
+    service_of,
+)
+
+if TYPE_CHECKING:
+    from service.evidence import Records
+    from service.evidence_answers import Cited
+
+app = typer.Typer()
+rx = typer.Typer(help="Evidence records: what the answers to a question rested on.", no_args_is_help=True)
+app.add_typer(rx, name="rx")
+
+RecordId = Annotated[str, typer.Argument(metavar="ID", help="A record, as `rx list` names it.")]
+
+
+def _records(given: dict[str, Any]) -> Records:
+    """Open the records of the vault that options name, or of the only one that runs."""
+    from service.evidence import Records  # noqa: PLC0415 - help has to be instant
+
+    service = service_of(given)
+    return Records(questions_of({"vault": service.root, "state": service.state} if service else given))
+
+
+@app.command("verify-quotes")
+def verify_quotes(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON, or a line of JSON each.")],
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare quotes with the notes they cite; exit code 1 unless every quote is there, word for word."""
+    answer = _records(options_given(vault, state)).verify(_read_quotes(file)).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+    else:
+        for one in answer["quotes"]:
+            out.print(
+                f"{one['citation_reason']:<14}{one['path']}  {one['quote'] or ''}",
+                markup=False,
+                soft_wrap=True,
+            )
+        out.print(answer["citations_status"], style="dim")
+    if answer["citations_status"] in ("has_mismatch", "unverifiable"):
+        raise typer.Exit(1)
+
+
+def _read_quotes(file: str) -> list[Cited]:
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from service.evidence_answers import Cited  # noqa: PLC0415
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file} cannot be read ({error}); name a file of JSON, or -") from error
+    found = []
+    for number, value in enumerate(_values(file, text), start=1):
+        try:
+            found.append(Cited.model_validate(value))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise typer.BadParameter(
+                f'{file}, quote {number}: {where}: {first["msg"]}; a quote is {{"path": …, "quote": …}}'
+            ) from error
+    return found
+
+
+def _values(file: str, text: str) -> list[Any]:
+    """Return the quotes of a JSON array, of the body of `POST /verify`, or of JSON lines."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        except ValueError as error:
+            raise typer.BadParameter(
+                f"{file} is neither JSON nor JSON lines ({error}); correct it"
+            ) from error
+    if isinstance(whole, dict) and isinstance(whole.get("quotes"), list):
+        return list(whole["quotes"])
+    return whole if isinstance(whole, list) else [whole]
+
+
+@rx.command("new")
+def new(
+    question: str,
+    k: Annotated[int, typer.Option("-k", min=1, max=50, help="How many notes.")] = 10,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Search, and keep what answers as a record."""
+    answer = _records(options_given(vault, state)).ask(question, k).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+    else:
+        _print_record(answer)
+
+
+@rx.command("list")
+def list_records(
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 100,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the newest records."""
+    answer = _records(options_given(vault, state)).newest(limit).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+        return
+    for one in answer["records"]:
+        counts = f"notes: {one['hits']}, citations: {one['citations']}"
+        out.print(
+            f"{one['id']}  {one['asked_at']}  {one['question']}  ({counts})", markup=False, soft_wrap=True
+        )
+    out.print(f"{answer['count']} {'record' if answer['count'] == 1 else 'records'}", style="dim")
+
+
+@rx.command("show")
+def show(
+    record: RecordId, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Show a record, its citations verified, and what has become of the notes since."""
+    answer = _records(options_given(vault, state)).show(record).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+    else:
+        _print_record(answer)
+
+
+@rx.command("delete")
+def delete(record: RecordId, vault: VaultOption = None, state: StateOption = None) -> None:
+    """Delete a record with all it kept."""
+    answer = _records(options_given(vault, state)).delete(record)
+    out.print(f"{answer.deleted} is deleted", markup=False)
+
+
+def _print_record(answer: dict[str, Any]) -> None:
+    def line(text: str) -> None:
+        out.print(text, markup=False, soft_wrap=True)
+
+    match = f"  ({answer['match']} match)" if answer["match"] else ""
+    line(f"{answer['id']}  {answer['question']}{match}")
+    for hit in answer["evidence"]:
+        line(f"  {hit['path']}:{hit['lines'][0]}{_since(hit)}")
+    for cited in answer["citations"]:
+        line(f"  {cited['citation_reason']:<14}{cited['path']}{_since(cited)}  {cited['quote'] or ''}")
+    if answer["notes"]:
+        line(answer["notes"])
+    out.print(answer["citations_status"], style="dim")
+
+
+def _since(source: dict[str, Any]) -> str:
+    if source["source_gone"]:
+        return "  (gone since)"
+    return "  (changed since)" if source["source_changed"] else ""
