@@ -134,6 +134,10 @@ class FilterError(EverindexError):
     """A filter of a question is unknown, or its value cannot be used."""
 
 
+class JudgedQueriesError(ConfigurationError):
+    """`_queries.yaml` is missing or invalid."""
+
+
 class BackupError(EverindexError):
     """A backup cannot be written, or a file cannot be restored; nothing was changed."""
 

@@ -19,7 +19,7 @@ from pipelines.model import Domain
 from pipelines.reconcile import rules_of
 from pipelines.retrieval.explain import standing
 from pipelines.retrieval.filters import Filters
-from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.retrieval.search import Found, excerpts, find, merge
 from pipelines.retrieval.sentences import SentenceVectors
 from pipelines.retrieval.thresholds import best_match
@@ -149,6 +149,19 @@ class Questions:
         for slug in slugs:
             if slug not in known:
                 raise HTTPException(404, f"there is no domain {slug!r}")
+
+    def layers(self, query: str, slug: str) -> dict[str, list[str]]:
+        """Return the paths as each layer of a domain orders them. Raises HTTPException 404, CacheError."""
+        self._require_known([slug])
+
+        def ask(domain: Domain, cache: Cache) -> dict[str, list[str]]:
+            source = Source(domain, cache, self._vector(cache.meta.model, query))
+            return dict(rank_notes(source, query, depth_for(60), datetime.now(UTC)).layers)
+
+        answers, failed = self._ask(ask, [slug])
+        if failed:
+            raise CacheError(failed[slug])
+        return answers.get(slug, {"lexical": [], "vector": [], "fused": []})
 
     def explain(self, query: str, path: str, k: int) -> Explanation:
         """Say why a note is among the answers to a question, or is not."""
