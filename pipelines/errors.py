@@ -152,3 +152,25 @@ class BackupDamagedError(BackupError):
 
 class OtherVaultError(BackupError):
     """The backup was made of another vault."""
+
+
+class TaxonomyError(ConfigurationError):
+    """A `_taxonomy.md` is invalid; the message names file, line and reason, one line an error."""
+
+
+class NoteTagsError(EverindexError):
+    """A note's frontmatter cannot be given a tag without a risk to what it holds; the note was left alone."""
+
+
+class ProposerError(EverindexError):
+    """A tag proposer cannot answer for good: a bad key, a model that is not there."""
+
+
+class ProposerBusyError(ProposerError):
+    """A tag proposer cannot answer just now; `retry_after` says how many seconds to wait, where it knows."""
+
+    retry_helps = True
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after

@@ -12,6 +12,7 @@ PagerankOver = Literal["citations", "links"]
 Fusion = Literal["rrf", "convex"]
 GraphMode = Literal["off", "linear", "lift"]
 EventKind = Literal["created", "modified", "deleted"]
+TagStatus = Literal["active", "retired"]
 
 HIGH_PRIORITY = 100
 """A save: somebody is waiting for it."""
@@ -150,6 +151,37 @@ class NoteFacts:
     evergreen: bool
     pagerank: float | None
     centrality: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TagEntry:
+    """A tag of a domain's vocabulary: the heading it stands under, what it means, its other names, its line.
+
+    A retired tag is known (a note may have it, an operator may type it) but is never proposed.
+    """
+
+    tag: str
+    group: str
+    description: str
+    aliases: tuple[str, ...] = ()
+    status: TagStatus = "active"
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taxonomy:
+    """A domain's controlled vocabulary, and the renames (old tag, new tag) that wait to be applied."""
+
+    entries: tuple[TagEntry, ...] = ()
+    renames: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A tag that a proposer suggests for a note; `confidence` is from 0 to 1."""
+
+    tag: str
+    confidence: float
 
 
 @dataclass(frozen=True, slots=True)

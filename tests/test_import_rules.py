@@ -37,7 +37,7 @@ HOMES = {
     "scipy": ("pipelines.graph",),
     "rapidfuzz": ("pipelines.links", "pipelines.retrieval.titles"),
     "graspologic_native": ("pipelines.graph",),
-    "anthropic": ("pipelines.tagging.propose",),
+    "anthropic": ("pipelines.tagging.haiku",),
     "watchdog": ("service.watch", "service.observe"),
     "fastapi": ("service",),
     "huey": ("queue_config", "workers"),
