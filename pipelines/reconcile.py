@@ -192,9 +192,9 @@ def _hash(
         gone.append(file.path)
     except NoteChangedError:
         unsettled.append(file.raw)
-    except NoteError:
+    except NoteError as error:
         # The worker meets the same error, and parks the note with it.
-        seen.append((file, unread_hash(file)))
+        seen.append((file, unread_hash(file, error.kind)))
     else:
         # A colliding name's key is its own form, not the composed one: the scan decides.
         seen.append((FoundFile(file.path, *_stat(content.found)), content.sha256))

@@ -47,9 +47,9 @@ class LedgerRow:
     indexed_at: str | None
 
 
-def unread_hash(found: FoundFile) -> str:
-    """Name a content that could not be hashed: as long as `stat` says the same, it is the same."""
-    return f"unread:{found.size}:{found.mtime_ns}:{found.inode}"
+def unread_hash(found: FoundFile, reason: str) -> str:
+    """Name a content that could not be hashed: the same as long as `stat` and the reason are the same."""
+    return f"unread:{reason}:{found.size}:{found.mtime_ns}:{found.inode}"
 
 
 def below(folder: str) -> tuple[str, str]:
@@ -84,8 +84,8 @@ class Ledger:
                 "SELECT s.path, s.raw, s.size, s.mtime_ns, s.inode FROM seen s LEFT JOIN vault_file f USING (path)"
                 " WHERE f.wanted_hash IS NULL OR f.size <> s.size OR f.mtime_ns <> s.mtime_ns"
                 " OR f.inode <> s.inode OR f.raw <> s.raw"
-                # Permissions, or another file's name, may have changed, which these columns do not show.
-                " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing', 'name-collision'))"
+                # Permissions, another file's name or the limit may have changed, which these columns do not show.
+                " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing', 'name-collision', 'too-large'))"
                 " OR s.path IN (SELECT value FROM json_each(?))",
                 (json.dumps(list(suspects)),),
             )

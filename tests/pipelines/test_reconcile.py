@@ -9,6 +9,8 @@ from pipelines.errors import VaultNotFoundError
 from pipelines.model import Domain
 from pipelines.reconcile import check_paths, reconcile, rehash
 
+from .conftest import MAX_BYTES
+
 
 def found(house):
     return house.reconcile().plain()
@@ -267,3 +269,20 @@ def test_a_name_that_collides_later_parks_both_notes_and_frees_the_one_that_stay
     house.index()
     assert house.cache.ledger.parked_rows() == []
     assert house.picture() == house.scratch_picture()
+
+
+def test_a_note_that_was_too_large_for_another_reason_says_the_new_reason(house):
+    house.write("caf\u00e9.md", b"x" * (MAX_BYTES + 1))
+    house.index()
+    house.write("cafe\u0301.md", "")
+    house.index()
+    assert [kind for _, kind, _ in house.cache.ledger.parked_rows()] == ["name-collision"] * 2
+
+
+def test_a_raised_limit_takes_up_the_notes_that_were_too_large(house):
+    house.write("big.md", b"x" * (MAX_BYTES + 1))
+    house.index()
+    assert [kind for _, kind, _ in house.cache.ledger.parked_rows()] == ["too-large"]
+    report = reconcile(house.root, load(house.root), {"vault": house.cache}, max_bytes=MAX_BYTES + 1)["vault"]
+    assert [event.path for event in report.events] == ["big.md"]
+    assert house.cache.ledger.parked_rows() == []
