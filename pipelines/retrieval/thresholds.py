@@ -34,9 +34,9 @@ BGE_LARGE = Thresholds(
 """The source document's numbers."""
 
 MINILM = Thresholds(
-    prune=0.20, floor=0.38, noise=0.07, note_prune=0.52, note_floor=0.64, strong=0.45, weak=0.30
+    prune=0.20, floor=0.38, noise=0.07, note_prune=0.52, note_floor=0.64, strong=0.50, weak=0.35
 )
-"""Measured: docs/traversal.md, "Thresholds"."""
+"""Measured: docs/traversal.md, "Thresholds"; `strong` and `weak`: docs/quality.md, "Is it an answer"."""
 
 UNKNOWN = replace(MINILM, calibrated=False)
 """The lowest bars we have: one that is too low costs some reading, one that is too high hides every answer."""
