@@ -89,7 +89,7 @@ class User:
         self.wait_until_quiet()
         return process
 
-    def get(self, path: str, **params: Any) -> httpx.Response:
+    def get(self, path: str, /, **params: Any) -> httpx.Response:
         token = (self.state / "token").read_text().strip()
         return httpx.get(
             f"http://127.0.0.1:{self.port}{path}",

@@ -1,0 +1,66 @@
+"""Filters, explanations and evaluation, as a user asks for them."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def hits(example, **params):
+    return example.get("/search", k=10, **params).json()["results"]
+
+
+def test_a_filter_leaves_nothing_else_in(example):
+    found = hits(example, q="gross margin", folder="Filings", since="2025-05-01")
+    assert found
+    assert all(hit["path"].startswith("Filings/") for hit in found)
+    assert all(example.json("node", hit["path"])["published_at"] >= "2025-05-01" for hit in found)
+
+
+def test_filters_hold_together(example):
+    assert hits(example, q="gross margin", tag="filing", folder="Filings")
+    assert hits(example, q="gross margin", tag="filing", folder="Letters") == []
+    assert hits(example, q="gross margin", tag=["filing", "letter"]) == []
+
+
+@pytest.mark.parametrize("params", [{"colour": "red"}, {"since": "yesterday-ish"}, {"has": "wings"}])
+def test_an_unknown_filter_or_value_is_refused_with_what_would_do(example, params):
+    answer = example.get("/search", q="x", **params)
+    assert answer.status_code == 422
+    said = answer.json()["detail"]
+    assert "since" in said or "task" in said or "date" in said
+
+
+def test_the_terminal_takes_the_same_filters(example):
+    answer = example.json("search", "gross margin", "-f", "folder=Filings")
+    assert answer["results"]
+    assert all(hit["path"].startswith("Filings/") for hit in answer["results"])
+    assert "colour" in example.run("search", "x", "-f", "colour=red", *example.place, code=2)
+
+
+def test_explain_shows_every_layer_of_every_hit(example):
+    found = hits(example, q="KLVN backlog", explain=1, domain="finance")
+    for hit in found:
+        layers = [layer["layer"] for layer in hit["layers"]]
+        assert layers[-3:] == ["fused", "decayed", "reranked"]
+        assert hit["layers"][-1]["rank"] == found.index(hit) + 1
+    assert "reranked" in example.run("search", "KLVN backlog", "--explain", *example.place)
+
+
+def test_a_note_that_is_not_among_the_answers_is_told_why(example):
+    answer = example.get("/explain", q="KLVN backlog", path="Concepts/Margin of Safety.md", k=3).json()
+    assert "number" in answer["reason"]
+    missing = example.get("/explain", q="x", path="no/such.md").json()
+    assert missing["reason"].startswith("it is not indexed")
+
+
+def test_an_answer_says_whether_it_is_one(example):
+    assert example.get("/search", q="why a moat gives pricing power").json()["match"] == "strong"
+    nonsense = example.get("/search", q="quantum chromodynamics lattice gauge").json()
+    assert nonsense["match"] in ("weak", "none")
+    assert nonsense["deep_available"] is (nonsense["match"] == "weak")
+
+
+def test_eval_prints_each_layer(example):
+    said = example.run("eval", *example.place)
+    for word in ("lexical", "vector", "fused", "decayed", "reranked", "nDCG@10", "16 questions"):
+        assert word in said
