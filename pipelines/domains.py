@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipelines.errors import DomainsFileError
-from pipelines.model import Decay, Domain, Fusion, GraphMode, Kind, PagerankOver
+from pipelines.model import Decay, Domain, Fusion, GraphMode, Kind, PagerankOver, Privacy, Promote
 
 DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)
@@ -61,6 +61,21 @@ class _Graph(_Strict):
     mode: Annotated[GraphMode, _Off] = Domain("", "").graph_mode
 
 
+class _Privacy(_Strict):
+    tags: list[str] = Field(default_factory=list)
+    folders: list[str] = Field(default_factory=list)
+
+
+class _Review(_Strict):
+    promote: Promote = "on_save"
+
+
+# YAML 1.1 reads a bare `on` as true, and a bare `off` as false.
+_Llm = BeforeValidator(
+    lambda value: {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+)
+
+
 class _Domain(_Strict):
     legacy: bool = False
     path: str | None = None
@@ -72,6 +87,9 @@ class _Domain(_Strict):
     fusion: Fusion | None = None
     lexical: _Lexical = Field(default_factory=_Lexical)
     graph: _Graph = Field(default_factory=_Graph)
+    privacy: _Privacy = Field(default_factory=_Privacy)
+    llm: Annotated[Literal["on", "off"], _Llm] = "on"
+    review: _Review = Field(default_factory=_Review)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +120,7 @@ class Registry:
     @property
     def generated(self) -> tuple[str, ...]:
         """The paths of the review queues: ours, never notes."""
-        return tuple(f"{d.path}/{d.review_queue}" if d.path else d.review_queue for d in self.domains)
+        return tuple(d.within(d.review_queue) for d in self.domains)
 
 
 def load(root: Path, last_good: Registry | None = None) -> Registry:
@@ -221,6 +239,8 @@ def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> D
         lexical_weight=1.0 if raw.lexical.weight is None else raw.lexical.weight,
         pagerank_over=raw.graph.pagerank_over,
         graph_mode=raw.graph.mode,
+        privacy=Privacy(tuple(raw.privacy.tags), tuple(raw.privacy.folders), llm=raw.llm == "on"),
+        promote=raw.review.promote,
     )
 
 
@@ -235,6 +255,8 @@ def _reason(error: Any) -> str:
         *_Kind.model_fields,
         *_Lexical.model_fields,
         *_Graph.model_fields,
+        *_Privacy.model_fields,
+        *_Review.model_fields,
     ]
     near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
     return f"{where}: unknown key" + (f"; did you mean {near[0]!r}?" if near else "")

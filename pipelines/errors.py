@@ -167,10 +167,14 @@ class ProposerError(EverindexError):
 
 
 class ProposerBusyError(ProposerError):
-    """A tag proposer cannot answer just now; `retry_after` says how many seconds to wait, where it knows."""
+    """A tag proposer cannot answer just now.
+
+    `retry_after` says how many seconds to wait, where it knows; `cost_usd` what its useless answer cost.
+    """
 
     retry_helps = True
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None, cost_usd: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.cost_usd = cost_usd

@@ -11,6 +11,7 @@ EdgeKind = Literal["citation", "wikilink", "embed"]
 PagerankOver = Literal["citations", "links"]
 Fusion = Literal["rrf", "convex"]
 GraphMode = Literal["off", "linear", "lift"]
+Promote = Literal["on_save", "manual"]
 EventKind = Literal["created", "modified", "deleted"]
 TagStatus = Literal["active", "retired"]
 
@@ -203,6 +204,18 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True)
+class Privacy:
+    """What of a domain never leaves the machine: notes with these tags or in these folders; without `llm`, all.
+
+    A tag covers those nested in it. A folder is relative to the vault, as notes' paths are, and covers all below it.
+    """
+
+    tags: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    llm: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Domain:
     """A slice of the vault with a cache, taxonomy, review queue and retrieval settings of its own.
 
@@ -222,6 +235,12 @@ class Domain:
     lexical_weight: float = 1.0
     pagerank_over: PagerankOver = "links"
     graph_mode: GraphMode = "lift"
+    privacy: Privacy = field(default_factory=Privacy)
+    promote: Promote = "on_save"
+
+    def within(self, name: str) -> str:
+        """Return the vault path of a file that is named relative to the domain's folder."""
+        return f"{self.path}/{name}" if self.path else name
 
 
 @dataclass(frozen=True, slots=True)

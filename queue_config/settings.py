@@ -76,6 +76,21 @@ class Settings(BaseSettings):
         None, ge=0, description="words two neighbouring chunks share; default: 80, less for a short window"
     )
     max_note_mb: float = Field(10.0, gt=0, allow_inf_nan=False, description="a larger note is parked")
+    anthropic_api_key: SecretStr | None = Field(
+        None,
+        validation_alias=_plain("anthropic_api_key"),
+        description="Claude proposes tags where it is set; else nothing leaves the machine",
+    )
+    tag_model: str | None = Field(None, description="the Claude model that proposes; default: the newest Haiku")
+    anthropic_base_url: str | None = Field(
+        None,
+        validation_alias=_plain("anthropic_base_url"),
+        description="another address that speaks Anthropic's API",
+    )
+    tag_notes_a_day: int = Field(200, ge=0, description="so many notes a day are sent to Claude")
+    tag_usd_a_day: float = Field(
+        1.0, ge=0, allow_inf_nan=False, description="so many dollars a day are spent on Claude"
+    )
     settle_seconds: float = Field(
         0.3, ge=0, allow_inf_nan=False, description="a path is read after it was quiet for so long"
     )

@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
-from service.commands import ask, deep, evaluate, evidence, links, names, services, upkeep
+from service.commands import ask, deep, evaluate, evidence, links, names, services, tags, upkeep
 from service.commands.terminal import err
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (services, ask, names, links, deep, evidence, evaluate, upkeep):  # the order that help shows
+for commands in (services, ask, names, links, deep, tags, evidence, evaluate, upkeep):  # the order that help shows
     app.add_typer(commands.app)
 
 

@@ -29,6 +29,7 @@ from service.names import Names, add_names
 from service.pages import add_pages, make_templates
 from service.questions import Questions
 from service.security import Guard, Sessions, read_token
+from service.tags import Tags, add_tags
 from service.traversal import Traversal, add_traversal
 from workers.resources import Resources
 from workers.tasks import make_tasks
@@ -73,6 +74,7 @@ def create_app(settings: Settings, port: int) -> Guard:
     add_traversal(app, Traversal(questions))
     add_names(app, Names(questions))
     add_evidence(app, questions)
+    add_tags(app, Tags(resources))
 
     @app.exception_handler(EverindexError)
     def explain(_: Request, error: EverindexError) -> JSONResponse:

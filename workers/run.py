@@ -12,6 +12,9 @@ from pipelines.errors import EverindexError
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
 from workers.resources import Resources
+from workers.tag_desk import TagDesk
+from workers.tag_sweep import TagSweep
+from workers.tagging import make_tag_tasks
 from workers.tasks import load_models, make_tasks, sweep
 
 SWEEP_SECONDS = 2.0
@@ -28,6 +31,9 @@ def run_worker(settings: Settings) -> None:
     resources.check_models()
     huey = resources.queue()
     tasks = make_tasks(huey, resources)
+    desk = TagDesk(resources)
+    sweep_tags = TagSweep(desk, huey, make_tag_tasks(huey, desk))
+    sweep_tags.start()
     stopped = threading.Event()
 
     refused = dict(huey.refused)
@@ -43,6 +49,7 @@ def run_worker(settings: Settings) -> None:
         load_models(huey, tasks, resources)
 
     _repeat("the sweep", sweep_and_report, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
+    _repeat("the sweep of tags", sweep_tags, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
     _repeat("loading the model", load, _LOAD_SECONDS, _RELOAD_SECONDS, stopped)
     log.info("worker started", vault=str(resources.root))
     consumer = huey.create_consumer(

@@ -55,9 +55,9 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         if found is None:
             return  # the domain went; a reconcile gives its notes to their new owner
         cache = resources.cache(found)
-        with _job(task, domain, notes=len(events)) as job, _ingest(resources, found, cache) as ingest:
+        with job(task, domain, notes=len(events)) as doing, _ingest(resources, found, cache) as ingest:
             outcome = index_saved(cache, ingest, [e["path"] for e in events])
-            job.update(paths=outcome.paths, embedded=outcome.embedded_texts)
+            doing.update(paths=outcome.paths, embedded=outcome.embedded_texts)
             hint(huey, tasks, found, cache)
 
     @huey.task(name="drain", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
@@ -66,18 +66,18 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         if found is None:
             return
         cache = resources.cache(found)
-        with _job(task, domain) as job, _ingest(resources, found, cache) as ingest:
-            job.update(_slice(huey, resources, found, cache, ingest))
+        with job(task, domain) as doing, _ingest(resources, found, cache) as ingest:
+            doing.update(_slice(huey, resources, found, cache, ingest))
             # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
-            if job["words"] or job["vectors"]:
+            if doing["words"] or doing["vectors"]:
                 hint(huey, tasks, found, cache)
 
     @huey.task(name="reconcile_vault", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def reconcile_vault(request: str, confirmed: bool, task: Task) -> None:  # noqa: FBT001 - a task's argument
-        with _job(task, "*") as job:
+        with job(task, "*") as doing:
             reports = reconcile_now(huey, tasks, resources, confirmed=confirmed)
             answer = {slug: report.plain() for slug, report in reports.items()}
-            job.update(found=answer)
+            doing.update(found=answer)
             resources.state().say(f"reload:{request}", answer)
 
     @huey.task(name="recompute_graph", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
@@ -85,13 +85,13 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         found = resources.registry().get(domain)
         if found is None:
             return
-        with _job(task, domain) as job:
-            job.update(ranked=rank_domain(resources.cache(found), found.pagerank_over))
+        with job(task, domain) as doing:
+            doing.update(ranked=rank_domain(resources.cache(found), found.pagerank_over))
 
     @huey.task(name="retry_parked", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def retry_parked(path: str | None, task: Task) -> None:
-        with _job(task, "*", path=path) as job:
-            job.update(_retry(huey, tasks, resources, path))
+        with job(task, "*", path=path) as doing:
+            doing.update(_retry(huey, tasks, resources, path))
 
     tasks = Tasks(index_notes, drain, reconcile_vault, recompute_graph, retry_parked)
     return tasks
@@ -244,7 +244,7 @@ def _save_waits(huey: Queue) -> bool:
 
 
 @contextmanager
-def _job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
+def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
     """Log one line a job: what it did, how long it took, or why it failed."""
     started = time.monotonic()
     result: dict[str, Any] = dict(fields)

@@ -131,6 +131,15 @@ class Ledger:
         )
         return [(found_path, os.fsdecode(raw)) for found_path, raw in found]
 
+    def settled(self) -> dict[str, str]:
+        """Return the hash of each note that is indexed whole, vectors and all, and owes nothing."""
+        found = select(
+            self._con,
+            "SELECT path, indexed_hash FROM vault_file WHERE applied_generation = generation"
+            " AND embedded_generation = generation AND parked = 0 AND indexed_hash IS NOT NULL",
+        )
+        return dict(found)
+
     def known(self) -> int:
         """Count the files that the ledger believes to exist."""
         (count,) = one(self._con, "SELECT count(*) FROM vault_file WHERE wanted_hash IS NOT NULL")

@@ -63,3 +63,95 @@ CREATE TABLE IF NOT EXISTS evidence_text (
     text TEXT NOT NULL,
     PRIMARY KEY (record, text_hash)
 ) WITHOUT ROWID;
+
+-- A tag suggested for a note, and what became of it. key: the tag without case, as notes are asked for it.
+-- state: waiting, accepted (ticked, owed to the note), applied, rejected, refused (reason says why).
+-- note_hash: of the note's bytes that the proposer saw; NULL for a tag that the operator typed.
+CREATE TABLE IF NOT EXISTS tag_proposal (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    domain TEXT NOT NULL,
+    path TEXT NOT NULL,
+    key TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    tag_group TEXT NOT NULL,
+    confidence REAL NOT NULL,
+    proposer TEXT NOT NULL,
+    note_hash TEXT,
+    state TEXT NOT NULL,
+    reason TEXT,
+    proposed_at TEXT NOT NULL,
+    decided_at TEXT,
+    UNIQUE (domain, path, key)
+);
+CREATE INDEX IF NOT EXISTS tag_proposal_state ON tag_proposal (domain, state);
+
+-- The notes that were looked at for tags: a sketch of the text (to see how much of it changed), its bytes' hash
+-- (to know it again under another name). outcome: baseline, proposed, nothing, private, failed (tried again at
+-- next_attempt, wall clock), asked (somebody asked for it).
+CREATE TABLE IF NOT EXISTS tag_note (
+    domain TEXT NOT NULL,
+    path TEXT NOT NULL,
+    note_hash TEXT NOT NULL,
+    sketch BLOB NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_attempt REAL,
+    PRIMARY KEY (domain, path)
+) WITHOUT ROWID;
+
+-- What the operator was shown: the items of each page of a review queue, by the id in its first line.
+-- An editor may save a page long after the next one was written.
+CREATE TABLE IF NOT EXISTS review_page (
+    page TEXT PRIMARY KEY,
+    domain TEXT NOT NULL,
+    shown TEXT NOT NULL,
+    written_at TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Every change that we made to a note: enough to take it back exactly.
+CREATE TABLE IF NOT EXISTS tag_audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    path TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    action TEXT NOT NULL,
+    head_before BLOB NOT NULL,
+    head_after BLOB NOT NULL,
+    undone_at TEXT
+);
+
+-- What a day's proposals by a paid service cost.
+CREATE TABLE IF NOT EXISTS tag_spend (
+    day TEXT NOT NULL,
+    proposer TEXT NOT NULL,
+    notes INTEGER NOT NULL,
+    dollars REAL NOT NULL,
+    PRIMARY KEY (day, proposer)
+) WITHOUT ROWID;
+
+-- Every job that a worker took up, kept for a while. at, started_at, finished_at: UTC, ISO 8601, milliseconds.
+-- state: running, done, failed, put off (a full disk, a queue that is away), lost (its worker died).
+-- path: the note of a job about one, else NULL; paths: a JSON array of the first ones. waited_ms: from enqueue to start.
+CREATE TABLE IF NOT EXISTS job_history (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    task_id TEXT NOT NULL,
+    task TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    path TEXT,
+    paths TEXT NOT NULL,
+    notes INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    waited_ms REAL,
+    started_at TEXT NOT NULL,
+    finished_at TEXT,
+    ran_ms REAL,
+    error TEXT,
+    log TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS job_history_state ON job_history (state, id);
+CREATE INDEX IF NOT EXISTS job_history_task ON job_history (task, id);
+CREATE INDEX IF NOT EXISTS job_history_path ON job_history (path, id) WHERE path IS NOT NULL;

@@ -1,0 +1,306 @@
+"""Tags in `state.db`: proposals and what became of them, the pages an operator was shown, the audit log, spend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pipelines.model import Suggestion
+from pipelines.store.connection import connect, one, rows, transaction
+from pipelines.store.connection import row as first
+from pipelines.store.state import STATE_FILE
+
+State = Literal["waiting", "accepted", "applied", "rejected", "refused", "addition"]
+Outcome = Literal["baseline", "proposed", "nothing", "private", "failed", "asked"]
+OPERATOR = "operator"
+_PAGES_KEPT = 500
+
+_PROPOSAL = "id, domain, path, tag, tag_group, confidence, proposer, note_hash, state, reason, proposed_at"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A tag suggested for a note; `note_hash` names the bytes that the proposer saw, None for a typed tag."""
+
+    id: int
+    domain: str
+    path: str
+    tag: str
+    group: str
+    confidence: float
+    proposer: str
+    note_hash: str | None
+    state: State
+    reason: str | None
+    proposed_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A note that was looked at for tags: what it was then, what came of it, when a failed one is due."""
+
+    note_hash: str
+    sketch: bytes
+    outcome: Outcome
+    reason: str | None
+    attempts: int
+    next_attempt: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that we made to a note: its bytes up to the frontmatter's end, before and after."""
+
+    id: int
+    at: str
+    domain: str
+    path: str
+    tags: tuple[str, ...]
+    action: str
+    head_before: bytes
+    head_after: bytes
+    undone_at: str | None
+
+
+class Proposals:
+    """One connection to the tag tables of a vault's `state.db`, which `State` makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._con = connect(folder / STATE_FILE)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._con.close()
+
+    # Notes that were looked at
+
+    def looked_at(self, domain: str) -> dict[str, Looked]:
+        """Return what is known of each note of a domain."""
+        found = rows(
+            self._con,
+            "SELECT path, note_hash, sketch, outcome, reason, attempts, next_attempt FROM tag_note"
+            " WHERE domain = ?",
+            (domain,),
+        )
+        return {path: Looked(*rest) for path, *rest in found}
+
+    def look(self, domain: str, notes: Mapping[str, Looked]) -> None:
+        """Write down notes that were looked at, replacing what was known of them."""
+        with transaction(self._con):
+            self._con.executemany(
+                "INSERT OR REPLACE INTO tag_note VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (domain, path, n.note_hash, n.sketch, n.outcome, n.reason, n.attempts, n.next_attempt)
+                    for path, n in notes.items()
+                ],
+            )
+
+    def ask(self, domain: str, paths: Collection[str]) -> None:
+        """Want notes to be looked at (again), whatever came of them before."""
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE tag_note SET outcome = 'asked', attempts = 0, next_attempt = NULL"
+                " WHERE domain = ? AND path IN (SELECT value FROM json_each(?))",
+                (domain, json.dumps(list(paths))),
+            )
+
+    def move(self, domain: str, old: str, new: str) -> None:
+        """Carry what is known of a note, and its proposals, over to its new path."""
+        with transaction(self._con):
+            for table in ("tag_note", "tag_proposal"):
+                self._con.execute(
+                    f"UPDATE OR REPLACE {table} SET path = ? WHERE domain = ? AND path = ?",
+                    (new, domain, old),
+                )
+
+    # Proposals
+
+    def add(
+        self,
+        domain: str,
+        path: str,
+        suggestions: Iterable[tuple[Suggestion, str]],
+        *,
+        proposer: str,
+        note_hash: str,
+        at: str,
+    ) -> int:
+        """Add suggestions (each with its tag's group); those the operator once decided on are not made again."""
+        with transaction(self._con):
+            before = self._con.total_changes()
+            self._con.executemany(
+                "INSERT OR IGNORE INTO tag_proposal"
+                " (domain, path, key, tag, tag_group, confidence, proposer, note_hash, state, proposed_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?)",
+                [
+                    (domain, path, s.tag.casefold(), s.tag, group, s.confidence, proposer, note_hash, at)
+                    for s, group in suggestions
+                ],
+            )
+            return self._con.total_changes() - before
+
+    def of_state(self, domain: str | None, *states: State, limit: int = -1) -> list[Proposal]:
+        """Return the proposals in these states, of one domain or all, newest first, a note's best first."""
+        found = rows(
+            self._con,
+            f"SELECT {_PROPOSAL} FROM tag_proposal WHERE (?1 IS NULL OR domain = ?1)"
+            " AND state IN (SELECT value FROM json_each(?2))"
+            " ORDER BY proposed_at DESC, path, confidence DESC, id LIMIT ?3",
+            (domain, json.dumps(states), limit),
+        )
+        return [Proposal(*row) for row in found]
+
+    def get(self, ids: Collection[int]) -> list[Proposal]:
+        """Return proposals by id."""
+        found = rows(
+            self._con,
+            f"SELECT {_PROPOSAL} FROM tag_proposal WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
+            (json.dumps(list(ids)),),
+        )
+        return [Proposal(*row) for row in found]
+
+    def version(self, domain: str) -> list[Any]:
+        """Return what differs whenever a page of the domain would: how many proposals are in each state, the last."""
+        found = rows(
+            self._con,
+            "SELECT state, count(*), max(id) FROM tag_proposal WHERE domain = ? GROUP BY state ORDER BY state",
+            (domain,),
+        )
+        return [list(row) for row in found]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Count the proposals by domain and state."""
+        found = rows(self._con, "SELECT domain, state, count(*) FROM tag_proposal GROUP BY domain, state")
+        return {(domain, state): count for domain, state, count in found}
+
+    def decide(self, ids: Collection[int], state: State, at: str, *, reason: str | None = None) -> int:
+        """Decide on proposals that wait; what was decided already stays. Return how many were decided."""
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE tag_proposal SET state = ?, reason = ?, decided_at = ?"
+                " WHERE id IN (SELECT value FROM json_each(?)) AND state IN ('waiting', 'addition')",
+                (state, reason, at, json.dumps(list(ids))),
+            )
+            return self._con.changes()
+
+    def settle(self, ids: Collection[int], state: State, at: str, reason: str | None = None) -> None:
+        """Say what became of accepted proposals: applied, refused, or waiting again."""
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE tag_proposal SET state = ?, reason = ?, decided_at = ?"
+                " WHERE id IN (SELECT value FROM json_each(?))",
+                (state, reason, at, json.dumps(list(ids))),
+            )
+
+    def want(self, domain: str, path: str, tag: str, group: str, state: State, at: str) -> None:
+        """Write down a tag that the operator typed for a note: accepted, or an addition to the vocabulary."""
+        with transaction(self._con):
+            self._con.execute(
+                "INSERT INTO tag_proposal"
+                " (domain, path, key, tag, tag_group, confidence, proposer, state, proposed_at, decided_at)"
+                " VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?8)"
+                " ON CONFLICT DO UPDATE SET state = ?7, tag = ?4, reason = NULL, decided_at = ?8"
+                " WHERE state NOT IN ('accepted', 'applied')",
+                (domain, path, tag.casefold(), tag, group, OPERATOR, state, at),
+            )
+
+    # Pages
+
+    def show(self, page: str, domain: str, shown: Sequence[tuple[int, str]], at: str) -> None:
+        """Remember which proposals (id, path then) a page shows, before it is written; the oldest are forgotten."""
+        with transaction(self._con):
+            self._con.execute(
+                "INSERT OR REPLACE INTO review_page VALUES (?, ?, ?, ?)",
+                (page, domain, json.dumps(shown), at),
+            )
+            self._con.execute(
+                "DELETE FROM review_page WHERE domain = ?1 AND page NOT IN"
+                " (SELECT page FROM review_page WHERE domain = ?1 ORDER BY written_at DESC, page LIMIT ?2)",
+                (domain, _PAGES_KEPT),
+            )
+
+    def shown(self, page: str, domain: str) -> list[tuple[int, str]] | None:
+        """Return the proposals (id, path then) that a page showed, in order; None for an unknown page."""
+        found = first(
+            self._con, "SELECT shown FROM review_page WHERE page = ? AND domain = ?", (page, domain)
+        )
+        return None if found is None else [(number, path) for number, path in json.loads(found[0])]
+
+    # What we changed
+
+    def record(self, change: Change, settled: Collection[int] = ()) -> int:
+        """Write a change into the audit log, and the proposals that it applied; return its id."""
+        with transaction(self._con):
+            self.settle(settled, "applied", change.at)
+            (number,) = one(
+                self._con,
+                "INSERT INTO tag_audit (at, domain, path, tags, action, head_before, head_after)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                (
+                    *(change.at, change.domain, change.path, json.dumps(change.tags), change.action),
+                    *(change.head_before, change.head_after),
+                ),
+            )
+        return int(number)
+
+    def changes(self, limit: int, path: str | None = None) -> list[Change]:
+        """Return the last changes, newest first, of one note or all."""
+        found = rows(
+            self._con,
+            "SELECT id, at, domain, path, tags, action, head_before, head_after, undone_at FROM tag_audit"
+            " WHERE (?1 IS NULL OR path = ?1) ORDER BY id DESC LIMIT ?2",
+            (path, limit),
+        )
+        return [_change(row) for row in found]
+
+    def change(self, number: int | None) -> Change | None:
+        """Return a change by its id; without one the last promotion that is not taken back. None: there is none."""
+        found = first(
+            self._con,
+            "SELECT id, at, domain, path, tags, action, head_before, head_after, undone_at FROM tag_audit"
+            " WHERE id = ?1 OR (?1 IS NULL AND action = 'promoted' AND undone_at IS NULL)"
+            " ORDER BY id DESC LIMIT 1",
+            (number,),
+        )
+        return _change(found) if found else None
+
+    def undo(self, number: int, at: str) -> None:
+        """Mark a change as taken back; its tags wait again."""
+        change = self.change(number)
+        if change is None:
+            return
+        with transaction(self._con):
+            self._con.execute("UPDATE tag_audit SET undone_at = ? WHERE id = ?", (at, number))
+            self._con.execute(
+                "UPDATE tag_proposal SET state = 'waiting', decided_at = NULL WHERE domain = ? AND path = ?"
+                " AND state = 'applied' AND key IN (SELECT value FROM json_each(?))",
+                (change.domain, change.path, json.dumps([tag.casefold() for tag in change.tags])),
+            )
+
+    # Spend
+
+    def spend(self, day: str, proposer: str, dollars: float) -> None:
+        """Add a note to a day's spend."""
+        with transaction(self._con):
+            self._con.execute(
+                "INSERT INTO tag_spend VALUES (?1, ?2, 1, ?3)"
+                " ON CONFLICT DO UPDATE SET notes = notes + 1, dollars = dollars + ?3",
+                (day, proposer, dollars),
+            )
+
+    def spent(self, day: str) -> tuple[int, float]:
+        """Return how many notes a day's paid proposals were for, and their dollars."""
+        notes, dollars = one(
+            self._con,
+            "SELECT coalesce(sum(notes), 0), coalesce(sum(dollars), 0) FROM tag_spend WHERE day = ?",
+            (day,),
+        )
+        return int(notes), float(dollars)
+
+
+def _change(row: tuple[Any, ...]) -> Change:
+    number, at, domain, path, tags, *rest = row
+    return Change(number, at, domain, path, tuple(json.loads(tags)), *rest)

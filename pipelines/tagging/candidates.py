@@ -1,0 +1,94 @@
+"""Which notes are to be looked at for tags: new ones, and those whose text changed by more than half since."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from pipelines.store.cache import Cache
+from pipelines.store.notes import texts_of
+from pipelines.store.proposals import Looked, Proposals
+
+_SIZE = 64
+_WORD = re.compile(r"\w+")
+_PRIME = np.uint64(4_294_967_311)
+_CHANCE = np.random.default_rng(1)
+_FACTORS = _CHANCE.integers(1, 2**32 - 1, _SIZE, dtype=np.uint64)
+_SUMMANDS = _CHANCE.integers(0, 2**32 - 1, _SIZE, dtype=np.uint64)
+_STILL_THE_SAME = 0.5
+
+
+def sketch(texts: Sequence[str]) -> bytes:
+    """Return 256 bytes by which texts can be compared: a MinHash of their pairs of words (Broder, 1997)."""
+    words = _WORD.findall(" ".join(texts).casefold())
+    pairs = {zlib.crc32(" ".join(pair).encode()) for pair in pairwise(["", *words])}
+    if not pairs:
+        return bytes(4 * _SIZE)
+    hashed = np.array(sorted(pairs), np.uint64)[:, None]
+    least = ((hashed * _FACTORS + _SUMMANDS) % _PRIME).min(axis=0)
+    return bytes((least & np.uint64(0xFFFFFFFF)).astype("<u4"))
+
+
+def likeness(one: bytes, other: bytes) -> float:
+    """Return how much two sketched texts have in common, from 0 to 1 (within 0.06, as a rule)."""
+    return float(np.mean(np.frombuffer(one, "<u4") == np.frombuffer(other, "<u4")))
+
+
+def is_another(one: bytes, other: bytes) -> bool:
+    """Say whether more than half of a text is no longer what it was."""
+    # Of two sets of one size that share a half, a third of the union is shared (Jaccard).
+    shared = likeness(one, other)
+    return 2 * shared / (1 + shared) < _STILL_THE_SAME
+
+
+def begin(cache: Cache, proposals: Proposals, domain: str) -> None:
+    """Take the notes that are there when a domain gets its vocabulary as they are: they are no news."""
+    settled = cache.ledger.settled()
+    proposals.look(
+        domain,
+        {
+            path: Looked(note_hash, sketch(texts_of(cache, path)), "baseline", None, 0, None)
+            for path, note_hash in settled.items()
+        },
+    )
+
+
+def follow_moves(cache: Cache, proposals: Proposals, domain: str) -> None:
+    """Know a note again that has another name: the same bytes, and the old path is gone."""
+    settled, known = cache.ledger.settled(), proposals.looked_at(domain)
+    gone = {known[path].note_hash: path for path in known.keys() - cache.ledger.existing(known.keys())}
+    for path in settled.keys() - known.keys():
+        old = gone.pop(settled[path], None)
+        if old is not None:
+            proposals.move(domain, old, path)
+
+
+def due(
+    cache: Cache, proposals: Proposals, domain: str, now: float, leave_out: Collection[str] = ()
+) -> list[str]:
+    """Return the paths to look at now; `now` is the wall clock, in seconds. What only changed a little is noted."""
+    follow_moves(cache, proposals, domain)
+    settled, known = cache.ledger.settled(), proposals.looked_at(domain)
+    found = []
+    little: dict[str, Looked] = {}
+    for path, note_hash in settled.items():
+        if path in leave_out:
+            continue
+        last = known.get(path)
+        if last is None or last.outcome == "asked":
+            found.append(path)
+        elif last.outcome == "failed":
+            if last.next_attempt is None or last.next_attempt <= now:
+                found.append(path)
+        elif last.note_hash != note_hash:
+            if is_another(last.sketch, sketch(texts_of(cache, path))):
+                found.append(path)
+            else:
+                little[path] = replace(last, note_hash=note_hash)
+    proposals.look(domain, little)
+    return found

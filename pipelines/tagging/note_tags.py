@@ -1,0 +1,400 @@
+"""Tags in a note's bytes: added to its frontmatter, taken out, renamed; every other byte stays as it was.
+
+YAML says where in the block a tag stands, and only that place is edited. What was made is then read again as
+the rest of Everindex reads it; where it is not exactly what was meant, the note is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal, NoReturn
+
+import yaml
+
+from pipelines.errors import NoteTagsError
+from pipelines.frontmatter import TAG, distinct, is_tag, read_frontmatter, read_properties, strings
+from pipelines.markdown import decode, parse_note
+from pipelines.model import Note
+from pipelines.tagging.taxonomy import renamed
+
+MOST_TAGS = 500  # each edit reads the block anew
+_Style = Literal["list", "inline", "words", "empty", "null"]
+_KEYS = ("tags", "tag")
+_BOM = b"\xef\xbb\xbf"
+_LINE_END = re.compile(r"\r\n?|\n")
+_OPENING = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n|\Z)")
+_UNREADABLE = re.compile("[\0\udc80-\udcff]")
+_WORD = re.compile(r"[^\s,]+")
+_COMMA = re.compile(r"\s*,")
+_DASH = re.compile(r" *-[ \t]+")
+_INLINE = re.compile(f"#({TAG.pattern})")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\](:?)")
+# What YAML 1.1 or 1.2 takes for something else than a string, beside what does not begin with a letter.
+_YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+# How deep a list lies that was made with its key, and one that was made in a block without a line: what
+# `remove_tags` then has to take away can be seen. A list below a key that was there lies at the key's column.
+_WITH_KEY, _IN_EMPTY_BLOCK = "  ", " "
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A tag as it is written: its name, and where it stands with quotes, `#` and slashes."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """The property `tags` or `tag`: where its key and its value stand, how it is written, what it holds."""
+
+    name: str
+    key: int
+    key_end: int
+    start: int
+    end: int
+    style: _Style
+    items: tuple[_Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A note's frontmatter: its lines between the two `---`, where it ends, the column of its keys."""
+
+    start: int
+    closing: int
+    end: int
+    column: int
+    fields: tuple[_Field, ...]
+
+
+def add_tags(data: bytes, tags: Iterable[str]) -> bytes:
+    """Return a note's bytes with tags added to its frontmatter's `tags`, in the style in which they are written.
+
+    A note whose frontmatter has a tag already (compared without case) is left alone. Raises NoteTagsError where
+    the frontmatter cannot be read, or cannot be edited without a risk to what it holds.
+    """
+    wanted = distinct(tags)
+    if bad := [tag for tag in wanted if not is_tag(tag) or tag.strip("/") != tag]:
+        raise NoteTagsError(f"{bad[0]!r} is no tag; a tag has no spaces or punctuation and is no number")
+    has = _read(data)[0] if _parse(_text(data)) else set()
+    for tag in wanted:
+        if tag.casefold() not in has:
+            has.add(tag.casefold())
+            data = _checked(data, _with(_text(data), tag), has)
+    return data
+
+
+def remove_tags(data: bytes, tags: Iterable[str]) -> bytes:
+    """Return a note's bytes without these tags in its frontmatter (compared without case, nested ones stay).
+
+    It takes back what `add_tags` did, to the byte, a `tags: null` aside: that becomes `[]`. Raises NoteTagsError
+    as `add_tags` does.
+    """
+    text, unwanted = _text(data), _folded(tags)
+    while found := _first(text, lambda name: name.casefold() in unwanted):
+        text = _without(text, *found)
+    return _checked(data, text, _read(data)[0] - unwanted)
+
+
+def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
+    """Return a note's bytes with tags renamed, in frontmatter and inline, and those nested in them with them.
+
+    Old names are compared without case. A list that has the new tag already loses the old one. What was renamed
+    stays as it is at a second call. Raises NoteTagsError as `add_tags` does, but only for a note that has such a
+    tag (or may have: what cannot be read names it), and where renames lead back to where they began.
+    """
+    rules = {old.casefold(): new for old, new in renames.items()}
+
+    def new_name(name: str) -> str:
+        if (new := renamed(name, rules)) is None:
+            raise NoteTagsError(f"the renames of {name!r} never end; correct them in the taxonomy")
+        return new
+
+    text = _text(data)
+    note = parse_note("", decode(data)[0])
+    in_block = TAG.finditer(text, 0, read_frontmatter(_readable(text)).end)
+    if all(new_name(name) == name for name in (*note.tags, *(_name(word[0]) for word in in_block))):
+        return data
+    while found := _first(text, lambda name: new_name(name) != name):
+        field, item = found
+        taken = {other.name.casefold() for one in _fields(text) for other in one.items if other != item}
+        new = new_name(item.name)
+        has_new = new.casefold() in taken
+        text = _without(text, field, item) if has_new else _replaced(text, field, item, new)
+    text = _renamed_inline(text, new_name)
+    after = _checked(data, text, _folded(map(new_name, _read(data)[0])))
+    made = parse_note("", decode(after)[0])
+    if _folded(made.tags) != _folded(map(new_name, note.tags)) or _targets(made) != _targets(note):
+        raise NoteTagsError("a tag in its text cannot be told from what is none; rename it by hand")
+    return after
+
+
+# Reading
+
+
+def _text(data: bytes) -> str:
+    """Decode a note so that it can be encoded again to the same bytes, whatever they are."""
+    return data.removeprefix(_BOM).decode("utf-8", "surrogateescape")
+
+
+def _readable(text: str) -> str:
+    """Replace what is no text, one character for one, so that places stay the same."""
+    return _UNREADABLE.sub("\ufffd", text)
+
+
+def _folded(names: Iterable[str]) -> set[str]:
+    return {name.casefold() for name in names}
+
+
+def _parse(text: str) -> _Block | None:
+    """Find the frontmatter's tags, or None where a note has no frontmatter. Raises NoteTagsError."""
+    readable = _readable(text)
+    front = read_frontmatter(readable)
+    if front.warnings:
+        raise NoteTagsError(f"{front.warnings[0]}; correct the frontmatter first")
+    opening = _OPENING.match(readable)
+    if opening is None:
+        return None
+    if not front.end:
+        raise NoteTagsError("the frontmatter that begins on line 1 never ends; close it with a line `---`")
+    closing = readable.rindex("---", opening.end(), front.end)
+    block = readable[opening.end() : closing]
+    try:
+        root = yaml.compose(block, Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, ValueError) as error:
+        raise NoteTagsError(f"the frontmatter cannot be read: {error}; correct it first") from error
+    if not isinstance(root, yaml.MappingNode):
+        return _Block(opening.end(), closing, front.end, 0, ())
+    fields, seen = [], set()
+    for key, value in root.value:
+        name = str(key.value).lower() if str(key.value).lower() in _KEYS else str(key.value)
+        if name in seen:
+            raise NoteTagsError(f"the frontmatter has {key.value!r} twice; remove one of them")
+        seen.add(name)
+        if name in _KEYS and isinstance(key, yaml.ScalarNode):
+            fields.append(_field(readable, opening.end(), name, key, value, front.values.get(key.value)))
+    return _Block(opening.end(), closing, front.end, root.start_mark.column, tuple(fields))
+
+
+def _fields(text: str) -> tuple[_Field, ...]:
+    block = _parse(text)
+    return block.fields if block else ()
+
+
+def _first(text: str, wanted: Callable[[str], bool]) -> tuple[_Field, _Item] | None:
+    """Return the first tag of the frontmatter whose name is wanted."""
+    return next(((f, item) for f in _fields(text) for item in f.items if wanted(item.name)), None)
+
+
+def _field(text: str, offset: int, name: str, key: yaml.Node, node: yaml.Node, value: object) -> _Field:
+    start, end = _span(node, offset)
+    style: _Style = "words"
+    items: Iterable[_Item] = ()
+    if text[start:end].startswith("!"):
+        _refuse("it has a YAML type (`!...`)")
+    if isinstance(node, yaml.SequenceNode):
+        style = "inline" if node.flow_style else "list"
+        items = _listed(text, offset, node, value if isinstance(value, list) else [])
+    elif isinstance(node, yaml.MappingNode):
+        _refuse("it holds `name: value` pairs")
+    elif value is None:
+        style = "null" if end > start else "empty"
+    else:
+        items = _words(text, start, end)
+    found = tuple(items)
+    if len(found) > MOST_TAGS:
+        _refuse(f"it holds more than {MOST_TAGS} tags")
+    return _Field(name, *_span(key, offset), start, end, style, found)
+
+
+def _span(node: yaml.Node, offset: int) -> tuple[int, int]:
+    return offset + node.start_mark.index, offset + node.end_mark.index
+
+
+def _refuse(why: str) -> NoReturn:
+    raise NoteTagsError(f"`tags` cannot be edited: {why}; write it as a list of tags")
+
+
+def _listed(text: str, offset: int, node: yaml.SequenceNode, values: list[object]) -> Iterator[_Item]:
+    for child, value in zip(node.value, values, strict=True):
+        start, end = _span(child, offset)
+        if not isinstance(child, yaml.ScalarNode) or text[start:end].startswith("!"):
+            _refuse("it holds more than plain tags")
+        yield _Item(_name(next(strings(value), "")), start, end)
+
+
+def _words(text: str, start: int, end: int) -> Iterator[_Item]:
+    if text[start] in "\"'":
+        start, end = start + 1, end - 1
+    elif text[start] in "|>":
+        header = _LINE_END.search(text, start, end)
+        start = header.end() if header else end
+    for word in _WORD.finditer(text, start, end):
+        yield _Item(_name(word[0]), *word.span())
+
+
+def _name(written: str) -> str:
+    return written.strip().removeprefix("#").strip("/")
+
+
+# Editing
+
+
+def _with(text: str, tag: str) -> str:
+    """Write a tag behind those that are there, with the property or the block where it is missing."""
+    block = _parse(text)
+    line_end = _next_line(text, 0)[1]
+    if block is None:
+        top = 1 if text.startswith("\ufeff") else 0
+        return text[:top] + _new_block(_scalar(tag), line_end) + text[top:]
+    field = next((field for field in block.fields if field.name == "tags"), None)
+    if field is None:
+        depth = _WITH_KEY if block.closing > block.start else _IN_EMPTY_BLOCK
+        key = _new_key(block.column, depth, _scalar(tag), line_end)
+        return text[: block.closing] + key + text[block.closing :]
+    last = field.items[-1] if field.items else None
+    if field.style in ("list", "empty"):
+        at, line_end = _next_line(text, last.end if last else field.key_end)
+        column = field.start - _line_start(text, field.start) if last else block.column
+        return f"{text[:at]}{' ' * column}- {_scalar(tag)}{line_end}{text[at:]}"
+    if field.style == "null":
+        return f"{text[: field.start]}[{_scalar(tag)}]{text[field.end :]}"
+    written = _scalar(tag) if field.style == "inline" else tag
+    if last is None:
+        return text[: field.start + 1] + written + text[field.start + 1 :]
+    spaced = field.style == "words" and len(field.items) > 1 and "," not in text[field.start : field.end]
+    return f"{text[: last.end]}{' ' if spaced else ', '}{written}{text[last.end :]}"
+
+
+def _new_block(written: str, line_end: str) -> str:
+    return f"---{line_end}{_new_key(0, _WITH_KEY, written, line_end)}---{line_end}"
+
+
+def _new_key(column: int, depth: str, written: str, line_end: str) -> str:
+    return f"{' ' * column}tags:{line_end}{' ' * column}{depth}- {written}{line_end}"
+
+
+def _scalar(tag: str) -> str:
+    """Write a tag so that every YAML reader takes it for a string."""
+    plain = tag[0].isalpha() and tag.casefold() not in _YAML_WORDS
+    return tag if plain else json.dumps(tag, ensure_ascii=False)
+
+
+def _line_start(text: str, at: int) -> int:
+    return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+
+
+def _next_line(text: str, at: int) -> tuple[int, str]:
+    """Return where the line after the one of a place begins, and what ends that line."""
+    end = _LINE_END.search(text, at)
+    return (end.end(), end[0]) if end else (len(text), "\n")
+
+
+def _without(text: str, field: _Field, item: _Item) -> str:
+    """Take a tag out, and with the last one what `add_tags` would have made for it."""
+    if field.style == "list":
+        return _without_line(text, field, item)
+    index = field.items.index(item)
+    before = field.items[index - 1].end if index else None
+    after = field.items[index + 1].start if index + 1 < len(field.items) else None
+    if before is not None and "#" not in text[before : item.start]:
+        return text[:before] + text[item.end :]
+    if after is not None and "#" not in text[item.end : after]:
+        return text[: item.start] + text[after:]
+    # A comment stands on both sides, and stays; or nothing does.
+    comma = _COMMA.match(text, item.end) if field.style == "inline" else None
+    return text[: item.start] + text[comma.end() if comma else item.end :]
+
+
+def _without_line(text: str, field: _Field, item: _Item) -> str:
+    start, (end, _) = _line_start(text, item.start), _next_line(text, item.end)
+    if not _DASH.fullmatch(text, start, item.start):
+        _refuse("a tag of its list does not stand on a line of its own")
+    block = _parse(text)
+    if block is None or len(field.items) > 1:
+        return text[:start] + text[end:]
+    written, line_end = text[item.start : item.end], _next_line(text, 0)[1]
+    top = 1 if text.startswith("\ufeff") else 0
+    if text[top : block.end] == _new_block(written, line_end):
+        return text[:top] + text[block.end :]
+    key = _line_start(text, field.key)
+    made = [_new_key(block.column, depth, written, line_end) for depth in (_WITH_KEY, _IN_EMPTY_BLOCK)]
+    return text[: key if text[key:end] in made else start] + text[end:]
+
+
+def _replaced(text: str, field: _Field, item: _Item, new: str) -> str:
+    written = text[item.start : item.end]
+    quoted = text[field.start if field.style == "words" else item.start] in "\"'|>"
+    among_words = field.style == "words" and len(field.items) > 1
+    kept = (quoted or among_words) and item.name in written
+    written = written.replace(item.name, new, 1) if kept else _scalar(new)
+    return text[: item.start] + written + text[item.end :]
+
+
+def _renamed_inline(text: str, new_name: Callable[[str], str]) -> str:
+    """Rename the inline tags, exactly those that the parser sees.
+
+    The parser does not say where a tag stands. So each candidate is given a number in its name, and the tags
+    of what results tell which of them are seen.
+    """
+    readable = _readable(text)
+    body = read_frontmatter(readable).end
+    labels = set(_inside_labels(readable, body))
+    candidates = (match for match in _INLINE.finditer(readable, body) if match.start() not in labels)
+    found = [match for match in candidates if new_name(_name(match[0])) != _name(match[0])]
+    if not found:
+        return text
+    folded = readable.casefold()
+    mark = next(mark for number in count() if (mark := f"q{number}q") not in folded)
+    places = [(match.start(1), match.start(1)) for match in found]
+    marked = _spliced(readable, places, [f"{mark}{number}x" for number in range(len(found))])
+    numbers = [re.match(rf"{mark}(\d+)x", tag) for tag in parse_note("", marked).tags]
+    seen = [found[number] for number in sorted(int(match[1]) for match in numbers if match)]
+    new = [match[0].replace(name, new_name(name), 1) for match in seen if (name := _name(match[0]))]
+    return _spliced(text, [match.span() for match in seen], new)
+
+
+def _inside_labels(text: str, start: int) -> Iterator[int]:
+    """Yield where a `#` stands in the label of a link's definition (`[label]: target`), or of a link to it."""
+    brackets = [match for match in _BRACKETS.finditer(text, start) if "#" in match[1]]
+    labels = {" ".join(match[1].casefold().split()) for match in brackets if match[2]}
+    for match in brackets:
+        if " ".join(match[1].casefold().split()) in labels:
+            yield from (at for at in range(*match.span(1)) if text[at] == "#")
+
+
+def _spliced(text: str, spans: list[tuple[int, int]], pieces: list[str]) -> str:
+    out, at = [], 0
+    for (start, end), piece in zip(spans, pieces, strict=True):
+        out += [text[at:start], piece]
+        at = end
+    return "".join([*out, text[at:]])
+
+
+# Checking
+
+
+def _checked(data: bytes, text: str, expected: set[str]) -> bytes:
+    """Return the edited note's bytes, if its tags read as expected and its other properties as before."""
+    after = (_BOM if data.startswith(_BOM) else b"") + text.encode("utf-8", "surrogateescape")
+    if _read(after) != (expected, _read(data)[1]):
+        _refuse("the change could not be read back")
+    return after
+
+
+def _read(data: bytes) -> tuple[set[str], list[tuple[str, object]]]:
+    front = read_frontmatter(decode(data)[0])
+    if front.warnings:
+        _refuse("the change could not be read back")
+    others = [(name, value) for name, value in front.values.items() if name.lower() not in _KEYS]
+    return _folded(read_properties(front.values, ()).tags), others
+
+
+def _targets(note: Note) -> list[tuple[str, str, str]]:
+    return [(link.kind, link.target, link.fragment) for link in note.links]

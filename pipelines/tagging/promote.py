@@ -1,0 +1,166 @@
+"""Accepted tags -> the notes' frontmatter, an audit entry each; and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from pipelines import vault
+from pipelines.errors import EverindexError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
+from pipelines.exchange import exchange
+from pipelines.markdown import read_note
+from pipelines.store.cache import Cache
+from pipelines.store.notes import texts_of
+from pipelines.store.proposals import OPERATOR, Change, Proposal, Proposals
+from pipelines.tagging.candidates import is_another, sketch
+from pipelines.tagging.note_tags import add_tags, remove_tags
+
+PROMOTED, UNDONE = "promoted", "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Where a domain's notes are, and what is known of them; `displaced` is a folder of the state folder."""
+
+    domain: str
+    root: Path
+    max_bytes: int
+    cache: Cache
+    proposals: Proposals
+    displaced: Path
+
+
+@dataclass(slots=True)
+class Promotion:
+    """What a promotion did: (path, tag) applied, refused with why, and put off because a note is being written."""
+
+    applied: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[tuple[str, str, str]] = field(default_factory=list)
+    put_off: list[str] = field(default_factory=list)
+
+    def add(self, more: Promotion) -> None:
+        """Add what another run did."""
+        self.applied += more.applied
+        self.refused += more.refused
+        self.put_off = more.put_off
+
+
+def promote(notes: Notes, at: str) -> Promotion:
+    """Give every note the tags that were accepted for it; `at` is the time for the audit log.
+
+    A tag whose note changed by more than half since it was proposed waits again; a typed one is applied.
+    """
+    done = Promotion()
+    looked = notes.proposals.looked_at(notes.domain)
+    accepted = sorted(notes.proposals.of_state(notes.domain, "accepted"), key=lambda one: one.path)
+    for path, group in groupby(accepted, key=lambda one: one.path):
+        wanted = list(group)
+        last = looked.get(path)
+        if last and is_another(last.sketch, sketch(texts_of(notes.cache, path))):
+            stale = [one for one in wanted if one.proposer != OPERATOR]
+            why = "the note changed by more than half since it was proposed"
+            _refuse(notes, stale, why, at, done, waits=True)
+            wanted = [one for one in wanted if one.proposer == OPERATOR]
+        if wanted:
+            _apply(notes, path, wanted, at, done)
+    return done
+
+
+def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
+    tags = tuple(one.tag for one in wanted)
+    try:
+        before, after = _edit(notes, path, lambda data: add_tags(data, tags))
+    except NoteVanishedError as error:
+        if notes.cache.leases.owes("words"):
+            done.put_off.append(path)  # it may have moved: the index knows soon
+        else:
+            _refuse(notes, wanted, str(error), at, done)
+    except NoteTagsError as error:
+        _refuse(notes, wanted, str(error), at, done)
+    except NoteChangedError:
+        done.put_off.append(path)
+    except NoteError as error:
+        if error.retry_helps:
+            done.put_off.append(path)
+        else:
+            _refuse(notes, wanted, str(error), at, done)
+    else:
+        ids = [one.id for one in wanted]
+        if before == after:
+            notes.proposals.settle(ids, "applied", at)  # a person, or a run that was cut off, was first
+        else:
+            notes.proposals.record(_change(notes.domain, path, tags, PROMOTED, before, after, at), ids)
+        done.applied += [(path, tag) for tag in tags]
+
+
+def _refuse(
+    notes: Notes, which: Sequence[Proposal], why: str, at: str, done: Promotion, *, waits: bool = False
+) -> None:
+    if which:
+        notes.proposals.settle([one.id for one in which], "waiting" if waits else "refused", at, why)
+        done.refused += [(one.path, one.tag, why) for one in which]
+
+
+def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+    """Replace a note by what is made of it; return its bytes before and after.
+
+    Raises NoteError (NoteChangedError: somebody is writing it), and what `edited` raises.
+    """
+    found = notes.cache.ledger.stat_of([path]).get(path)
+    if found is None:
+        raise NoteVanishedError(f"{path!r} is no longer there")
+    data = vault.read(notes.root, found[0], notes.max_bytes).data
+    after = edited(data)
+    if after != data and exchange(notes.root / found[0], data, after, notes.displaced) is not None:
+        raise NoteChangedError(f"{path!r} is being written; its tags follow when it is quiet")
+    return data, after
+
+
+def _change(
+    domain: str, path: str, tags: tuple[str, ...], action: str, before: bytes, after: bytes, at: str
+) -> Change:
+    """Describe a change by the beginnings that differ: what follows them is the same in both."""
+    same = 0
+    shortest = min(len(before), len(after))
+    while same < shortest and before[-1 - same] == after[-1 - same]:
+        same += 1
+    return Change(
+        0, at, domain, path, tags, action, before[: len(before) - same], after[: len(after) - same], None
+    )
+
+
+def undo(notes: Notes, change: Change, at: str) -> None:
+    """Take a promotion back: exactly, where the beginning is as we left it, else the tags alone.
+
+    Raises EverindexError where there is nothing to take back, NoteError, NoteTagsError.
+    """
+    if change.action != PROMOTED or change.undone_at is not None:
+        raise EverindexError(f"change {change.id} is no promotion that can be taken back")
+
+    def without(data: bytes) -> bytes:
+        if data.startswith(change.head_after):
+            return change.head_before + data[len(change.head_after) :]
+        return remove_tags(data, change.tags)
+
+    before, after = _edit(notes, change.path, without)
+    notes.proposals.undo(change.id, at)
+    if before != after:
+        notes.proposals.record(_change(notes.domain, change.path, change.tags, UNDONE, before, after, at))
+
+
+def merge_late(notes: Notes, path: str, late: bytes) -> bool:
+    """Bring in what an editor wrote into a note after we had replaced it; say whether it is in.
+
+    It is what the person wants, with the tags that we had added; where the note has been written again since,
+    both are a person's, and nothing is done.
+    """
+    tags = [change.tags for change in notes.proposals.changes(1, path) if change.action == PROMOTED]
+    found = notes.cache.ledger.stat_of([path]).get(path)
+    if not tags or found is None:
+        return False
+    data = vault.read(notes.root, found[0], notes.max_bytes).data
+    if not {tag.casefold() for tag in tags[0]} <= {t.casefold() for t in read_note(path, data).tags}:
+        return False
+    return exchange(notes.root / found[0], data, add_tags(late, tags[0]), notes.displaced) is None

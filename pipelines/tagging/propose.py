@@ -1,0 +1,187 @@
+"""Notes that are due -> proposals: who is asked, what may leave the machine, what a day may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from pipelines import vault
+from pipelines.errors import NoteError, ProposerBusyError, ProposerError
+from pipelines.markdown import read_note
+from pipelines.model import Domain, Note, Suggestion, Taxonomy
+from pipelines.store.cache import Cache, Vector
+from pipelines.store.notes import texts_of, vectors_of, weighed_notes
+from pipelines.store.proposals import Looked, Outcome, Proposals
+from pipelines.tagging.candidates import sketch
+from pipelines.tagging.haiku import HaikuProposer, NoteText
+from pipelines.tagging.local import EmbeddedNote, LocalProposer, tag_text
+from pipelines.tagging.privacy import may_leave
+from pipelines.tagging.taxonomy import find
+
+LOCAL = "local"
+_FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a day (UTC) may cost: notes that are sent, and US dollars."""
+
+    notes: int
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What proposing for a domain takes. `local` returns the fitted local proposer; `haiku` is None without a key."""
+
+    domain: Domain
+    taxonomy: Taxonomy
+    cache: Cache
+    proposals: Proposals
+    root: Path
+    max_bytes: int
+    local: Callable[[], LocalProposer]
+    haiku: HaikuProposer | None
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What came of looking at a note."""
+
+    outcome: Outcome
+    suggestions: tuple[Suggestion, ...] = ()
+    proposer: str = LOCAL
+    reason: str | None = None
+    next_attempt: float | None = None
+
+
+def fit_local(
+    cache: Cache, taxonomy: Taxonomy, encode: Callable[[Sequence[str]], Sequence[Vector]]
+) -> LocalProposer:
+    """Fit the local proposer to a domain as it is indexed; `encode` embeds documents."""
+    active = [entry for entry in taxonomy.entries if entry.status == "active"]
+    vectors = encode([tag_text(entry) for entry in active]) if active else []
+    notes = [
+        EmbeddedNote(path, title, text, _mean(own), tags)
+        for path, title, tags, text, own in weighed_notes(cache)
+    ]
+    return LocalProposer.fit(
+        taxonomy, notes, {entry.tag: vector for entry, vector in zip(active, vectors, strict=True)}
+    )
+
+
+def _mean(vectors: Sequence[Vector]) -> Vector | None:
+    if not vectors:
+        return None
+    mean: Vector = np.stack(vectors).mean(axis=0)
+    length = float(np.linalg.norm(mean))
+    return (mean / length).astype(np.float32) if length else None
+
+
+def propose(desk: Desk, paths: Sequence[str], now: datetime) -> dict[str, int]:
+    """Look at notes and write down what is proposed for them; return how many came to which outcome.
+
+    A note that is not as it is indexed is left for the next time.
+    """
+    counted: dict[str, int] = {}
+    known, settled = desk.proposals.looked_at(desk.domain.slug), desk.cache.ledger.settled()
+    for path in paths:
+        note_hash = settled.get(path)
+        note = _read(desk, path, note_hash) if note_hash else None
+        if note is None or note_hash is None:
+            continue
+        before = known.get(path)
+        attempts = before.attempts if before and before.outcome == "failed" else 0
+        answer = _ask(desk, note, attempts, now)
+        lacking = [
+            (one, entry.group)
+            for one in answer.suggestions
+            if (entry := find(desk.taxonomy, one.tag)) and one.tag.casefold() not in _names(note)
+        ]
+        if lacking:
+            desk.proposals.add(
+                desk.domain.slug,
+                path,
+                lacking,
+                proposer=answer.proposer,
+                note_hash=note_hash,
+                at=now.isoformat(),
+            )
+        outcome = "nothing" if answer.outcome == "proposed" and not lacking else answer.outcome
+        failed = attempts + 1 if outcome == "failed" else 0
+        body = sketch(texts_of(desk.cache, path))
+        desk.proposals.look(
+            desk.domain.slug,
+            {path: Looked(note_hash, body, outcome, answer.reason, failed, answer.next_attempt)},
+        )
+        counted[outcome] = counted.get(outcome, 0) + 1
+    return counted
+
+
+def _read(desk: Desk, path: str, note_hash: str) -> Note | None:
+    """Return a note if it still is what was indexed; else the ledger will know it soon."""
+    found = desk.cache.ledger.stat_of([path]).get(path)
+    try:
+        content = vault.read(desk.root, found[0], desk.max_bytes) if found else None
+    except NoteError:
+        return None
+    return read_note(path, content.data) if content and content.sha256 == note_hash else None
+
+
+def _names(note: Note) -> set[str]:
+    return {tag.casefold() for tag in note.tags}
+
+
+def _ask(desk: Desk, note: Note, attempts: int, now: datetime) -> _Answer:
+    if desk.haiku is None:
+        return _local(desk, note)
+    kept = may_leave(
+        desk.domain.privacy,
+        path=note.path,
+        text=note.text,
+        frontmatter=note.frontmatter,
+        tags=note.tags,
+        warnings=note.warnings,
+    )
+    if kept:
+        return _local(desk, note, reason=f"not sent: {kept}")
+    notes, dollars = desk.proposals.spent(now.date().isoformat())
+    if notes >= desk.budget.notes or dollars >= desk.budget.dollars:
+        midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), UTC)
+        reason = f"today's budget is used ({notes} notes, {dollars:.4f} dollars)"
+        return _Answer("failed", reason=reason, next_attempt=midnight.timestamp())
+    return _paid(desk, desk.haiku, note, attempts, now)
+
+
+def _paid(desk: Desk, haiku: HaikuProposer, note: Note, attempts: int, now: datetime) -> _Answer:
+    """Ask Claude. Every request counts against the budget, also one that fails."""
+    cost = 0.0
+    try:
+        proposed = haiku.propose(NoteText(note.title, note.text[note.body_start :]), desk.taxonomy)
+        cost = proposed.cost_usd
+    except ProposerBusyError as error:
+        cost = error.cost_usd
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempts)
+        wait = max(pause, error.retry_after or 0.0)
+        return _Answer("failed", reason=str(error), next_attempt=now.timestamp() + wait)
+    except ProposerError as error:
+        return _Answer("failed", reason=str(error), next_attempt=now.timestamp() + _LONGEST_PAUSE)
+    finally:
+        desk.proposals.spend(now.date().isoformat(), haiku.model, cost)
+    return _Answer("proposed", proposed.suggestions, haiku.model)
+
+
+def _local(desk: Desk, note: Note, reason: str | None = None) -> _Answer:
+    vector = _mean(vectors_of(desk.cache, note.path))
+    weighed = EmbeddedNote(note.path, note.title, note.text[note.body_start :], vector, note.tags)
+    return _Answer("proposed", desk.local().propose(weighed), LOCAL, reason)
+
+
+def waiting_for(looked: Mapping[str, Looked]) -> dict[str, str]:
+    """Return why notes still wait for proposals, by path."""
+    return {path: one.reason or "" for path, one in looked.items() if one.outcome == "failed"}

@@ -1,0 +1,219 @@
+"""The review queue of a domain: read what the operator decided, carry it out, and write the page anew."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from pipelines.errors import NoteChangedError, NoteError, TaxonomyError
+from pipelines.exchange import exchange
+from pipelines.model import Domain
+from pipelines.store.notes import openings
+from pipelines.store.proposals import Proposal
+from pipelines.tagging import taxonomy
+from pipelines.tagging.promote import Notes, Promotion, promote
+from pipelines.tagging.review_queue import MARKER, QueuedNote, QueuedTag, render
+from pipelines.tagging.review_reading import Reading, read
+from pipelines.tagging.taxonomy import TaxonomyFile
+
+NOTES_A_PAGE = 25
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What reviewing a domain takes. `apply` is false where accepted tags wait for `everindex promote`."""
+
+    domain: Domain
+    vocabulary: TaxonomyFile
+    notes: Notes
+    apply: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What a look at the queue did; `written` says whether the page was written anew."""
+
+    accepted: int
+    rejected: int
+    promotion: Promotion
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page as it is written: its name, what it shows (proposal and path), its bytes."""
+
+    name: str
+    shown: tuple[tuple[int, str], ...]
+    data: bytes
+
+
+def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
+    """Read the queue's page, carry out what was decided, and write the next page; `at` is the time, ISO 8601.
+
+    `late` is a page that an editor wrote when it had been replaced already: what it decides counts, and what a
+    person wrote in it is added. Whatever is written meanwhile is read, too: a page only replaces what was read.
+    Raises NoteChangedError where somebody keeps writing, NoteError where the file cannot be used.
+    """
+    found = _on_disk(desk)
+    more = _read(desk, late) if late is not None else Reading()
+    accepted, rejected = _decide(desk, more, at)
+    promotion = Promotion()
+    for _ in range(_TRIES):
+        reading = _read(desk, found) if found is not None else Reading()
+        one, other = _decide(desk, reading, at)
+        accepted, rejected = accepted + one, rejected + other
+        if desk.apply:
+            promotion.add(promote(desk.notes, at))
+        has = {kept.text for kept in reading.kept}
+        kept = (*reading.kept, *(one for one in more.kept if one.text not in has))
+        page = _page(desk, replace(reading, kept=kept), promotion)
+        if found == page.data or (found is None and not page.shown and not kept):
+            return Reviewed(accepted, rejected, promotion, written=False)
+        desk.notes.proposals.show(page.name, desk.domain.slug, page.shown, at)
+        there = exchange(_file(desk), found, page.data, desk.notes.displaced)
+        if there is None:
+            return Reviewed(accepted, rejected, promotion, written=True)
+        found = there
+    raise NoteChangedError(f"{_file(desk)} is being written to; it is read when it is quiet")
+
+
+def _file(desk: Desk) -> Path:
+    return desk.notes.root / desk.domain.within(desk.domain.review_queue)
+
+
+def _on_disk(desk: Desk) -> bytes | None:
+    """Return the page's bytes, None where there is no file. Raises NoteError."""
+    file = _file(desk)
+    try:
+        if file.is_symlink():
+            raise NoteError(
+                f"{file} is a link; put a regular file in its place, or name another in _domains.yaml"
+            )
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NoteError(f"{file} cannot be read ({error.strerror}); check its permissions") from error
+
+
+# What a page says
+
+
+def _read(desk: Desk, data: bytes) -> Reading:
+    # What is not UTF-8 goes back as it came.
+    text = data.decode("utf-8", "surrogateescape")
+    marker = next((match for match in MARKER.finditer(text) if match["kind"].lower() == "page"), None)
+    name = marker["id"].lower() if marker else ""
+    shown = desk.notes.proposals.shown(name, desk.domain.slug) or []
+    paths = dict(shown)
+    proposals = {one.id: one for one in desk.notes.proposals.get(paths)}
+    # An item stands where it stood: under the path that its note had then.
+    known = [replace(proposals[number], path=path) for number, path in shown if number in proposals]
+
+    def find(written: str) -> str | None:
+        entry = taxonomy.find(desk.vocabulary.taxonomy, written)
+        return entry.tag if entry else None
+
+    reading = read(text, _queued(desk, known), name, find)
+    moved = {path: proposals[number].path for number, path in shown if number in proposals}
+    return replace(
+        reading,
+        typed=tuple((moved.get(path, path), tag) for path, tag in reading.typed),
+        additions=tuple((moved.get(path, path), tag) for path, tag in reading.additions),
+    )
+
+
+def _queued(desk: Desk, proposals: Sequence[Proposal]) -> list[QueuedNote]:
+    """Group proposals, which stand note by note, into what a page shows."""
+    opened = openings(desk.notes.cache, {one.path for one in proposals})
+    notes = []
+    for path, group in groupby(proposals, key=lambda one: one.path):
+        title, opening = opened.get(path, (Path(path).stem, ""))
+        tags = tuple(
+            QueuedTag(one.id, one.tag, one.group, one.confidence, one.proposer, one.state == "addition")
+            for one in group
+        )
+        notes.append(QueuedNote(path, title, opening, tags))
+    return notes
+
+
+def _decide(desk: Desk, reading: Reading, at: str) -> tuple[int, int]:
+    """Write down what a page decides; return how many tags were accepted and rejected. Decided ones stay decided."""
+    proposals, slug = desk.notes.proposals, desk.domain.slug
+    yes = set(reading.accepted) | {number for number, accepted in reading.elsewhere.items() if accepted}
+    no = set(reading.rejected) | {number for number, accepted in reading.elsewhere.items() if not accepted}
+    own = {one.id: one for one in proposals.get(yes | no) if one.domain == slug}
+    for number in sorted(yes & own.keys()):
+        if own[number].state == "addition" and not _add_to_vocabulary(desk, own[number].tag):
+            yes.discard(number)  # it is asked again, and the page says why
+    accepted = proposals.decide(yes & own.keys(), "accepted", at)
+    rejected = proposals.decide(no & own.keys(), "rejected", at)
+    for path, tag in reading.typed:
+        entry = taxonomy.find(desk.vocabulary.taxonomy, tag)
+        proposals.want(slug, path, tag, entry.group if entry else "", "accepted", at)
+    for path, tag in reading.additions:
+        proposals.want(slug, path, tag, "", "addition", at)
+    return accepted + len(reading.typed), rejected
+
+
+def _add_to_vocabulary(desk: Desk, tag: str) -> bool:
+    """Add a tag to the taxonomy file; say whether it is there. Raises NoteError."""
+    file = desk.notes.root / desk.domain.within(desk.domain.taxonomy)
+    try:
+        data = file.read_bytes() if file.exists() else b""
+        mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+        new = mark + taxonomy.add_tag(data.decode("utf-8-sig"), tag).encode()
+    except (TaxonomyError, UnicodeDecodeError, OSError):
+        return False
+    return new == data or exchange(file, data, new, desk.notes.displaced) is None
+
+
+# The next page
+
+
+def _page(desk: Desk, reading: Reading, promotion: Promotion) -> _Page:
+    waiting = desk.notes.proposals.of_state(desk.domain.slug, "waiting", "addition")
+    there = openings(desk.notes.cache, {one.path for one in waiting})
+    waiting = [one for one in waiting if one.path in there]
+    by_note = {path: list(group) for path, group in groupby(_by_note(waiting), key=lambda one: one.path)}
+    first = [one for group in list(by_note.values())[:NOTES_A_PAGE] for one in group]
+    queued = _queued(desk, first)
+    beyond, message = len(waiting) - len(first), _message(desk, reading, promotion)
+    # A page is named after what it says: the same page, written again, has the same bytes.
+    unnamed = render(queued, beyond, "", kept=reading.kept, message=message)
+    name = hashlib.sha256(unnamed.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    text = render(queued, beyond, name, kept=reading.kept, message=message)
+    shown = tuple((one.id, one.path) for one in first)
+    return _Page(name, shown, text.encode("utf-8", "surrogateescape"))
+
+
+def _by_note(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """Order proposals by the newest of their note, a note's together."""
+    newest: dict[str, int] = {}
+    for place, one in enumerate(proposals):
+        newest.setdefault(one.path, place)
+    return sorted(proposals, key=lambda one: newest[one.path])
+
+
+def _message(desk: Desk, reading: Reading, promotion: Promotion) -> str | None:
+    said = []
+    if reading.damaged:
+        said.append(
+            f"This file was not whole: {reading.damaged}. What was missing waits again; what was marked counts."
+        )
+    said += [f"{tag} was not given to {path}: {why}." for path, tag, why in promotion.refused]
+    accepted = desk.notes.proposals.of_state(desk.domain.slug, "accepted")
+    if accepted and not desk.apply:
+        said.append(f"{len(accepted)} accepted tags wait for `everindex promote`.")
+    asked = [one.tag for one in desk.notes.proposals.get(reading.accepted) if one.state == "addition"]
+    if asked:
+        said.append(f"The taxonomy could not be given {', '.join(asked)}; correct it, and accept again.")
+    if desk.vocabulary.error:
+        said.append(f"The taxonomy cannot be used as it is: {desk.vocabulary.error}")
+    return " ".join(said) or None

@@ -1,0 +1,225 @@
+"""The operator's queue as a note: what a page shows, and how it is written. Pure; `review_reading` reads it back.
+
+Every line of ours can be told from a person's. An item ends with `<!-- e:ID SEAL -->`; the comments
+`<!-- n:NOTE SEAL... -->` and `<!-- page:ID SEAL... -->` name the seals of the lines that stand with them: hashes
+that no change of case or spacing alters. A line that a person edited no longer has its seal, and is theirs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from pipelines.frontmatter import is_tag
+
+MOST_LINES = 5
+MOST_CHARACTERS = 400
+LONGEST_TITLE = 120
+
+TITLE = "# Tags to review"
+INTRO = (
+    "Put an `x` into a box to accept a tag, a `-` to reject it. A box that stays empty waits.",
+    "Deleting a line rejects its tag, too.",
+    "To give a note another tag, write it below the note on a line of its own, such as `- [x] soil`.",
+)
+NOTHING = "There is nothing to review."
+ALL = "all of the above"
+NOT_UNDERSTOOD = "Not understood, left as it was written:"
+ELSEWHERE = "## Left over"
+NOTHING_WAITS = "Nothing else waits."
+MORE_WAIT = "more wait until these are decided."
+FIXED = (TITLE, *INTRO, NOTHING, NOT_UNDERSTOOD, ELSEWHERE, NOTHING_WAITS, MORE_WAIT)
+
+LINE_END = re.compile(r"\r\n?|\n")
+# An editor may have turned the hyphens of a comment into dashes.
+MARKER = re.compile(
+    r"<!\s*[-\u2010-\u2015]{1,3}\s*(?P<kind>e|n|page|end)\s*:\s*(?P<id>\w(?:[\w-]{0,62}\w)?)(?P<rest>(?:\s+[0-9a-f]{8})*)"
+    r"\s*[-\u2010-\u2015]{1,3}\s*>",
+    re.IGNORECASE,
+)
+# Full-width twins look alike, and are plain text to every reader of Markdown.
+_LIVE = str.maketrans({sign: chr(ord(sign) + 0xFEE0) for sign in "[]<>`\\#%$^*~=&{}|@"})
+_SCHEME = re.compile(r":(?=[/:])")
+_WWW = re.compile(r"\b(www)\.", re.IGNORECASE)
+_LIST = re.compile(r"([-+_])|(\d{1,9})([.)])")
+_NO_WIKILINK = re.compile(r"[\[\]#^|\\`<>%$*~=&{}\x00-\x1f\x7f]|^\s|\s$|\s{2}|[^\S ]")
+_LONGEST_WIKILINK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedTag:
+    """A tag that waits for the operator; `confidence` is from 0 to 1.
+
+    `is_new` says that it is not in the taxonomy: the operator typed it, and accepting it adds it there.
+    """
+
+    id: int
+    tag: str
+    group: str
+    confidence: float
+    proposer: str
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedNote:
+    """A note with the tags that wait; `opening` is its first text."""
+
+    path: str
+    title: str
+    opening: str
+    tags: tuple[QueuedTag, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a person wrote and is no decision, word for word, lines joined by line feeds.
+
+    `path` is the note it stood under, None for no note, and `""` for frontmatter, which stays at the file's top.
+    """
+
+    path: str | None
+    text: str
+
+
+def render(
+    notes: Sequence[QueuedNote],
+    waiting: int,
+    page: str,
+    *,
+    kept: Sequence[Kept] = (),
+    message: str | None = None,
+) -> str:
+    """Write a page: what to do, the notes in their order, what was kept, and how many tags wait beyond it.
+
+    `page` names this page, in letters and digits. A tag that a kept line speaks of (by its id) is not
+    written a second time: that line stands for it.
+    """
+    page = re.sub(r"\W", "", page)
+    said = {match["id"].lower() for one in kept for match in MARKER.finditer(one.text)}
+    under: dict[str | None, list[str]] = {}
+    for one in kept:
+        under.setdefault(one.path, []).append(one.text)
+    said_so = [f"> **{neutral(message)}**"] if message else []
+    foot = f"{waiting} {MORE_WAIT}" if waiting > 0 else NOTHING_WAITS
+    blocks = under.pop("", [])
+    blocks += [f"<!-- page:{page}{_seals([*FIXED, *said_so, foot])} -->", TITLE, *said_so]
+    blocks.append("\n".join(INTRO) if notes else NOTHING)
+    for note in notes:
+        blocks += _note(note, said)
+        blocks += _marked(under.pop(note.path, []))
+    left = [text for texts in under.values() for text in texts]
+    blocks += [ELSEWHERE, *_marked(left)] if left else []
+    return "\n\n".join([*blocks, f"{foot}\n<!-- end:{page} -->\n"])
+
+
+def _note(note: QueuedNote, said: set[str]) -> Iterator[str]:
+    opening = quoted(note.opening)
+    marker = f"<!-- n:{note_key(note.path)}{_seals([heading(note), *opening])} -->"
+    yield f"{heading(note)}\n{marker}"
+    if opening:
+        yield "\n".join(opening)
+    open_tags = [tag for tag in note.tags if str(tag.id) not in said]
+    lines = [item(tag) for tag in open_tags if not tag.is_new]
+    if len(lines) > 1 and all_key(note.path) not in said:
+        lines.append(f"- [ ] {ALL} <!-- e:{all_key(note.path)} -->")
+    lines += [item(tag) for tag in open_tags if tag.is_new]
+    if lines:
+        yield "\n".join(lines)
+
+
+def _marked(texts: list[str]) -> list[str]:
+    return [NOT_UNDERSTOOD, *texts] if texts else []
+
+
+def _seals(lines: Iterable[str]) -> str:
+    return "".join(f" {seal(line)}" for line in lines)
+
+
+def heading(note: QueuedNote) -> str:
+    """Write a note's heading: a wikilink by its whole path, or a Markdown link where its name permits none."""
+    title = neutral(note.title)[:LONGEST_TITLE].strip() or neutral(PurePosixPath(note.path).stem) or "?"
+    if _NO_WIKILINK.search(note.path) or len(note.path) + len(title) > _LONGEST_WIKILINK:
+        return f"## [{title}]({quote(note.path, errors='replace')})"
+    return f"## [[{note.path}|{title}]]"
+
+
+def item(tag: QueuedTag) -> str:
+    """Write a tag's line."""
+    return f"- [ ] {label(tag)} <!-- e:{tag.id} {seal(label(tag))} -->"
+
+
+def label(tag: QueuedTag) -> str:
+    """Write what a tag's line says between box and comment: the tag first, as code, so that it is no tag here."""
+    if tag.is_new:
+        return f"{tag_name(tag)} · not in the taxonomy yet: accepting it adds it"
+    parts = (tag_name(tag), neutral(tag.group), f"{tag.confidence:.0%}", neutral(tag.proposer))
+    return " · ".join(part for part in parts if part)
+
+
+def tag_name(tag: QueuedTag) -> str:
+    """Write a tag as it stands at the beginning of its line."""
+    return f"`{tag.tag}`" if is_tag(tag.tag) else neutral(tag.tag)
+
+
+def quoted(opening: str) -> list[str]:
+    """Quote the first lines of a text, at most MOST_LINES and MOST_CHARACTERS, so that nothing in them is alive."""
+    lines: list[str] = []
+    left = MOST_CHARACTERS
+    # A sign may become nothing, but never two: more than this is not looked at.
+    for line in LINE_END.split(opening[: 10 * MOST_CHARACTERS]):
+        text = neutral(line)
+        if text and left > 0 and len(lines) < MOST_LINES:
+            lines.append(f"> {text[:left]}" + ("…" if len(text) > left else ""))
+            left -= len(text)
+    return lines
+
+
+def neutral(text: str) -> str:
+    """Return a text on one line in which Markdown, HTML and Obsidian find nothing: no link, tag, comment, or box."""
+    shown = "".join(_visible(character) for character in text)
+    shown = _WWW.sub("\\1\uff0e", _SCHEME.sub("\uff1a", " ".join(shown.split()).translate(_LIVE)))
+    return _LIST.sub(_wide, shown, count=1) if _LIST.match(shown) else shown
+
+
+def _visible(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return character
+    category = unicodedata.category(character)
+    if category in {"Cc", "Zl", "Zp", "Zs"}:
+        return " "
+    if category == "Cs":
+        return "\ufffd"
+    # Joiners make emoji and words; the other formats, such as those that turn the direction, only mislead.
+    return "" if category == "Cf" and character not in "\u200c\u200d" else character
+
+
+def _wide(match: re.Match[str]) -> str:
+    sign = match[1] or match[3]
+    return f"{match[2] or ''}{chr(ord(sign) + 0xFEE0)}"
+
+
+def folded(text: str) -> str:
+    """Return a text without what case and Unicode form make of it."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).upper().casefold())
+
+
+def seal(line: str) -> str:
+    """Return the hash of a line that its case and spacing do not alter."""
+    text = "".join(folded(line).split())
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def note_key(path: str) -> str:
+    """Return what names a note in a comment."""
+    return hashlib.sha256(path.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def all_key(path: str) -> str:
+    """Return what names a note's box for all of its tags."""
+    return f"all-{note_key(path)}"

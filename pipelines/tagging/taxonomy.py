@@ -1,0 +1,358 @@
+"""`_taxonomy.md` -> a domain's vocabulary: its tags in groups, what they mean, their other names, renames.
+
+The file is a note that a person writes (docs/taxonomy.md): a heading is a group, a list item is a tag, and the
+list below the heading `Renames` says which tags are to be renamed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+
+from pipelines.errors import TaxonomyError
+from pipelines.frontmatter import is_tag, read_frontmatter
+from pipelines.markdown import line_starts
+from pipelines.model import TagEntry, TagStatus, Taxonomy
+
+TAXONOMY_FILE = "_taxonomy.md"
+RENAMES = "Renames"
+NEW_TAGS = "New"
+"""The group of a tag that was added without one."""
+
+_LONGEST_NAME = 3  # words: with more of them, what stands before a colon is a sentence's beginning
+_LONGEST_WAY = 100  # steps from an old name to the last one
+# Comments are blanked before the blocks are found; a fence is matched so that nothing in it counts as one. The
+# bound keeps comments that never end from costing their number times the rest; as a block they may be longer.
+_FENCE_OR_COMMENT = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)|\Z)|<!--.{0,2000}?-->|^[ \t]*%%.*?%%|%%[^\r\n]*?%%",
+    re.DOTALL | re.MULTILINE,
+)
+_MARKUP = re.compile(r"[*`]")
+_NO_LINE_END = re.compile(r"[^\r\n]")
+_COLON = re.compile(r"\s*:[*`]*(?:\s+|$)")
+_ARROW = re.compile(r"(?:\s+|^)(?:->|→)(?:\s+|$)")
+_DASHED = re.compile(r"\S+ [-–—] ")
+_FACTS = re.compile(r"\s*\(([^()]*)\)$")
+_FACT = re.compile(r"(?:aliases|alias|status|retired)\b|active$", re.IGNORECASE)
+_PARSER = MarkdownIt("commonmark").disable("inline")
+
+
+class _Item(NamedTuple):
+    """A list item: its first paragraph on one line, its lines (`first` from 0, `end` behind it), its section."""
+
+    text: str
+    first: int
+    end: int
+    section: str
+    renames: bool
+
+
+class _Section(NamedTuple):
+    """A heading and what stands below it, to the next heading: lines from 0, `end` behind the last one."""
+
+    title: str
+    first: int
+    end: int
+    renames: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaxonomyFile:
+    """The vocabulary in force, and the text it was read from. `error` says why a newer file is not in force."""
+
+    taxonomy: Taxonomy
+    source: str | None = None
+    error: str | None = None
+
+
+def load(path: Path, last_good: TaxonomyFile | None = None) -> TaxonomyFile:
+    """Read a domain's taxonomy; without the file the vocabulary is empty.
+
+    An invalid file leaves `last_good` in force (an empty one where there is none) with the error noted.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return TaxonomyFile(Taxonomy())
+    except (OSError, UnicodeDecodeError) as error:
+        return _invalid(f"{path} cannot be read: {error}", last_good)
+    if last_good and last_good.source == text and not last_good.error:
+        return last_good
+    try:
+        return TaxonomyFile(parse(text, str(path)), text)
+    except TaxonomyError as error:
+        return _invalid(str(error), last_good)
+
+
+def _invalid(error: str, last_good: TaxonomyFile | None) -> TaxonomyFile:
+    good = last_good or TaxonomyFile(Taxonomy())
+    return TaxonomyFile(good.taxonomy, good.source, error)
+
+
+def parse(text: str, name: str = TAXONOMY_FILE) -> Taxonomy:
+    """Parse the text of a `_taxonomy.md`; a rename leads to the last tag of its chain, in that tag's spelling.
+
+    Raises TaxonomyError with every error, `file:line: reason` on a line each.
+    """
+    errors: list[tuple[int, str]] = []
+    items = _read(text)[0]
+    entries = tuple(_entries([item for item in items if not item.renames], errors))
+    renames = _renames([item for item in items if item.renames], entries, errors)
+    if errors:
+        raise TaxonomyError("\n".join(f"{name}:{line}: {reason}" for line, reason in sorted(errors)))
+    return Taxonomy(entries, tuple(renames.values()))
+
+
+def find(taxonomy: Taxonomy, name: str) -> TagEntry | None:
+    """Return the entry that has this name as its tag or among its aliases, compared without case."""
+    wanted = name.casefold()
+    return next((entry for entry in taxonomy.entries if wanted in _names(entry)), None)
+
+
+def _names(entry: TagEntry) -> set[str]:
+    return {entry.tag.casefold(), *(alias.casefold() for alias in entry.aliases)}
+
+
+def renamed(tag: str, renames: Mapping[str, str]) -> str | None:
+    """Return what a tag is called after all renames (old names casefolded), or None where they never end.
+
+    A nested tag goes with the longest part that is renamed: with `a` -> `b`, `a/x` is `b/x`.
+    """
+    for _ in range(_LONGEST_WAY):
+        parts = tag.split("/")
+        heads = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
+        head = next((head for head in heads if head.casefold() in renames), None)
+        if head is None:
+            return tag
+        new = renames[head.casefold()] + tag[len(head) :]
+        if new == tag:
+            return tag
+        tag = new
+    return None
+
+
+# Reading
+
+
+def _read(text: str) -> tuple[list[_Item], list[_Section]]:
+    """Find the list items and the sections; what lies in code, quotes, comments or frontmatter is none."""
+    front = read_frontmatter(text).end
+    body = _FENCE_OR_COMMENT.sub(_blank_comment, text[front:])
+    shift = len(line_starts(text[:front])) - 1
+    tokens = _PARSER.parse(body)
+    items: list[_Item] = []
+    sections = [_Section("", shift, shift, renames=False)]
+    quotes, renames_level = 0, 0
+    for index, token in enumerate(tokens[:-1]):
+        quotes += token.nesting if token.type.startswith("blockquote") else 0
+        if token.type == "heading_open" and token.level == 0 and token.map:
+            title = _MARKUP.sub("", tokens[index + 1].content).strip(" _:")
+            level = int(token.tag[1])
+            if renames_level == 0 or level <= renames_level:
+                renames_level = level if title.casefold() == RENAMES.casefold() else 0
+            first = token.map[0] + shift
+            sections[-1] = sections[-1]._replace(end=first)
+            sections.append(_Section(title, first, first, renames=renames_level > 0))
+        elif token.type == "list_item_open" and tokens[index + 1].type == "paragraph_open" and not quotes:
+            first, end = tokens[index + 1].map or (0, 0)
+            content = " ".join(tokens[index + 2].content.split())
+            items.append(_Item(content, first + shift, end + shift, sections[-1].title, renames_level > 0))
+    sections[-1] = sections[-1]._replace(end=len(_lines(text)))
+    return items, sections
+
+
+def _blank_comment(match: re.Match[str]) -> str:
+    return match[0] if match["fence"] else _NO_LINE_END.sub(" ", match[0])
+
+
+def _is_prose(text: str) -> bool:
+    """Say whether an item is a link, a task or a picture."""
+    return text.startswith(("[", "!", "<")) or "://" in _COLON.split(text, 1)[0]
+
+
+def _clean(name: str) -> str:
+    return name.strip(" *`").removeprefix("#").strip("/")
+
+
+def _entries(items: Sequence[_Item], errors: list[tuple[int, str]]) -> Iterator[TagEntry]:
+    lines: dict[str, int] = {}
+    for item in items:
+        line = item.first + 1
+        try:
+            entry = _entry(item)
+        except ValueError as error:
+            errors.append((line, str(error)))
+            continue
+        if entry is None:
+            continue
+        for number, name in enumerate((entry.tag, *entry.aliases)):
+            what = f"the alias {name!r}" if number else repr(name)
+            if before := lines.get(name.casefold()):
+                errors.append((line, f"{what} is already a name on line {before}; remove one of them"))
+            lines.setdefault(name.casefold(), line)
+        yield entry
+
+
+def _entry(item: _Item) -> TagEntry | None:
+    """Read a tag's list item, or return None where it is prose. Raises ValueError with what is wrong."""
+    text, facts = item.text, []
+    while (match := _FACTS.search(text)) and any(_FACT.match(part.strip()) for part in match[1].split(";")):
+        facts += [part.strip() for part in match[1].split(";")]
+        text = text[: match.start()]
+    head, *rest = _COLON.split(text, 1)
+    words = len(head.split())
+    meant = facts or (words <= _LONGEST_NAME and (rest or head.startswith("#") or words == 1))
+    if not head or _is_prose(text) or not (meant or _DASHED.match(text)):
+        return None
+    tag = _clean(head)
+    if not is_tag(tag):
+        raise ValueError(
+            f"{head!r} is no tag: it has no spaces or punctuation and is no number; write `- tag: description`"
+        )
+    aliases, status = _facts(facts)
+    return TagEntry(tag, item.section, rest[0] if rest else "", aliases, status, item.first + 1)
+
+
+def _facts(facts: Sequence[str]) -> tuple[tuple[str, ...], TagStatus]:
+    aliases: list[str] = []
+    status: TagStatus = "active"
+    for fact in facts:
+        key, colon, value = (part.strip() for part in fact.partition(":"))
+        key, value = key.lower(), value if colon else ""
+        if key in ("aliases", "alias") and colon:
+            aliases += [alias for part in value.split(",") if (alias := _clean(part))]
+        elif (key, value) == ("retired", "") or (key, value.lower()) == ("status", "retired"):
+            status = "retired"
+        elif (key, value) != ("active", "") and (key, value.lower()) != ("status", "active"):
+            raise ValueError(
+                f"`({fact})` is not known; write `(aliases: a, b)`, `(retired)` or `(retired; aliases: a, b)`"
+            )
+    return tuple(aliases), status
+
+
+def _renames(
+    items: Sequence[_Item], entries: Sequence[TagEntry], errors: list[tuple[int, str]]
+) -> dict[int, tuple[str, str]]:
+    """Return the renames by the first line of their item (from 0)."""
+    written: dict[str, tuple[str, str, int]] = {}
+    for item in items:
+        line = item.first + 1
+        old, *rest = (_clean(name) for name in _ARROW.split(item.text))
+        if not rest and (_is_prose(item.text) or len(item.text.split()) > _LONGEST_NAME):
+            continue
+        if len(rest) != 1 or not is_tag(old) or not is_tag(rest[0]):
+            errors.append((line, f"{item.text!r} is no rename of a tag; write `- old -> new`"))
+        elif old == rest[0]:
+            errors.append((line, f"{old!r} is renamed to itself; remove the line"))
+        elif old.casefold() in written:
+            before = written[old.casefold()][2]
+            errors.append((line, f"{old!r} is already renamed on line {before}; remove one of them"))
+        else:
+            written[old.casefold()] = (old, rest[0], line)
+    rules = {old: new for old, (_, new, _) in written.items()}
+    tags = {entry.tag.casefold(): entry.tag for entry in entries}
+    found = {}
+    for old, new, line in written.values():
+        last = renamed(new, rules)
+        if last is None:
+            errors.append((line, f"the rename of {old!r} leads back to itself; remove one of its steps"))
+        elif last.casefold() not in tags:
+            alias = find(Taxonomy(tuple(entries)), last)
+            hint = f"it is an alias of {alias.tag!r}" if alias else "add it, or correct its name"
+            errors.append((line, f"{old!r} is renamed to {last!r}, which is no tag of this taxonomy; {hint}"))
+        else:
+            found[line - 1] = (old, tags[last.casefold()])
+    return found
+
+
+# Editing
+
+
+def _lines(text: str) -> list[str]:
+    """Cut a text into its lines, each with what ends it."""
+    return [text[start:end] for start, end in pairwise([*line_starts(text), len(text)]) if end > start]
+
+
+def add_tag(text: str, tag: str, group: str | None = None) -> str:
+    """Return a taxonomy's text with a tag as the last list item of a group, which is made if it is missing.
+
+    Without a group it goes to `New`, for a person to sort. What is there already, also as an alias, is left alone;
+    so is every other byte. Raises TaxonomyError where the text is invalid, or the tag or group cannot be written.
+    """
+    before = parse(text)
+    if find(before, tag):
+        return text
+    title = group or NEW_TAGS
+    lines, (items, sections) = _lines(text), _read(text)
+    line_end = next((line[len(line.rstrip("\r\n")) :] for line in lines), "") or "\n"
+    section = next((s for s in sections if s.title.casefold() == title.casefold() and not s.renames), None)
+    if section is None:
+        at = next((s.first for s in sections if s.renames), len(lines))
+        new = ["" if at == 0 or not lines[at - 1].strip() else line_end, f"## {title}{line_end}", line_end]
+        new += [f"- {tag}{line_end}", line_end if at < len(lines) else ""]
+    else:
+        own = [item for item in items if section.first <= item.first < section.end]
+        at = 1 + max(number for number in range(section.first, section.end) if lines[number].strip())
+        bullet = re.match(r"[-*+][ \t]+", lines[own[-1].first]) if own else None
+        new = [
+            "" if own and at == own[-1].end else line_end,
+            f"{bullet[0] if bullet else '- '}{tag}{line_end}",
+        ]
+    if at and not lines[at - 1].endswith(("\n", "\r")):
+        lines[at - 1] += line_end
+    after = "".join([*lines[:at], *new, *lines[at:]])
+    entries = {*_meanings(before), (tag, title.casefold(), "")}
+    return _checked(after, entries, before.renames, f"{tag!r} cannot be added to {title!r}")
+
+
+def without_renames(text: str, done: Collection[tuple[str, str]]) -> str:
+    """Return a taxonomy's text without the renames (old, new) that were applied; other bytes stay.
+
+    A tag of the vocabulary that was renamed loses its item, as the new tag has one; a tag nested in it gets its
+    new name there. Raises TaxonomyError where the text is invalid, or its lists are too entangled to be cut.
+    """
+    before = parse(text)
+    items, lines = _read(text)[0], _lines(text)
+    folded = {(old.casefold(), new.casefold()) for old, new in done}
+    found = _renames([item for item in items if item.renames], before.entries, [])
+    gone = {
+        line: (old, new) for line, (old, new) in found.items() if (old.casefold(), new.casefold()) in folded
+    }
+    rules = {old.casefold(): new for old, new in gone.values()}
+    taken = {name for entry in before.entries for name in _names(entry)}
+    entries = set()
+    for entry in before.entries:
+        first = entry.line - 1
+        new = renamed(entry.tag, rules) or entry.tag
+        if new.casefold() == entry.tag.casefold():
+            entries.add((entry.tag, entry.group.casefold(), entry.description))
+        elif new.casefold() in taken:
+            gone[first] = (entry.tag, new)
+        else:
+            taken.add(new.casefold())
+            lines[first] = lines[first].replace(entry.tag, new, 1)
+            entries.add((new, entry.group.casefold(), entry.description))
+    dropped = {line for item in items if item.first in gone for line in range(item.first, item.end)}
+    after = "".join(line for number, line in enumerate(lines) if number not in dropped)
+    left = [pair for pair in before.renames if pair not in gone.values()]
+    return _checked(after, entries, left, "the renames that were applied cannot be cut out")
+
+
+def _meanings(taxonomy: Taxonomy) -> set[tuple[str, str, str]]:
+    return {(entry.tag, entry.group.casefold(), entry.description) for entry in taxonomy.entries}
+
+
+def _checked(
+    text: str, entries: set[tuple[str, str, str]], renames: Collection[tuple[str, str]], failure: str
+) -> str:
+    """Return an edited text if it reads as it was meant to. Raises TaxonomyError."""
+    after = parse(text)
+    if _meanings(after) != entries or [*after.renames] != [*renames]:
+        raise TaxonomyError(f"{failure}; edit {TAXONOMY_FILE} by hand")
+    return text

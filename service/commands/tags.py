@@ -1,0 +1,182 @@
+"""Commands about tags: what is proposed, promotion, renames, the log and the way back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from service.commands.terminal import (
+    JsonOption,
+    StateOption,
+    VaultOption,
+    need_service,
+    options_given,
+    out,
+    print_json,
+)
+
+app = typer.Typer()
+tags = typer.Typer(help="Tags: what is proposed, promoted, renamed, and the way back.", no_args_is_help=True)
+app.add_typer(tags, name="tags")
+
+DomainOption = Annotated[str | None, typer.Option("--domain", help="This domain alone.")]
+
+
+def _given(**named: Any) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if value is not None}
+
+
+@app.command()
+def promote(
+    domain: DomainOption = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Apply what is ticked in the review queues now."""
+    answer = need_service(options_given(vault, state)).call("POST", "/promote", **_given(domain=domain))
+    if as_json:
+        print_json(answer)
+        return
+    for slug, done in _worked(answer):
+        for path, tag in done["applied"]:
+            out.print(f"{slug}: {tag} -> {path}", markup=False, soft_wrap=True)
+        for path, tag, why in done["refused"]:
+            out.print(f"{slug}: {tag} was not given to {path}: {why}", markup=False, soft_wrap=True)
+        for path in done["put_off"]:
+            out.print(f"{slug}: {path} is being written; its tags follow", markup=False, soft_wrap=True)
+        if not done["applied"] and not done["refused"] and not done["put_off"]:
+            out.print(f"{slug}: nothing to apply", markup=False)
+
+
+def _worked(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return what each domain's worker did; print what could not be done, and fail."""
+    failed = {slug: done["error"] for slug, done in answer["domains"].items() if "error" in done}
+    for slug, why in failed.items():
+        out.print(f"{slug}: {why}", markup=False, soft_wrap=True)
+    worked = [(slug, done) for slug, done in answer["domains"].items() if slug not in failed]
+    if failed and not worked:
+        raise typer.Exit(1)
+    return worked
+
+
+@tags.command(name="list")
+def list_proposals(
+    domain: DomainOption = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the tags that wait for a decision."""
+    answer = need_service(options_given(vault, state)).call(
+        "GET", "/proposals", **_given(domain=domain, limit=1000)
+    )
+    if as_json:
+        print_json(answer)
+        return
+    last = None
+    for one in answer["proposals"]:
+        if one["path"] != last:
+            out.print(one["path"], markup=False, style="bold", soft_wrap=True)
+            last = one["path"]
+        group = f" ({one['group']})" if one["group"] else ""
+        out.print(f"  {one['tag']}{group}  {one['confidence']:.0%} {one['proposer']}", markup=False)
+    if not answer["proposals"]:
+        out.print("nothing waits")
+    spent = answer["spent_today"]
+    if spent["notes"]:
+        out.print(f"sent today: {spent['notes']:g} notes, {spent['dollars']:.4f} dollars")
+
+
+@tags.command()
+def propose(
+    path: Annotated[str | None, typer.Argument(help="A note, as the vault has it.")] = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    all_untagged: Annotated[bool, typer.Option("--all-untagged", help="Every note without a tag.")] = False,
+    domain: DomainOption = None,
+) -> None:
+    """Ask for proposals for a note, or for every note without a tag."""
+    if (path is None) != all_untagged:
+        raise typer.BadParameter("name a note, or give --all-untagged")
+    answer = need_service(options_given(vault, state)).call(
+        "POST", "/proposals/ask", **_given(path=path, domain=domain)
+    )
+    out.print(f"{len(answer['paths'])} notes will be looked at; `everindex tags list` shows what is proposed")
+
+
+@tags.command()
+def rename(
+    domain: DomainOption = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show each change.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Apply the renames of the taxonomies to every note of their domains."""
+    answer = need_service(options_given(vault, state)).call(
+        "POST", "/apply-renames", **_given(domain=domain, dry_run=dry_run)
+    )
+    if as_json:
+        print_json(answer)
+        return
+    for slug, done in _worked(answer):
+        _print_renames(slug, done)
+
+
+def _print_renames(slug: str, done: dict[str, Any]) -> None:
+    pairs = ", ".join(f"{old} -> {new}" for old, new in done.get("renames", []))
+    out.print(f"{slug}: {pairs or 'no renames'}", markup=False, soft_wrap=True)
+    for change in done.get("changes", []):
+        out.print(f"  {change['path']}", markup=False, soft_wrap=True)
+        for old, new in change["lines"]:
+            out.print(f"    - {old}\n    + {new}", markup=False, soft_wrap=True)
+    for path in done.get("changed", []):
+        out.print(f"  changed: {path}", markup=False, soft_wrap=True)
+    for path, why in done.get("refused", []):
+        out.print(f"  refused: {path}: {why}", markup=False, soft_wrap=True)
+    if done.get("refused"):
+        out.print("  nothing is renamed until the refused notes are mended", markup=False)
+
+
+@tags.command()
+def log(
+    path: Annotated[str | None, typer.Argument(help="A note.")] = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List what was changed in notes, newest first."""
+    changes = need_service(options_given(vault, state)).call("GET", "/changes", **_given(path=path))
+    if as_json:
+        print_json(changes)
+        return
+    for one in changes:
+        undone = " (taken back)" if one["undone_at"] else ""
+        out.print(
+            f"{one['id']:>5}  {one['at'][:19]}  {one['action']}{undone}  {', '.join(one['tags'])}  {one['path']}",
+            markup=False,
+            soft_wrap=True,
+        )
+    if not changes:
+        out.print("no note was changed")
+
+
+@tags.command()
+def undo(
+    number: Annotated[
+        int | None, typer.Argument(metavar="[ID]", help="A change of the log; default: the last promotion.")
+    ] = None,
+    vault: VaultOption = None,
+    state: StateOption = None,
+) -> None:
+    """Take a promotion back: the note is as it was before."""
+    answer = need_service(options_given(vault, state)).call("POST", "/changes/undo", **_given(id=number))
+    for _, done in _worked(answer):
+        out.print(f"{done['path']} no longer has {', '.join(done['tags'])}", markup=False, soft_wrap=True)

@@ -1,0 +1,378 @@
+"""A taxonomy is a note that a person writes: what is meant is read, what is wrong is said with its line."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.errors import TaxonomyError
+from pipelines.model import TagEntry, Taxonomy
+from pipelines.tagging.taxonomy import add_tag, find, load, parse, renamed, without_renames
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = sorted((ROOT / "examples" / "vault").rglob("_taxonomy.md"))
+TEXT = """\
+# Finance
+
+Prose about it.
+
+## Valuation
+
+- valuation: what it is worth (aliases: worth, fair-value)
+- dcf (retired)
+
+## Renames
+
+- value -> valuation
+- discounted -> dcf
+"""
+
+
+def tags(text):
+    return [entry.tag for entry in parse(text).entries]
+
+
+def only(text):
+    (entry,) = parse(text).entries
+    return entry
+
+
+def errors(text):
+    with pytest.raises(TaxonomyError) as raised:
+        parse(text, "t.md")
+    return str(raised.value).splitlines()
+
+
+# Reading
+
+
+def test_groups_tags_and_renames_are_read_with_their_lines():
+    assert parse(TEXT) == Taxonomy(
+        (
+            TagEntry("valuation", "Valuation", "what it is worth", ("worth", "fair-value"), "active", 7),
+            TagEntry("dcf", "Valuation", "", (), "retired", 8),
+        ),
+        (("value", "valuation"), ("discounted", "dcf")),
+    )
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
+def test_the_taxonomies_of_the_example_are_valid(path):
+    taxonomy = parse(path.read_text(encoding="utf-8"))
+    assert taxonomy.entries
+    assert taxonomy.renames
+
+
+def test_the_example_in_the_documentation_is_valid():
+    page = (ROOT / "docs" / "taxonomy.md").read_text(encoding="utf-8")
+    taxonomy = parse(page.split("```markdown\n")[1].split("```")[0])
+    assert [(entry.tag, entry.status) for entry in taxonomy.entries][-1] == ("dcf", "retired")
+    assert len(taxonomy.renames) == 1
+
+
+@pytest.mark.parametrize(
+    ("item", "tag", "description"),
+    [
+        ("- moat: why: it lasts", "moat", "why: it lasts"),
+        ("* moat: x", "moat", "x"),
+        ("+\tmoat:  x", "moat", "x"),
+        ("- #moat: x", "moat", "x"),
+        ("- **moat**: x", "moat", "x"),
+        ("- **moat:** x", "moat", "x"),
+        ("- `#moat`: x", "moat", "x"),
+        ("- moat", "moat", ""),
+        ("- moat : x", "moat", "x"),
+        ("- moat:", "moat", ""),
+        ("- a/b: see [[Note]] (or not)", "a/b", "see [[Note]] (or not)"),
+        ("- moat: one\n  two", "moat", "one two"),
+        ("- 日本: x", "日本", "x"),
+        ("- moat: x <!-- not this --> %%nor this%%", "moat", "x"),
+    ],
+)
+def test_a_tag_may_be_written_in_several_ways(item, tag, description):
+    entry = only(item)
+    assert (entry.tag, entry.description) == (tag, description)
+
+
+@pytest.mark.parametrize(
+    ("facts", "aliases", "status"),
+    [
+        ("(aliases: a, b)", ("a", "b"), "active"),
+        ("(alias: a)", ("a",), "active"),
+        ("(retired)", (), "retired"),
+        ("(status: retired)", (), "retired"),
+        ("(Status: Active)", (), "active"),
+        ("(active)", (), "active"),
+        ("(retired; aliases: a b, #c++)", ("a b", "c++"), "retired"),
+        ("(aliases: a; retired)", ("a",), "retired"),
+        ("(retired) (aliases: a)", ("a",), "retired"),
+        ("(aliases:)", (), "active"),
+    ],
+)
+def test_what_stands_in_brackets_at_the_end_says_aliases_and_status(facts, aliases, status):
+    for item in (f"- moat: x {facts}", f"- moat {facts}"):
+        assert (only(item).aliases, only(item).status) == (aliases, status)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_whatever_ends_them(end):
+    assert [entry.line for entry in parse(TEXT.replace("\n", end)).entries] == [7, 8]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\ntags:\n  - not-this\n---\n",
+        "```\n- not-this: x\n```\n",
+        "~~~\n- not-this: x\n```\n~~~\n",
+        "<!--\n- not-this: x\n-->\n",
+        "%%\n- not-this: x\n%%\n",
+        "```mermaid\n%% one\n```\n",
+        "> [!note]\n> - not-this: x\n",
+        "Prose: with a colon.\n",
+        "- a list item that says: something long\n",
+        "- just some words\n",
+        "- [[Note]]: about it\n",
+        "- [text](x.md)\n",
+        "- https://example.com\n",
+        "- [ ] task: do it\n",
+        "- ![[picture.png]]\n",
+        "-\n",
+        "    - not-this: code\n",
+    ],
+)
+def test_what_is_no_tag_is_passed_over(text):
+    assert tags(f"{text}\n## Group\n\n- yes: x\n") == ["yes"]
+
+
+def test_nested_items_are_tags_of_the_same_group():
+    entries = parse("## G\n- a: x\n    - a/b: y\n").entries
+    assert [(entry.tag, entry.group) for entry in entries] == [("a", "G"), ("a/b", "G")]
+
+
+def test_the_renames_end_at_the_next_heading_of_their_level():
+    taxonomy = parse("## renames:\n### Old ones\n- a -> b\n- `#c` → #b\n## G\n- b: x\n")
+    assert taxonomy.renames == (("a", "b"), ("c", "b"))
+    assert [entry.tag for entry in taxonomy.entries] == ["b"]
+
+
+def test_a_chain_of_renames_leads_to_its_end_in_the_spelling_of_the_vocabulary():
+    assert parse("- C: x\n# Renames\n- a -> b\n- b -> c\n").renames == (("a", "C"), ("b", "C"))
+
+
+def test_prose_among_the_renames_is_no_rename():
+    assert parse("# Renames\nWrite old -> new.\n\n- nothing is to be renamed today\n").renames == ()
+
+
+@pytest.mark.parametrize("heading", ["# **My** group", "My group\n---", "### `My` group:", "## My group ##"])
+def test_a_group_is_its_headings_words(heading):
+    assert only(f"{heading}\n\n- a: x\n").group == "My group"
+
+
+@pytest.mark.parametrize("piece", ["<!--", "%%", "- (", "[", "- ", "```\n", "# "])
+def test_a_file_of_one_piece_over_and_over_is_read_to_its_end(piece):
+    with suppress(TaxonomyError):
+        parse(piece * 5_000)
+
+
+def test_an_empty_file_is_an_empty_vocabulary():
+    assert parse("") == Taxonomy()
+
+
+@given(st.text(alphabet=st.sampled_from("-#ab:()>;, \n`%<!\t*[]"), max_size=60))
+def test_any_text_is_read_or_refused(text):
+    with suppress(TaxonomyError):
+        parse(text, "t.md")
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("- two words: x", "t.md:1: 'two words' is no tag"),
+        ("- c++: x", "t.md:1: 'c++' is no tag"),
+        ("\n- 1984: x", "t.md:2: '1984' is no tag"),
+        ("- #two words", "t.md:1: '#two words' is no tag"),
+        ("- moat:why", "t.md:1: 'moat:why' is no tag"),
+        ("- moat – why it lasts", "t.md:1: 'moat – why it lasts' is no tag"),
+        ("- a: x\n- A: y", "t.md:2: 'A' is already a name on line 1"),
+        ("- a: x (aliases: b)\n- B: y", "t.md:2: 'B' is already a name on line 1"),
+        ("- b: x\n- a: y (aliases: B)", "t.md:2: the alias 'B' is already a name on line 1"),
+        ("- a: x (aliases: c)\n- b: y (aliases: C)", "t.md:2: the alias 'C' is already a name on line 1"),
+        ("- a: x (aliases: b, B)", "t.md:1: the alias 'B' is already a name on line 1"),
+        ("- a: x (aliases: A)", "t.md:1: the alias 'A' is already a name on line 1"),
+        ("- a: x (aliases b)", "t.md:1: `(aliases b)` is not known"),
+        ("- a: x (retired in May)", "t.md:1: `(retired in May)` is not known"),
+        ("- a: x (status: gone)", "t.md:1: `(status: gone)` is not known"),
+        ("- a\n# Renames\n- x", "t.md:3: 'x' is no rename"),
+        ("- a\n# Renames\n- x => a", "t.md:3: 'x => a' is no rename"),
+        ("- a\n# Renames\n- x -> a -> b", "t.md:3: 'x -> a -> b' is no rename"),
+        ("- a\n# Renames\n- x y -> a", "t.md:3: 'x y -> a' is no rename"),
+        ("- a\n# Renames\n- -> a", "t.md:3: '-> a' is no rename"),
+        ("- a\n# Renames\n- x -> a\n- X -> a", "t.md:4: 'X' is already renamed on line 3"),
+        ("- a\n# Renames\n- a -> a", "t.md:3: 'a' is renamed to itself"),
+        ("- a\n# Renames\n- x -> b", "t.md:3: 'x' is renamed to 'b', which is no tag of this taxonomy"),
+        ("- a (aliases: b)\n# Renames\n- x -> b", "it is an alias of 'a'"),
+        ("- a\n# Renames\n- x -> y\n- y -> z", "t.md:3: 'x' is renamed to 'z'"),
+        ("- a\n# Renames\n- a -> b\n- b -> a", "t.md:4: the rename of 'b' leads back to itself"),
+        ("- a\n# Renames\n- a -> a/b", "t.md:3: the rename of 'a' leads back to itself"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text, reason):
+    assert any(reason in error for error in errors(text))
+
+
+def test_every_error_is_reported_in_the_order_of_the_lines():
+    found = errors("- two words: x\n- b: x\n- b: y\n# Renames\n- x -> y\n- q\n")
+    assert [error.split(":")[1] for error in found] == ["1", "3", "5", "6"]
+
+
+# Finding
+
+
+@pytest.mark.parametrize("name", ["valuation", "VALUATION", "Fair-Value"])
+def test_an_entry_is_found_by_tag_or_alias_without_case(name):
+    assert find(parse(TEXT), name).tag == "valuation"
+
+
+def test_what_is_not_there_is_not_found():
+    assert find(parse(TEXT), "fair") is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "new"), [("a", "b"), ("A/x", "b/x"), ("a/y/z", "c/z"), ("ab", "ab"), ("x/a", "x/a"), ("d", "b")]
+)
+def test_a_nested_tag_goes_with_its_longest_renamed_part(tag, new):
+    assert renamed(tag, {"a": "b", "a/y": "c", "d": "a"}) == new
+
+
+# Loading
+
+
+def test_without_a_file_the_vocabulary_is_empty(tmp_path):
+    assert load(tmp_path / "_taxonomy.md").taxonomy == Taxonomy()
+
+
+def test_an_invalid_file_leaves_the_last_good_one_in_force_until_it_is_mended(tmp_path):
+    path = tmp_path / "_taxonomy.md"
+    path.write_bytes(b"\xef\xbb\xbf- a: x\r\n")
+    good = load(path)
+    assert [entry.tag for entry in good.taxonomy.entries] == ["a"]
+    for content, reason in ((b"- two words: x", ":1: 'two words'"), (b"- caf\xe9", "cannot be read")):
+        path.write_bytes(content)
+        bad = load(path, good)
+        assert bad.taxonomy == good.taxonomy
+        assert reason in bad.error
+        assert load(path, bad).error == bad.error
+    path.write_bytes(b"\xef\xbb\xbf- a: x\r\n")
+    assert load(path, bad) == good
+    assert load(path, good) is good
+
+
+def test_an_invalid_first_file_is_an_empty_vocabulary_with_the_error(tmp_path):
+    (tmp_path / "t.md").write_text("- two words: x")
+    assert load(tmp_path / "t.md").taxonomy == Taxonomy()
+    assert load(tmp_path / "t.md").error
+
+
+# Editing
+
+
+def test_a_tag_is_added_at_the_end_of_its_group():
+    assert add_tag(TEXT, "new", "valuation") == TEXT.replace("- dcf (retired)\n", "- dcf (retired)\n- new\n")
+
+
+def test_a_tag_without_a_group_goes_to_new_before_the_renames():
+    once = add_tag(TEXT, "one")
+    assert once == TEXT.replace("## Renames", "## New\n\n- one\n\n## Renames")
+    assert add_tag(once, "two") == once.replace("- one\n", "- one\n- two\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("", "## New\n\n- new\n"),
+        ("prose", "prose\n\n## New\n\n- new\n"),
+        ("## New", "## New\n\n- new\n"),
+        ("## New\r\n\r\nprose\r\n", "## New\r\n\r\nprose\r\n\r\n- new\r\n"),
+        ("## New\r* a\r\r# B\r- b", "## New\r* a\r* new\r\r# B\r- b"),
+        ("## New\n- a: x\n\n  more of it\n\n- b", "## New\n- a: x\n\n  more of it\n\n- b\n- new\n"),
+    ],
+)
+def test_a_tag_is_added_to_any_text_and_every_other_byte_stays(text, after):
+    assert add_tag(text, "new") == after
+
+
+@pytest.mark.parametrize("name", ["valuation", "Fair-value", "DCF"])
+def test_what_is_there_already_is_not_added(name):
+    assert add_tag(TEXT, name) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("tag", "group"),
+    [("two words", None), ("a\n- b", None), ("", None), ("1984", None), ("a", "Renames"), ("a", "x\ny")],
+)
+def test_what_cannot_be_added_is_refused(tag, group):
+    with pytest.raises(TaxonomyError):
+        add_tag(TEXT, tag, group)
+
+
+def test_renames_that_were_applied_are_cut_out():
+    assert without_renames(TEXT, [("VALUE", "valuation")]) == TEXT.replace("- value -> valuation\n", "")
+    assert without_renames(TEXT, parse(TEXT).renames).endswith("## Renames\n\n")
+
+
+def test_a_rename_that_leads_elsewhere_now_was_not_applied():
+    assert without_renames(TEXT, [("value", "dcf"), ("other", "dcf")]) == TEXT
+
+
+def test_a_tag_that_was_renamed_away_loses_its_item_and_what_is_nested_in_it_its_name():
+    text = "- a: old # words\n- a/x: nested a\n- a/y\n- b/y\n- b: new (aliases: c)\n\n# Renames\n- a -> b\n"
+    assert (
+        without_renames(text, [("a", "b")]) == "- b/x: nested a\n- b/y\n- b: new (aliases: c)\n\n# Renames\n"
+    )
+
+
+def test_a_change_of_case_keeps_its_item():
+    text = "- moat: x\n# Renames\n- Moat -> moat\n"
+    assert without_renames(text, [("Moat", "moat")]) == "- moat: x\n# Renames\n"
+
+
+def test_a_chain_is_cut_out_as_a_whole():
+    text = "- c: x\n# Renames\n- a -> b\n- b -> c\n"
+    assert without_renames(text, parse(text).renames) == "- c: x\n# Renames\n"
+
+
+def test_lists_that_cannot_be_cut_are_left_for_a_person():
+    with pytest.raises(TaxonomyError, match="by hand"):
+        without_renames("- a: x\n    - b: y\n\n# Renames\n- a -> b\n", [("a", "b")])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_stay(end):
+    text = TEXT.replace("\n", end)
+    assert without_renames(text, parse(text).renames) == without_renames(TEXT, parse(TEXT).renames).replace(
+        "\n", end
+    )
+    assert add_tag(text, "new") == add_tag(TEXT, "new").replace("\n", end)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["- a: x", "- b", "  - c: y", "prose", "", "## G", "## New", "> q", "```", "%%"]),
+        max_size=8,
+    )
+)
+def test_a_tag_is_only_inserted_or_refused(lines):
+    text = "\n".join(lines)
+    try:
+        after = add_tag(text, "new")
+    except TaxonomyError:
+        return
+    rest = iter(after)
+    assert all(character in rest for character in text)
+    assert find(parse(after), "new")

@@ -1,0 +1,134 @@
+"""What tagging owes, found again every few seconds: proposals for new notes, an edited queue, what came late."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from pipelines import vault
+from pipelines.errors import EverindexError, NoteChangedError
+from pipelines.exchange import Late, late_writes, leftovers, settle
+from pipelines.model import Domain
+from pipelines.store.notes import data_version
+from pipelines.tagging.candidates import begin, due
+from pipelines.tagging.promote import merge_late
+from pipelines.tagging.review import review
+from queue_config.inspect import waiting
+from queue_config.queue import Queue
+from workers.tag_desk import TagDesk
+from workers.tagging import TagTasks, journal_of, now_iso, signature
+
+QUIET_SECONDS = 5.0
+"""A queue is read when nobody has written to it for so long."""
+
+_LOOK_ANYWAY_SECONDS = 30.0
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class TagSweep:
+    """Finds what tagging owes; `seen` remembers when each queue's file was last seen to change."""
+
+    desk: TagDesk
+    huey: Queue
+    tasks: TagTasks
+    clock: Callable[[], float] = time.monotonic
+    seen: dict[str, tuple[Any, float]] = field(default_factory=dict)
+    versions: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Say what a crash left beside notes."""
+        for file in leftovers(self.desk.resources.root, self.desk.displaced):
+            log.warning("an unfinished write was found; nothing of it is deleted", file=str(file))
+
+    def __call__(self) -> None:
+        """Hint at what is owed: proposals for new notes, queues that were edited, what was written late."""
+        resources = self.desk.resources
+        if not resources.present():
+            return
+        self._take_in_late()
+        for domain in resources.domains():
+            vocabulary = self.desk.vocabulary(domain)
+            if vocabulary.source is None and not vocabulary.taxonomy.entries:
+                continue  # without a vocabulary there is nothing to propose
+            if self._proposals_due(domain) and not self._waits("propose_tags", domain):
+                self.tasks.propose_tags(domain.slug)
+            if self._review_due(domain) and not self._waits("review_tags", domain):
+                self.tasks.review_tags(domain.slug, "", domain.promote == "on_save")
+
+    def _waits(self, task: str, domain: Domain) -> bool:
+        return any(one.task == task and one.args[:1] == (domain.slug,) for one in waiting(self.huey))
+
+    def _proposals_due(self, domain: Domain) -> bool:
+        """Say whether notes are due; looked up when the cache changed, and every half minute."""
+        cache = self.desk.resources.cache(domain)
+        state = self.desk.resources.state()
+        if cache.leases.owes("words") or cache.leases.owes("vectors"):
+            return False
+        if state.heard(f"tags-began:{domain.slug}") is None:
+            begin(cache, self.desk.proposals(), domain.slug)
+            state.say(f"tags-began:{domain.slug}", now_iso())
+            return False
+        version, (last, at) = data_version(cache), self.versions.get(domain.slug, (-1, 0.0))
+        if version == last and self.clock() - at < _LOOK_ANYWAY_SECONDS:
+            return False
+        found = due(cache, self.desk.proposals(), domain.slug, time.time(), (domain.within(domain.taxonomy),))
+        if not found:
+            self.versions[domain.slug] = (version, self.clock())
+        return bool(found)
+
+    def _review_due(self, domain: Domain) -> bool:
+        """Say whether a queue must be looked at: what it is made of changed, and nobody is writing to it."""
+        now = self.clock()
+        present = signature(self.desk, domain)
+        said = self.desk.resources.state().heard(f"review:{domain.slug}")
+        last = said.value if said else None
+        if self.seen.get(domain.slug, (None, 0.0))[0] != present[0]:
+            # What we wrote ourselves, or saw already, nobody is writing to.
+            quiet_since = now - QUIET_SECONDS if last and last[0] == present[0] else now
+            self.seen[domain.slug] = (present[0], quiet_since)
+        if now - self.seen[domain.slug][1] < QUIET_SECONDS:
+            return False
+        owed = domain.promote == "on_save" and self.desk.proposals().of_state(
+            domain.slug, "accepted", limit=1
+        )
+        return last != present or bool(owed) or journal_of(self.desk, domain).exists()
+
+    def _take_in_late(self) -> None:
+        for late in late_writes(self.desk.displaced, self.clock()):
+            try:
+                taken = self._take_in(late)
+            except NoteChangedError:
+                continue  # at the next sweep
+            except EverindexError as error:
+                log.warning("a late save could not be taken in", file=str(late.path), reason=str(error))
+                continue
+            if taken:
+                settle(late)
+            else:
+                self._put_aside(late)
+
+    def _take_in(self, late: Late) -> bool:
+        resources = self.desk.resources
+        path = vault.note_key(str(late.path.relative_to(resources.root)))
+        for domain in resources.domains():
+            if path == domain.within(domain.review_queue):
+                review(self.desk.reviewing(domain, apply=domain.promote == "on_save"), now_iso(), late.late)
+                return True
+        owner = resources.registry().owner(path)
+        return owner is not None and merge_late(self.desk.notes(owner), path, late.late)
+
+    def _put_aside(self, late: Late) -> None:
+        """Keep what cannot be merged where a person finds it."""
+        file = self.desk.displaced / "unclaimed" / f"{late.record.stem}-{late.path.name}"
+        file.parent.mkdir(exist_ok=True)
+        vault.write_atomic(file, late.late)
+        log.warning(
+            "a late save is kept, as its note was written again since", file=str(file), note=str(late.path)
+        )
+        settle(late)
