@@ -14,7 +14,15 @@ MAY_IMPORT = {
     "queue_config": ("queue_config",),
     "pipelines": ("pipelines",),
     "workers": ("workers", "pipelines", "queue_config"),
-    "service": ("service", "pipelines", "queue_config", "workers.tasks", "workers.resources"),
+    "service": (
+        "service",
+        "pipelines",
+        "queue_config",
+        "workers.tasks",
+        "workers.tagging",
+        "workers.tag_desk",
+        "workers.resources",
+    ),
     "service.commands.services": (
         "service",
         "pipelines",

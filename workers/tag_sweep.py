@@ -68,9 +68,11 @@ class TagSweep:
         """Say whether notes are due; looked up when the cache changed, and every half minute."""
         cache = self.desk.resources.cache(domain)
         state = self.desk.resources.state()
-        if cache.leases.owes("words") or cache.leases.owes("vectors"):
+        if cache.ledger.pending()[0] or cache.vectors_pending():
             return False
         if state.heard(f"tags-began:{domain.slug}") is None:
+            if state.heard("reconcile") is None:
+                return False  # what is there is not known yet, and would seem new
             begin(cache, self.desk.proposals(), domain.slug)
             state.say(f"tags-began:{domain.slug}", now_iso())
             return False
@@ -88,7 +90,7 @@ class TagSweep:
         present = signature(self.desk, domain)
         said = self.desk.resources.state().heard(f"review:{domain.slug}")
         last = said.value if said else None
-        if self.seen.get(domain.slug, (None, 0.0))[0] != present[0]:
+        if domain.slug not in self.seen or self.seen[domain.slug][0] != present[0]:
             # What we wrote ourselves, or saw already, nobody is writing to.
             quiet_since = now - QUIET_SECONDS if last and last[0] == present[0] else now
             self.seen[domain.slug] = (present[0], quiet_since)

@@ -26,7 +26,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What reviewing a domain takes. `apply` is false where accepted tags wait for `everindex promote`."""
+    """What reviewing a domain takes. `apply` is false where accepted tags wait to be promoted."""
 
     domain: Domain
     vocabulary: TaxonomyFile
@@ -139,8 +139,15 @@ def _queued(desk: Desk, proposals: Sequence[Proposal]) -> list[QueuedNote]:
             QueuedTag(one.id, one.tag, one.group, one.confidence, one.proposer, one.state == "addition")
             for one in group
         )
-        notes.append(QueuedNote(path, title, opening, tags))
+        notes.append(QueuedNote(path, title, _without_headings(opening), tags))
     return notes
+
+
+def _without_headings(opening: str) -> str:
+    """Leave out the headings that a note begins with: the title stands above the quote already."""
+    lines = opening.lstrip().splitlines()
+    first = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
+    return "\n".join(lines[first:])
 
 
 def _decide(desk: Desk, reading: Reading, at: str) -> tuple[int, int]:
@@ -210,7 +217,7 @@ def _message(desk: Desk, reading: Reading, promotion: Promotion) -> str | None:
     said += [f"{tag} was not given to {path}: {why}." for path, tag, why in promotion.refused]
     accepted = desk.notes.proposals.of_state(desk.domain.slug, "accepted")
     if accepted and not desk.apply:
-        said.append(f"{len(accepted)} accepted tags wait for `everindex promote`.")
+        said.append(f"Accepted and not applied yet: {len(accepted)}. everindex promote applies them.")
     asked = [one.tag for one in desk.notes.proposals.get(reading.accepted) if one.state == "addition"]
     if asked:
         said.append(f"The taxonomy could not be given {', '.join(asked)}; correct it, and accept again.")

@@ -1,0 +1,98 @@
+"""Which notes are looked at for tags, and when again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.store.proposals import Looked
+from pipelines.tagging.candidates import begin, due, is_another, likeness, sketch
+
+WORDS = " ".join(f"word{n}" for n in range(200))
+
+
+def look(tagging, *paths: str, outcome="proposed", **more) -> None:
+    settled = tagging.house.cache.ledger.settled()
+    known = {"reason": None, "attempts": 0, "next_attempt": None} | more
+    tagging.proposals.look(
+        "vault",
+        {p: Looked(settled[p], sketch([tagging.text(p)]), outcome, **known) for p in paths},
+    )
+
+
+def found(tagging, now: float = 0.0) -> list[str]:
+    return sorted(due(tagging.house.cache, tagging.proposals, "vault", now, ("_taxonomy.md",)))
+
+
+def test_notes_that_were_there_before_the_vocabulary_are_no_news(tagging):
+    tagging.note("a.md")
+    begin(tagging.house.cache, tagging.proposals, "vault")
+    tagging.note("b.md")
+    assert found(tagging) == ["b.md"]
+
+
+def test_a_note_is_looked_at_once_and_again_when_most_of_it_changed(tagging):
+    tagging.note("a.md", WORDS)
+    look(tagging, "a.md")
+    assert found(tagging) == []
+    tagging.note("a.md", WORDS + " and a little more")
+    assert found(tagging) == []
+    tagging.note("a.md", " ".join(f"other{n}" for n in range(200)))
+    assert found(tagging) == ["a.md"]
+
+
+def test_little_changes_add_up(tagging):
+    words = WORDS.split()
+    tagging.note("a.md", WORDS)
+    look(tagging, "a.md")
+    for start in range(0, 160, 20):
+        words[start : start + 20] = [f"new{start}x{n}" for n in range(20)]
+        tagging.note("a.md", " ".join(words))
+        if found(tagging):
+            break
+    assert 80 <= start <= 140
+
+
+def test_a_renamed_note_is_no_new_note_and_keeps_its_proposals(tagging):
+    tagging.note("a.md")
+    look(tagging, "a.md")
+    tagging.propose("a.md", "soil")
+    (tagging.house.root / "a.md").rename(tagging.house.root / "b.md")
+    tagging.house.index()
+    assert found(tagging) == []
+    assert tagging.states("b.md") == {"soil": "waiting"}
+
+
+def test_our_own_change_of_the_frontmatter_asks_for_nothing(tagging):
+    tagging.note("a.md", WORDS)
+    look(tagging, "a.md")
+    tagging.note("a.md", f"---\ntags: [soil]\n---\n{WORDS}")
+    assert found(tagging) == []
+
+
+def test_a_failed_note_is_due_at_its_time(tagging):
+    tagging.note("a.md")
+    look(tagging, "a.md", outcome="failed", next_attempt=100.0)
+    assert found(tagging, 99.0) == []
+    assert found(tagging, 100.0) == ["a.md"]
+
+
+def test_who_asks_is_answered(tagging):
+    tagging.note("a.md")
+    look(tagging, "a.md", outcome="nothing")
+    tagging.proposals.ask("vault", ["a.md"])
+    assert found(tagging) == ["a.md"]
+
+
+@given(st.lists(st.text(max_size=40), max_size=6))
+def test_a_text_is_like_itself(texts):
+    assert likeness(sketch(texts), sketch(texts)) == 1.0
+    assert len(sketch(texts)) == 256
+
+
+def test_half_of_a_text_is_the_bar():
+    def with_share(kept: int) -> bytes:
+        return sketch([" ".join([*WORDS.split()[:kept], *(f"x{n}" for n in range(200 - kept))])])
+
+    assert not is_another(sketch([WORDS]), with_share(140))
+    assert is_another(sketch([WORDS]), with_share(60))

@@ -1,0 +1,86 @@
+"""Accepted tags reach the notes, once, and can be taken back exactly."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.errors import EverindexError
+from pipelines.store.proposals import Looked
+from pipelines.tagging.candidates import sketch
+from pipelines.tagging.promote import promote, undo
+
+from .conftest import AT
+
+NOTE = "---\r\ntitle:  'A'   # kept\r\n---\r\nThe garden soil.\r\n"
+
+
+@pytest.fixture
+def accepted(tagging):
+    tagging.note("a.md", NOTE)
+    tagging.proposals.decide(tagging.propose("a.md", "soil", "compost"), "accepted", AT)
+    return tagging
+
+
+def test_an_accepted_tag_is_applied_and_written_down(accepted):
+    done = promote(accepted.notes, AT)
+    assert done.applied == [("a.md", "soil"), ("a.md", "compost")]
+    (change,) = accepted.proposals.changes(10)
+    assert (change.path, change.tags, change.action) == ("a.md", ("soil", "compost"), "promoted")
+    assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}
+
+
+def test_a_promotion_that_was_cut_off_after_the_note_is_finished_without_a_second_change(accepted):
+    promote(accepted.notes, AT)
+    ids = [one.id for one in accepted.proposals.of_state(None, "applied")]
+    accepted.proposals.settle(ids, "accepted", AT)  # as if the process had died before its commit
+    text = accepted.text("a.md")
+    promote(accepted.notes, AT)
+    assert accepted.text("a.md") == text
+    assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}
+    assert len(accepted.proposals.changes(10)) == 1
+
+
+@pytest.mark.parametrize("more", ["", "Another line.\r\n"])
+def test_undo_takes_a_promotion_back_exactly_and_leaves_what_was_written_since(accepted, more):
+    promote(accepted.notes, AT)
+    (accepted.house.root / "a.md").write_bytes((accepted.text("a.md") + more).encode())
+    accepted.house.index()
+    undo(accepted.notes, accepted.proposals.change(None), AT)
+    assert accepted.text("a.md") == NOTE + more
+    assert accepted.states("a.md") == {"soil": "waiting", "compost": "waiting"}
+
+
+def test_undo_of_a_note_whose_frontmatter_changed_takes_the_tags_alone(accepted):
+    promote(accepted.notes, AT)
+    (accepted.house.root / "a.md").write_bytes(accepted.text("a.md").replace("'A'", "'B'").encode())
+    accepted.house.index()
+    undo(accepted.notes, accepted.proposals.change(None), AT)
+    assert "soil" not in accepted.text("a.md").partition("---\r\nThe")[0]
+    assert "'B'   # kept" in accepted.text("a.md")
+
+
+def test_a_promotion_is_taken_back_once(accepted):
+    promote(accepted.notes, AT)
+    change = accepted.proposals.change(None)
+    undo(accepted.notes, change, AT)
+    with pytest.raises(EverindexError, match="no promotion that can be taken back"):
+        undo(accepted.notes, accepted.proposals.change(change.id), AT)
+
+
+def test_a_note_that_is_another_one_by_now_is_not_tagged_and_asked_about_again(accepted):
+    accepted.proposals.look(
+        "vault",
+        {"a.md": Looked("seen", sketch(["wholly different words about boats"]), "proposed", None, 0, None)},
+    )
+    done = promote(accepted.notes, AT)
+    assert done.applied == []
+    assert accepted.states("a.md") == {"soil": "waiting", "compost": "waiting"}
+    assert accepted.text("a.md") == NOTE
+
+
+def test_a_tag_of_a_note_that_is_gone_is_refused(accepted):
+    (accepted.house.root / "a.md").unlink()
+    accepted.house.index()
+    done = promote(accepted.notes, AT)
+    assert {why.partition("'")[0] for _, _, why in done.refused} == {""}
+    assert accepted.states("a.md") == {"soil": "refused", "compost": "refused"}

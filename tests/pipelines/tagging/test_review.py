@@ -1,0 +1,201 @@
+"""The queue as an operator uses it: what is ticked reaches the note, and nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.exchange import exchange
+from pipelines.tagging import review as room
+from pipelines.tagging.promote import merge_late
+from pipelines.tagging.review import review
+
+from .conftest import AT
+
+NOTE = "---\nauthor: Ann # me\n---\nThe garden soil.\n"
+
+
+@pytest.fixture
+def shown(tagging):
+    """One note with two proposals on a page that was written."""
+    tagging.note("a.md", NOTE)
+    tagging.propose("a.md", "soil", "compost")
+    assert tagging.review().written
+    return tagging
+
+
+def test_without_a_proposal_there_is_no_file(tagging):
+    assert not tagging.review().written
+    assert not tagging.queue.exists()
+
+
+def test_a_page_is_not_written_twice(shown):
+    before = shown.queue.stat().st_ino
+    assert not shown.review().written
+    assert shown.queue.stat().st_ino == before
+
+
+def test_a_ticked_tag_is_in_the_note_and_leaves_the_page(shown):
+    shown.edit("- [ ] `soil`", "- [x] `soil`")
+    done = shown.review()
+    assert done.promotion.applied == [("a.md", "soil")]
+    assert shown.text("a.md") == "---\nauthor: Ann # me\ntags:\n  - soil\n---\nThe garden soil.\n"
+    page = shown.queue.read_text()
+    assert "`soil`" not in page
+    assert "`compost`" in page
+
+
+def test_what_is_rejected_or_deleted_is_never_proposed_again(shown):
+    shown.propose("a.md", "bread")
+    shown.review()
+    shown.edit("- [ ] `soil`", "- [-] `soil`")
+    page = shown.queue.read_text().splitlines(keepends=True)
+    shown.queue.write_text("".join(line for line in page if "`compost`" not in line))
+    assert shown.review().rejected == 2
+    assert shown.states("a.md") == {"soil": "rejected", "compost": "rejected", "bread": "waiting"}
+    shown.propose("a.md", "soil", "compost")
+    shown.review()
+    assert "`soil` ·" not in shown.queue.read_text()
+    assert shown.text("a.md") == NOTE
+
+
+def test_a_typed_tag_is_applied_by_its_own_name(shown):
+    page = shown.queue.read_text()
+    shown.queue.write_text(page.replace("- [ ] `compost`", "- [x] earth\n- [ ] `compost`"))
+    shown.edit("- [ ] `soil`", "- [ ] `soil`")
+    shown.review()
+    assert "- soil" in shown.text("a.md")
+
+
+def test_a_word_outside_the_vocabulary_is_offered_and_accepted_into_it(shown):
+    shown.edit("- [ ] `compost`", "- [x] mulch\n- [ ] `compost`")
+    shown.review()
+    assert "`mulch` · not in the taxonomy yet" in shown.queue.read_text()
+    assert shown.text("a.md") == NOTE
+    shown.edit("- [ ] `mulch`", "- [x] `mulch`")
+    shown.review()
+    assert "- mulch" in shown.text("_taxonomy.md")
+    assert "- mulch" in shown.text("a.md")
+
+
+def test_an_addition_to_a_broken_taxonomy_is_asked_again_and_said(shown):
+    shown.edit("- [ ] `compost`", "- [x] mulch\n- [ ] `compost`")
+    shown.review()
+    shown.house.write("_taxonomy.md", "- soil: x\n- soil: y\n")
+    shown.edit("- [ ] `mulch`", "- [x] `mulch`")
+    shown.review()
+    assert shown.states("a.md")["mulch"] == "addition"
+    assert "could not be given mulch" in shown.queue.read_text()
+    assert shown.text("a.md") == NOTE
+
+
+def test_a_page_that_was_cut_is_restored_and_says_so(shown):
+    shown.queue.write_text(shown.queue.read_text()[:400])
+    done = shown.review()
+    assert done.rejected == 0
+    page = shown.queue.read_text()
+    assert "was not whole" in page
+    assert "`soil`" in page
+
+
+def test_a_page_that_was_deleted_comes_back(shown):
+    shown.queue.unlink()
+    shown.review()
+    assert "`soil`" in shown.queue.read_text()
+
+
+def test_an_older_page_that_is_saved_over_a_newer_one_decides_only_what_it_says(shown):
+    old = shown.queue.read_text()
+    shown.note("b.md", "Flour and yeast.")
+    shown.propose("b.md", "bread", at="2026-11-21T13:00:00.000+00:00")
+    shown.review()
+    shown.queue.write_text(old.replace("- [ ] `soil`", "- [x] `soil`"))
+    shown.review()
+    assert shown.states("a.md") == {"soil": "applied", "compost": "waiting"}
+    assert shown.states("b.md") == {"bread": "waiting"}
+    assert "`bread`" in shown.queue.read_text()
+
+
+def test_a_note_that_moved_gets_its_tag(shown):
+    (shown.house.root / "a.md").rename(shown.house.root / "moved.md")
+    shown.house.index()
+    shown.proposals.move("vault", "a.md", "moved.md")
+    shown.edit("- [ ] `soil`", "- [x] `soil`")
+    shown.review()
+    assert "- soil" in shown.text("moved.md")
+
+
+def test_a_note_that_cannot_be_tagged_is_left_alone_and_the_page_says_why(tagging):
+    tagging.note("a.md", "---\nbroken: [\n---\nThe garden soil.")
+    tagging.propose("a.md", "soil")
+    tagging.review()
+    tagging.edit("- [ ] `soil`", "- [x] `soil`")
+    done = tagging.review()
+    assert [one[:2] for one in done.promotion.refused] == [("a.md", "soil")]
+    assert "was not given to a.md" in tagging.queue.read_text()
+    assert tagging.text("a.md") == "---\nbroken: [\n---\nThe garden soil."
+
+
+def test_manual_promotion_waits_and_says_so(shown):
+    shown.edit("- [ ] `soil`", "- [x] `soil`")
+    shown.review(apply=False)
+    assert shown.text("a.md") == NOTE
+    assert "Accepted and not applied yet: 1." in shown.queue.read_text()
+    shown.review()
+    assert "- soil" in shown.text("a.md")
+
+
+def test_what_is_ticked_while_the_page_is_written_counts(shown, monkeypatch):
+    shown.propose("a.md", "bread")
+    raced = []
+
+    def slow(path, read, new, displaced):
+        if path == shown.queue and not raced:
+            raced.append(path)
+            shown.edit("- [ ] `soil`", "- [x] `soil`")
+        return exchange(path, read, new, displaced)
+
+    monkeypatch.setattr(room, "exchange", slow)
+    done = shown.review()
+    assert done.accepted == 1
+    assert "- soil" in shown.text("a.md")
+    assert "`bread`" in shown.queue.read_text()
+
+
+def test_what_an_editor_writes_late_into_a_page_counts_and_its_words_stay(shown):
+    late = shown.queue.read_text().replace("- [ ] `soil`", "- [x] `soil`\nAsk Ben about this one.")
+    shown.propose("a.md", "bread")
+    shown.review()
+    review(shown.desk(), AT, late.encode())
+    assert "- soil" in shown.text("a.md")
+    page = shown.queue.read_text()
+    assert "Ask Ben about this one." in page
+    assert "`bread`" in page
+
+
+def test_what_an_editor_writes_late_into_a_note_gets_the_tag_again(shown):
+    shown.edit("- [ ] `soil`", "- [x] `soil`")
+    shown.review()
+    shown.house.index()
+    assert merge_late(shown.notes, "a.md", (NOTE + "A late line.\n").encode())
+    assert (
+        shown.text("a.md") == "---\nauthor: Ann # me\ntags:\n  - soil\n---\nThe garden soil.\nA late line.\n"
+    )
+
+
+def test_bytes_that_are_no_text_stay_in_the_page(shown):
+    shown.queue.write_bytes(shown.queue.read_bytes() + b"caf\xe9 latte\n")
+    shown.propose("a.md", "bread")
+    shown.review()
+    assert b"caf\xe9 latte" in shown.queue.read_bytes()
+
+
+def test_the_newest_notes_come_first_and_the_others_are_counted(tagging):
+    for n in range(room.NOTES_A_PAGE + 2):
+        tagging.house.save(f"{n}.md", f"The garden soil {n}.")
+        tagging.propose(f"{n}.md", "soil", at=f"2026-11-21T12:{n:02}:00.000+00:00")
+    tagging.house.drain()
+    tagging.review()
+    page = tagging.queue.read_text()
+    assert page.index("[[26.md|") < page.index("[[25.md|")
+    assert "2 more wait" in page
+    assert "[[0.md|" not in page
