@@ -98,6 +98,16 @@ class User:
             timeout=60,
         )
 
+    def post(self, path: str, body: Any = None, /, **params: Any) -> httpx.Response:
+        token = (self.state / "token").read_text().strip()
+        return httpx.post(
+            f"http://127.0.0.1:{self.port}{path}",
+            params=params,
+            json=body,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=60,
+        )
+
     def health(self) -> dict[str, Any]:
         try:
             return dict(httpx.get(f"http://127.0.0.1:{self.port}/health", timeout=20).json())

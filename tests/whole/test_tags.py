@@ -1,0 +1,103 @@
+"""The loop of tags as a user goes through it: nothing is pressed, files are edited."""
+
+from __future__ import annotations
+
+import apsw
+import psutil
+import pytest
+
+from tests.fakes.anthropic_api import KEY, Answer, fake_anthropic
+
+from .conftest import User, wait_for
+
+TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants stand in\n- compost: rotted leaves\n\n## Renames\n\n- dirt -> soil\n"
+NOTE = "---\nauthor: Ann # me\n---\nThe garden soil.\n"
+
+
+@pytest.fixture
+def gardener(tmp_path, tiny_model):
+    """A vault with a vocabulary, and Claude's place taken by the fake."""
+    with fake_anthropic() as api:
+        api.by_default = lambda _: Answer([("soil", 0.9)])
+        root = tmp_path / "notes"
+        root.mkdir()
+        (root / "_taxonomy.md").write_text(TAXONOMY)
+        (root / "old.md").write_text("---\ntags: [dirt]\n---\nAn old note. #dirt/deep\n")
+        user = User(
+            tmp_path,
+            root,
+            EMBEDDING_MODEL=str(tiny_model),
+            ANTHROPIC_API_KEY=KEY,
+            ANTHROPIC_BASE_URL=api.url,
+        )
+        user.api = api
+        user.up()
+        wait_for(lambda: "tags-began:vault" in facts(user), "the notes that were there are known")
+        yield user
+        user.stop()
+
+
+def queue_of(user: User) -> str:
+    file = user.root / "_review-queue.md"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def test_a_new_note_is_tagged_by_a_tick_in_an_editor(gardener):
+    (gardener.root / "bed.md").write_text(NOTE)
+    wait_for(lambda: "`soil`" in queue_of(gardener), f"its proposal; {gardener.logs()}")
+    assert len(gardener.api.requests) == 1  # not for what was there before
+    file = gardener.root / "_review-queue.md"
+    file.write_text(queue_of(gardener).replace("- [ ] `soil`", "- [x] `soil`"))
+    tagged = NOTE.replace("# me\n", "# me\ntags:\n  - soil\n")
+    wait_for(
+        lambda: (gardener.root / "bed.md").read_text() == tagged, f"the tag in the note; {gardener.logs()}"
+    )
+    wait_for(lambda: "There is nothing to review." in queue_of(gardener), "an empty queue")
+    found = lambda: [h["path"] for h in gardener.get("/search", q="garden", tag="soil").json()["results"]]  # noqa: E731
+    wait_for(lambda: found() == ["bed.md"], "the filter knows the tag")
+    assert len(gardener.api.requests) == 1  # our own write asks for nothing
+    assert "bed.md" in gardener.run("tags", "log", *gardener.place)
+    gardener.run("tags", "undo", *gardener.place)
+    assert (gardener.root / "bed.md").read_text() == NOTE
+    wait_for(lambda: "- [ ] `soil`" in queue_of(gardener), "the tag waits again")
+    assert KEY not in gardener.logs()
+    assert KEY not in gardener.run("config", *gardener.place)
+
+
+def facts(user: User) -> str:
+    con = apsw.Connection(str(user.state / "state.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return " ".join(key for (key,) in con.execute("SELECT key FROM fact"))
+    finally:
+        con.close()
+
+
+def test_renames_are_shown_then_applied_to_every_note_of_the_domain(gardener):
+    before = (gardener.root / "old.md").read_text()
+    shown = gardener.run("tags", "rename", "--dry-run", *gardener.place)
+    assert "tags: [soil]" in shown
+    assert (gardener.root / "old.md").read_text() == before
+    gardener.run("tags", "rename", *gardener.place)
+    assert (gardener.root / "old.md").read_text() == "---\ntags: [soil]\n---\nAn old note. #soil/deep\n"
+    assert "dirt" not in (gardener.root / "_taxonomy.md").read_text()
+
+
+def test_decisions_over_http_reach_the_note_and_the_queue(gardener):
+    asked = gardener.post("/proposals/ask", path="old.md").json()
+    assert asked["paths"] == ["old.md"]
+    (one,) = wait_for(lambda: gardener.get("/proposals").json()["proposals"], "a proposal")
+    assert (one["path"], one["tag"], one["proposer"]) == ("old.md", "soil", "claude-haiku-5-5")
+    gardener.post("/proposals/decide", {"accept": [one["id"]]})
+    wait_for(lambda: "soil" in (gardener.root / "old.md").read_text().partition("---\nAn")[0], "the tag")
+    assert gardener.get("/proposals").json()["spent_today"]["notes"] == 1
+
+
+def test_a_worker_that_dies_while_it_promotes_leaves_the_tag_in_the_note_once(gardener):
+    (gardener.root / "bed.md").write_text(NOTE)
+    (one,) = wait_for(lambda: gardener.get("/proposals").json()["proposals"], "a proposal")
+    gardener.post("/proposals/decide", {"accept": [one["id"]]})
+    for process in psutil.Process(gardener.processes[0].pid).children(recursive=True):
+        if "work" in process.cmdline():
+            process.kill()
+    wait_for(lambda: (gardener.root / "bed.md").read_text().count("soil\n") == 1, "the tag")
+    assert (gardener.root / "bed.md").read_text().count("- soil") == 1
