@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.freshness import redis_server
-from tests.faults import crowds, disk, kills, outages, places
+from tests.faults import crowds, disk, kills, outages, places, reviews
 from tests.tiny import build_tiny_model
 
 RECORD = Path(__file__).with_name("faults.json")
@@ -78,6 +78,7 @@ CHECKS: dict[str, tuple[str, Check]] = {
     "machine": ("state machine", _state_machine),
     "readers": ("two workers and eight readers", _readers),
     "writes": ("write faults at every Nth I/O", lambda chance, _: disk.write_faults(chance)),
+    "reviews": ("a person and the service write one review queue", reviews.races),
     "disk": ("disk full, then freed", outages.disk_full),
 }
 

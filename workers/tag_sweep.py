@@ -123,7 +123,7 @@ class TagSweep:
                 review(self.desk.reviewing(domain, apply=domain.promote == "on_save"), now_iso(), late.late)
                 return True
         owner = resources.registry().owner(path)
-        return owner is not None and merge_late(self.desk.notes(owner), path, late.late)
+        return owner is not None and merge_late(self.desk.notes(owner), path, late)
 
     def _put_aside(self, late: Late) -> None:
         """Keep what cannot be merged where a person finds it."""

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pipelines import vault
 from pipelines.errors import EverindexError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
-from pipelines.exchange import exchange
-from pipelines.markdown import read_note
+from pipelines.exchange import Late, exchange
 from pipelines.store.cache import Cache
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import OPERATOR, Change, Proposal, Proposals
@@ -150,10 +149,10 @@ def undo(notes: Notes, change: Change, at: str) -> None:
         notes.proposals.record(_change(notes.domain, change.path, change.tags, UNDONE, before, after, at))
 
 
-def merge_late(notes: Notes, path: str, late: bytes) -> bool:
+def merge_late(notes: Notes, path: str, late: Late) -> bool:
     """Bring in what an editor wrote into a note after we had replaced it; say whether it is in.
 
-    It is what the person wants, with the tags that we had added; where the note has been written again since,
+    It is what the person wants, with the tags that we had added. Where the note is no longer what we made of it,
     both are a person's, and nothing is done.
     """
     tags = [change.tags for change in notes.proposals.changes(1, path) if change.action == PROMOTED]
@@ -161,6 +160,6 @@ def merge_late(notes: Notes, path: str, late: bytes) -> bool:
     if not tags or found is None:
         return False
     data = vault.read(notes.root, found[0], notes.max_bytes).data
-    if not {tag.casefold() for tag in tags[0]} <= {t.casefold() for t in read_note(path, data).tags}:
+    if data != add_tags(late.base, tags[0]):
         return False
-    return exchange(notes.root / found[0], data, add_tags(late, tags[0]), notes.displaced) is None
+    return exchange(notes.root / found[0], data, add_tags(late.late, tags[0]), notes.displaced) is None

@@ -16,7 +16,7 @@ from pipelines.store.notes import openings
 from pipelines.store.proposals import Proposal
 from pipelines.tagging import taxonomy
 from pipelines.tagging.promote import Notes, Promotion, promote
-from pipelines.tagging.review_queue import MARKER, QueuedNote, QueuedTag, render
+from pipelines.tagging.review_queue import MARKER, Kept, QueuedNote, QueuedTag, render
 from pipelines.tagging.review_reading import Reading, read
 from pipelines.tagging.taxonomy import TaxonomyFile
 
@@ -70,8 +70,7 @@ def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
         accepted, rejected = accepted + one, rejected + other
         if desk.apply:
             promotion.add(promote(desk.notes, at))
-        has = {kept.text for kept in reading.kept}
-        kept = (*reading.kept, *(one for one in more.kept if one.text not in has))
+        kept = (*reading.kept, *_missing(more.kept, reading.kept))
         page = _page(desk, replace(reading, kept=kept), promotion)
         if found == page.data or (found is None and not page.shown and not kept):
             return Reviewed(accepted, rejected, promotion, written=False)
@@ -81,6 +80,15 @@ def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
             return Reviewed(accepted, rejected, promotion, written=True)
         found = there
     raise NoteChangedError(f"{_file(desk)} is being written to; it is read when it is quiet")
+
+
+def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
+    """Return the lines of some kept text that are not there yet."""
+    known = {line for one in there for line in one.text.split("\n")}
+    left = [
+        (one, [line for line in one.text.split("\n") if line.strip() and line not in known]) for one in more
+    ]
+    return [replace(one, text="\n".join(lines)) for one, lines in left if lines]
 
 
 def _file(desk: Desk) -> Path:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pipelines.exchange import exchange
+from pipelines.exchange import Late, exchange
 from pipelines.tagging import review as room
 from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review
@@ -176,10 +178,21 @@ def test_what_an_editor_writes_late_into_a_note_gets_the_tag_again(shown):
     shown.edit("- [ ] `soil`", "- [x] `soil`")
     shown.review()
     shown.house.index()
-    assert merge_late(shown.notes, "a.md", (NOTE + "A late line.\n").encode())
+    late = Late(shown.house.root / "a.md", NOTE.encode(), (NOTE + "A late line.\n").encode(), Path("record"))
+    assert merge_late(shown.notes, "a.md", late)
     assert (
         shown.text("a.md") == "---\nauthor: Ann # me\ntags:\n  - soil\n---\nThe garden soil.\nA late line.\n"
     )
+
+
+def test_what_is_late_never_replaces_what_was_written_since(shown):
+    shown.edit("- [ ] `soil`", "- [x] `soil`")
+    shown.review()
+    newer = shown.text("a.md") + "Written since.\n"
+    shown.note("a.md", newer)
+    late = Late(shown.house.root / "a.md", NOTE.encode(), (NOTE + "A late line.\n").encode(), Path("record"))
+    assert not merge_late(shown.notes, "a.md", late)
+    assert shown.text("a.md") == newer
 
 
 def test_bytes_that_are_no_text_stay_in_the_page(shown):
