@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.freshness import redis_server
-from tests.faults import crowds, disk, kills, outages, places, reviews
+from tests.faults import crowds, disk, kills, outages, places, reviews, tag_places
 from tests.tiny import build_tiny_model
 
 RECORD = Path(__file__).with_name("faults.json")
@@ -73,6 +73,10 @@ CHECKS: dict[str, tuple[str, Check]] = {
     "kills": ("kill -9 of a process under edits, embedded queue", kills.kills),
     "kills-redis": ("kill -9 of a process under edits, Redis", _kills_with_redis),
     "places": ("kill at every failpoint", lambda chance, _: places.kill_at_every_place(chance)),
+    "tag-places": (
+        "kill at every failpoint of tags",
+        lambda chance, _: tag_places.kill_at_every_place(chance),
+    ),
     "queue": ("queue file deleted, FLUSHALL, Redis kill -9, in a burst", outages.queue_losses),
     "writers": ("100,000 files written and renamed by 4 writers", _writers),
     "machine": ("state machine", _state_machine),

@@ -6,11 +6,13 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BadVectorError, EverindexError, StorageUnavailableError
 from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, transaction
+from pipelines.store.evidence import Evidence, EvidenceRecord
 from queue_config.queue import QUEUE_FILE
 from service.maintenance import back_up, restore
 
@@ -199,6 +201,19 @@ def an_edit_does_not_show(world: World, service: Service) -> None:
     service.work()
 
 
+def records_are_kept(world: World, service: Service) -> None:
+    service.begin()
+    service.carry_on(lambda: _keep_evidence(world.state))
+
+
+def _keep_evidence(state: Path) -> None:
+    evidence = Evidence(state)
+    evidence.add(EvidenceRecord("rx-1", "why?", None, None, "2026-11-21", (), {}))
+    evidence.curate("rx-1", [], {}, notes="because", at="2026-11-21")
+    evidence.delete("rx-1")
+    evidence.close()
+
+
 def notes_are_cut_anew(_: World, service: Service) -> None:
     service.begin()
 
@@ -260,6 +275,7 @@ _SHORT = (
     Act(a_worker_died_and_the_queue_is_lost),
     Act(the_domains_change),
     Act(an_edit_does_not_show, by_hand=Service.rehash),
+    Act(records_are_kept),
     Act(notes_are_cut_anew, _RECUT),
     Act(the_index_drifts_and_is_repaired, _RECUT, Service.repair),
     Act(a_backup_is_restored, _RECUT),

@@ -85,17 +85,35 @@ ELSEWHERE = {
     "service.up": "moves a log file aside: no state of ours depends on it",
     _STORE: "commits for others",
     "service.query": "asks for a comparison: the life enqueues the same task",
+    "pipelines.store.history": "what jobs did, for people to read: no work depends on it",
+    "pipelines.store.processes": "which processes live, for people to read: no work depends on it",
+    "service.tags": "asks for what `tag_places` enqueues itself",
+    **dict.fromkeys(
+        (
+            "pipelines.exchange",
+            "pipelines.store.proposals",
+            "pipelines.tagging",
+            "workers.tag_sweep",
+            "workers.tagging",
+        ),
+        "tags have a life of their own: `tag_places`",
+    ),
 }
 """Modules whose places the life does not reach, and why not."""
 
 
-def written() -> set[str]:
-    """Return the places that the source names."""
+def is_elsewhere(name: str) -> bool:
+    """Say whether a module, or what is in it, is none of the life's."""
+    return any(name == module or name.startswith((f"{module}.", f"{module}:")) for module in ELSEWHERE)
+
+
+def written(*, everywhere: bool = False) -> set[str]:
+    """Return the places that the source names; those that the life does not reach only if `everywhere`."""
     found = {f"the consumer: {side} dequeue" for side in SIDES}
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):
             module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-            if module not in ELSEWHERE:
+            if everywhere or not is_elsewhere(module):
                 found |= set(_places_in(ast.parse(file.read_text(encoding="utf-8")), module))
     return found
 
@@ -140,7 +158,7 @@ def stage() -> Iterator[tuple[Stage, dict[str, Counter[int]]]]:
         played = Stage(Path(folder), LONG_LIFE, _count)
         places: dict[str, Counter[int]] = {}
         for number, told in enumerate(played.told):
-            for name, times in told.items():
+            for name, times in ((n, t) for n, t in told.items() if not is_elsewhere(n)):
                 places.setdefault(name, Counter())[number] = times
         yield played, dict(sorted(places.items()))
 
