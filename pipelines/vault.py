@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipelines.errors import (
     NameCollisionError,
@@ -22,8 +23,10 @@ from pipelines.errors import (
     NoteVanishedError,
     VaultNotFoundError,
 )
-from pipelines.ignore import IgnoreRules
 from pipelines.model import FileContent, FoundFile
+
+if TYPE_CHECKING:  # it loads a library of patterns, and every command loads this module
+    from pipelines.ignore import IgnoreRules
 
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 DOT_FOLDER = ".everindex"

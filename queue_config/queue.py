@@ -51,6 +51,12 @@ QUEUE_ERRORS = (QueueUnavailableError, RedisError)
 """What a queue that cannot be reached raises: nothing is lost, the ledger knows what is owed."""
 
 
+class Sent(Message):  # type: ignore[misc]  # huey has no types
+    """A message, and when it was put on the queue: wall clock, seconds; None: by a version that did not say."""
+
+    enqueued_at: float | None = None
+
+
 class SignedJsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
     """Messages as JSON (scalars, lists, dicts) behind an HMAC-SHA256 of their bytes."""
 
@@ -62,7 +68,8 @@ class SignedJsonSerializer(Serializer):  # type: ignore[misc]  # huey has no typ
         return hmac.new(self._key, body, _DIGEST).digest()
 
     def _serialize(self, data: Any) -> bytes:
-        plain = {"message": data._asdict()} if isinstance(data, Message) else {"value": data}
+        message = isinstance(data, Message)
+        plain = {"message": data._asdict(), "at": time.time()} if message else {"value": data}
         body = json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
         return self._sign(body) + body
 
@@ -74,7 +81,11 @@ class SignedJsonSerializer(Serializer):  # type: ignore[misc]  # huey has no typ
                 "if another program uses the same queue, give it one of its own"
             )
         plain = json.loads(body)
-        return Message(**plain["message"]) if "message" in plain else plain["value"]
+        if "message" not in plain:
+            return plain["value"]
+        sent = Sent(**plain["message"])
+        sent.enqueued_at = plain.get("at")
+        return sent
 
 
 def read_key(state: Path) -> bytes:
@@ -134,13 +145,17 @@ class _Guarded:
         return False
 
     def deserialize_task(self, data: bytes) -> Any:
-        """Return the task of a message, or None where there is none to run."""
+        """Return the task of a message, with its `enqueued_at`, or None where there is none to run."""
         try:
-            return super().deserialize_task(data)  # type: ignore[misc]  # huey has no types
+            message = self.serializer.deserialize(data)  # type: ignore[attr-defined]  # huey has no types
+            task = self._registry.create_task(message)  # type: ignore[attr-defined]
+            task.enqueued_at = message.enqueued_at
         except ForeignMessageError as error:
             self._refuse("foreign", str(error))
         except HueyException as error:
             self._refuse("unknown", str(error))
+        else:
+            return task
         return None
 
     def _refuse(self, kind: str, reason: str) -> None:

@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from platformdirs.unix import Unix
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
@@ -16,19 +15,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-# XDG folders on macOS too: the docs name one place.
-_XDG = Unix("everindex", appauthor=False)
-CONFIG_FILE = "config.toml"
-
-
-def config_file() -> Path:
-    """Return the path of the TOML file that is read after the environment; it need not exist."""
-    return Path(_XDG.user_config_dir) / CONFIG_FILE
-
-
-def state_home() -> Path:
-    """Return the folder that holds one state folder a vault."""
-    return Path(_XDG.user_state_dir)
+from queue_config.folders import config_file
 
 
 def _plain(name: str) -> AliasChoices:
@@ -81,7 +68,9 @@ class Settings(BaseSettings):
         validation_alias=_plain("anthropic_api_key"),
         description="Claude proposes tags where it is set; else nothing leaves the machine",
     )
-    tag_model: str | None = Field(None, description="the Claude model that proposes; default: the newest Haiku")
+    tag_model: str | None = Field(
+        None, description="the Claude model that proposes; default: the newest Haiku"
+    )
     anthropic_base_url: str | None = Field(
         None,
         validation_alias=_plain("anthropic_base_url"),
@@ -97,6 +86,10 @@ class Settings(BaseSettings):
     reconcile_seconds: float = Field(
         300.0, gt=0, allow_inf_nan=False, description="disk and ledger are compared so often"
     )
+    history_days: float = Field(
+        14.0, gt=0, le=36_500, allow_inf_nan=False, description="jobs are kept in the history for so long"
+    )
+    history_rows: int = Field(100_000, ge=1, le=10_000_000, description="so many jobs are kept at most")
 
     @classmethod
     def settings_customise_sources(

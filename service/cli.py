@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
-from service.commands import ask, deep, evaluate, evidence, links, names, services, tags, upkeep
+from service.commands import ask, deep, evaluate, evidence, install, links, names, services, tags, upkeep
 from service.commands.terminal import err
 
 app = typer.Typer(
@@ -17,22 +17,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (services, ask, names, links, deep, tags, evidence, evaluate, upkeep):  # the order that help shows
+# In the order that help shows.
+for commands in (services, install, ask, names, links, deep, tags, evidence, evaluate, upkeep):
     app.add_typer(commands.app)
 
 
 def main() -> NoReturn:
     """Run the command line: exit code 0 ok, 1 failed, 2 usage."""
-    from pydantic import ValidationError  # noqa: PLC0415 - see the module's first line
-
-    from queue_config.settings import SettingsFileError, explain  # noqa: PLC0415
-
     try:
         app()
-    except ValidationError as error:
-        err.print(f"[red]error:[/] settings: {explain(error)}", soft_wrap=True)
-        sys.exit(2)
-    except (ConfigurationError, FilterError, SettingsFileError) as error:
+    except (ConfigurationError, FilterError) as error:
         _complain(error)
         sys.exit(2)
     except EverindexError as error:

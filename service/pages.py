@@ -10,18 +10,22 @@ from fastapi import FastAPI, HTTPException, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from pipelines import vault
-from pipelines.errors import NoteError
+from pipelines.errors import FilterError, NoteError
 from pipelines.markdown import decode
+from pipelines.retrieval.filters import HAS, parse_filters
+from service.answers import SearchAnswer
 from service.questions import Questions
 from service.security import COOKIE, SCRIPTED_POLICY, WORKER_POLICY, Sessions
 
 _SHOWN = 20
-_PAGES = ("/", "/graph")
+_PAGES = ("/", "/graph", "/ops")
+_FILTERS = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
 _LONGEST_QUERY = 4_000
 _WORKER = "graph-layout.js"
 
@@ -70,16 +74,26 @@ def add_pages(app: FastAPI, questions: Questions, sessions: Sessions, templates:
     app.mount("/static", _Static(packages=[("service", "static")]), name="static")
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def search_page(q: Annotated[str, Query(max_length=_LONGEST_QUERY)] = "") -> str:
-        """Show the search box and, for a question, its answers."""
-        answer = questions.search(q, _SHOWN) if q.strip() else None
-        return templates.get_template("search.html").render(
+    def search_page(
+        request: Request, q: Annotated[str, Query(max_length=_LONGEST_QUERY)] = ""
+    ) -> HTMLResponse:
+        """Show the search box and, for a question, its answers, each with what every layer made of it."""
+        # A form sends every field, also those that were left empty.
+        given = {name: request.query_params.get(name, "") for name in _FILTERS}
+        answer, problem = _answer(questions, q, given)
+        text = templates.get_template("search.html").render(
             q=q,
             answer=answer,
+            problem=problem,
+            given=given,
+            filtered=any(given.values()),
+            domains=[domain.slug for domain in questions.resources.domains()],
+            has=HAS,
             index=answer.index if answer else questions.index_state(),
             notes=sum(counts.notes for counts in questions.health().domains.values()),
             root=questions.resources.root,
         )
+        return HTMLResponse(text, 422 if problem else 200)
 
     @app.get("/notes/{path:path}", response_class=HTMLResponse, include_in_schema=False)
     def note_page(path: str) -> str:
@@ -108,6 +122,19 @@ def add_pages(app: FastAPI, questions: Questions, sessions: Sessions, templates:
         response = RedirectResponse(to if to in _PAGES else "/", status_code=303)
         response.set_cookie(COOKIE, cookie, max_age=30 * 24 * 3600, httponly=True, samesite="strict")
         return response
+
+
+def _answer(questions: Questions, q: str, given: dict[str, str]) -> tuple[SearchAnswer | None, str | None]:
+    """Return the answer, or why a filter cannot be used."""
+    if not q.strip():
+        return None, None
+    try:
+        filters = parse_filters([pair for pair in given.items() if pair[1].strip()])
+        return questions.search(q, _SHOWN, filters, explain=True), None
+    except FilterError as error:
+        return None, str(error)
+    except HTTPException as error:  # an unknown domain
+        return None, str(error.detail)
 
 
 def _text(questions: Questions, raw: str) -> str:

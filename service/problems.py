@@ -10,6 +10,7 @@ from pathlib import Path
 from pipelines.holds import held_key
 from queue_config.queue import QUEUE_ERRORS, Queue
 from workers.resources import Resources
+from workers.tasks import paused_key
 
 _LITTLE_SPACE = 5_000_000
 # The watcher speaks every five seconds, unless it is busy with a first scan.
@@ -27,6 +28,11 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
     if not resources.present():
         yield f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
     for domain in resources.domains():
+        if paused := resources.state().heard(paused_key(domain.slug)):
+            yield (
+                f"{domain.slug} is paused since {paused.value['since']}: what is saved there is noticed, and indexed"
+                " when an operator resumes it (`/ops`)"
+            )
         if held := resources.state().heard(held_key(domain.slug)):
             yield (
                 f"{domain.slug}: {held.value['count']} notes vanished at once ({held.value['examples'][0]!r} is one);"

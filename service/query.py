@@ -5,28 +5,35 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import anyio.to_thread
 import structlog
-from fastapi import FastAPI, HTTPException, Query
-from fastapi.responses import JSONResponse
-from redis.exceptions import RedisError
+from fastapi import FastAPI, HTTPException, Query, Response
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from pipelines import vault
-from pipelines.errors import EverindexError, FilterError
+from pipelines.errors import EverindexError
+from pipelines.heartbeat import heartbeat
 from pipelines.retrieval.filters import parse_filters
-from queue_config.queue import QueueUnavailableError
+from queue_config.logs import Trouble
 from queue_config.settings import Settings
 from service.answers import Explanation, Health, NodeAnswer, Ready, ReloadAnswer, RetryAnswer, SearchAnswer
 from service.evidence import add_evidence
 from service.graph import Graph, add_graph
+from service.limits import LONGEST_QUERY, MOST_RESULTS, THREADS, Limits
+from service.metrics import add_metrics
 from service.names import Names, add_names
+from service.openapi import describe
+from service.operations import Operations
+from service.operations_routes import add_operations
+from service.ops.pages import add_ops
 from service.pages import add_pages, make_templates
+from service.problem_documents import add_problems
 from service.questions import Questions
 from service.security import Guard, Sessions, read_token
 from service.tags import Tags, add_tags
@@ -34,18 +41,30 @@ from service.traversal import Traversal, add_traversal
 from workers.resources import Resources
 from workers.tasks import make_tasks
 
-LONGEST_QUERY = 4_000
-_MOST_RESULTS = 200
 _RELOAD_SECONDS = 120.0
-_THREADS = 8
 _LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 30.0
+_FOLLOW_SECONDS = 0.05
+
+Question = Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY, examples=["what is a moat worth"])]
+Count = Annotated[int, Query(ge=1, le=MOST_RESULTS)]
 
 log = structlog.get_logger()
 
 
-def create_app(settings: Settings, port: int) -> Guard:
-    """Build the query worker's application for the address 127.0.0.1:`port`.
+class PathState(BaseModel):
+    """The answer of `GET /why/<path>`."""
+
+    path: str
+    domain: str | None
+    state: Literal["indexed", "pending", "parked", "ignored", "unknown"]
+    reason: str | None
+    attempts: int | None = Field(None, description="of a note that waits or is parked")
+    indexed_at: str | None = None
+
+
+def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guard:
+    """Build the query worker's application for the address 127.0.0.1:`port`, and for hosts of other names.
 
     The guard stands outside everything, so that an unexpected error has its headers, too.
     """
@@ -55,9 +74,11 @@ def create_app(settings: Settings, port: int) -> Guard:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         threading.Thread(target=_keep_models_loaded, args=(questions,), daemon=True).start()
-        yield
+        threading.Thread(target=_follow_commits, args=(questions,), daemon=True).start()
+        with heartbeat(resources.place.state, "query", version("everindex")):
+            yield
 
     sessions = Sessions(read_token(resources.place.state))
     app = FastAPI(
@@ -70,28 +91,31 @@ def create_app(settings: Settings, port: int) -> Guard:
     )
     templates = make_templates(resources.root)
     add_pages(app, questions, sessions, templates)
-    add_graph(app, Graph(questions), templates)
-    add_traversal(app, Traversal(questions))
-    add_names(app, Names(questions))
+    graph, traversal, names_found = Graph(questions), Traversal(questions), Names(questions)
+    add_graph(app, graph, templates)
+    add_traversal(app, traversal)
+    add_names(app, names_found)
     add_evidence(app, questions)
-    add_tags(app, Tags(resources))
-
-    @app.exception_handler(EverindexError)
-    def explain(_: Request, error: EverindexError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 503 if error.retry_helps else 500)
-
-    @app.exception_handler(FilterError)
-    def refuse(_: Request, error: FilterError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 422)
-
-    @app.exception_handler(QueueUnavailableError)
-    @app.exception_handler(RedisError)
-    def put_off(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": f"the queue cannot be reached ({error}); try again when it can"}, 503)
-
+    tags, operations = Tags(resources), Operations(resources, resources.queue())
+    add_tags(app, tags)
+    add_operations(app, operations)
+    questions.observe = add_metrics(app, operations).observe
+    add_ops(
+        app,
+        templates,
+        operations=operations,
+        questions=questions,
+        names=names_found,
+        tags=tags,
+        graph=graph,
+        traversal=traversal,
+    )
     _add_questions(app, questions)
     _add_requests(app, resources, questions)
-    return Guard(app, sessions=sessions, port=port)
+    add_problems(app)
+    describe(app)
+    app.add_middleware(Limits)
+    return Guard(app, sessions=sessions, port=port, names=names)
 
 
 def _add_questions(app: FastAPI, questions: Questions) -> None:
@@ -100,16 +124,18 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
         """Say that the process lives, what it serves, and how far the index is behind."""
         return questions.health()
 
-    @app.get("/ready")
-    def ready() -> Ready:
-        """Say whether everything known is indexed, with percent and time left if not."""
-        return questions.ready()
+    @app.get("/ready", responses={503: {"model": Ready}})
+    def ready(response: Response) -> Ready:
+        """Say whether everything known is indexed, with percent and time left if not; 503 while it is not."""
+        answer = questions.ready()
+        response.status_code = 200 if answer.ready else 503
+        return answer
 
     @app.get("/search")
     def search_notes(
-        q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY)],
+        q: Question,
         request: Request,
-        k: Annotated[int, Query(ge=1, le=_MOST_RESULTS)] = 10,
+        k: Count = 10,
         *,
         explain: bool = False,
     ) -> SearchAnswer:
@@ -123,9 +149,9 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
 
     @app.get("/explain")
     def explain_note(
-        q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY)],
-        path: str,
-        k: Annotated[int, Query(ge=1, le=_MOST_RESULTS)] = 10,
+        q: Question,
+        path: Annotated[str, Query(examples=["Concepts/Moats.md"])],
+        k: Count = 10,
     ) -> Explanation:
         """Say why a note is among the answers to a question, or is not."""
         return questions.explain(q, path, k)
@@ -135,10 +161,10 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
         """Return a note's row, links and chunks."""
         return questions.node(path)
 
-    @app.get("/why/{path:path}")
-    def why_path(path: str) -> dict[str, Any]:
+    @app.get("/why/{path:path}", response_model_exclude_unset=True)
+    def why_path(path: str) -> PathState:
         """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
-        return questions.why(path)
+        return PathState(**questions.why(path))
 
 
 def _add_requests(app: FastAPI, resources: Resources, questions: Questions) -> None:
@@ -188,3 +214,15 @@ def _keep_models_loaded(questions: Questions) -> None:
             log.exception("no search by meaning: the model cannot be loaded")
             time.sleep(_RETRY_SECONDS)
         time.sleep(_LOOK_SECONDS)
+
+
+def _follow_commits(questions: Questions) -> None:
+    """Keep the vectors in memory a moment behind the caches."""
+    trouble = Trouble("vectors are read from the file for each question")
+    while True:
+        try:
+            questions.follow_commits()
+            trouble.over()
+        except EverindexError as error:
+            trouble.met(str(error))
+        time.sleep(_FOLLOW_SECONDS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -39,6 +39,7 @@ from service.answers import (
     SearchAnswer,
 )
 from service.hits import explanation, search_hit
+from service.in_memory import VectorsInMemory
 from service.problems import find_problems, storage_problem
 from workers.resources import LAST_QUERY_FILE, Resources
 
@@ -48,14 +49,23 @@ Answer = TypeVar("Answer")
 NO_FILTERS = Filters()
 
 
+def _unobserved(_stage: str, _seconds: float) -> None:
+    """Take a stage's time, and tell nobody."""
+
+
 class Questions:
-    """What the routes ask. `wait_for_model` makes the first question wait instead of answering by word alone."""
+    """What the routes ask. `wait_for_model` makes the first question wait instead of answering by word alone.
+
+    `observe` is told how many seconds each stage of a search took.
+    """
 
     def __init__(self, resources: Resources, *, wait_for_model: bool = False) -> None:
         self.resources = resources
         self._wait = wait_for_model
         self._loaded: set[str] = set()
         self._sentences: dict[str, SentenceVectors] = {}
+        self._in_memory = VectorsInMemory()
+        self.observe: Callable[[str, float], None] = _unobserved
         self._queue = resources.queue()
 
     def readers(self) -> list[tuple[Domain, Cache]]:
@@ -96,6 +106,10 @@ class Questions:
             self._sentences[model] = SentenceVectors(embedder.encode_queries)
             self._loaded.add(model)
 
+    def follow_commits(self) -> None:
+        """Bring the vectors in memory in step with the caches whose models are loaded. One thread calls it."""
+        self._in_memory.follow([cache for _, cache in self.readers() if cache.meta.model in self._loaded])
+
     def model_ready(self) -> bool:
         """Say whether questions are searched by meaning in every domain."""
         return all(cache.meta.model in self._loaded for _, cache in self.readers())
@@ -105,7 +119,14 @@ class Questions:
             if not self._wait:
                 return None
             self.load_models()
-        return self.resources.embedder(model).encode_query(query)
+        with self._timed("encode"):
+            return self.resources.embedder(model).encode_query(query)
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.observe(stage, time.perf_counter() - started)
 
     def search(
         self, query: str, k: int, filters: Filters = NO_FILTERS, *, explain: bool = False
@@ -122,8 +143,10 @@ class Questions:
             model = models[domain.slug] = cache.meta.model
             if model not in vectors:
                 vectors[model] = self._vector(model, query)
-            source = Source(domain, cache, vectors[model], matching_chunks(cache, filters))
-            return find(source, query, k, root=root, present=present, now=now)
+            only, codes = matching_chunks(cache, filters), self._in_memory.codes(cache)
+            source = Source(domain, cache, vectors[model], only, codes)
+            with self._timed("find"):
+                return find(source, query, k, root=root, present=present, now=now)
 
         self._require_known(filters.domains)
         answers, _ = self._ask(ask, filters.domains)
@@ -132,15 +155,18 @@ class Questions:
             model: self._sentences[model].similarities(v) for model, v in vectors.items() if v is not None
         }
         by_domain = {domain: similar[model] for domain, model in models.items() if model in similar}
-        cut = excerpts(found, query, by_domain)
+        with self._timed("excerpts"):
+            cut = excerpts(found, query, by_domain)
         match = best_match((models[one.domain], one.hit.scores.get("cosine")) for one in found)
+        took = time.perf_counter() - started
+        self.observe("total", took)
         return SearchAnswer(
             query=query,
             results=[search_hit(one, *show, explain=explain) for one, show in zip(found, cut, strict=True)],
             count=len(found),
             match=match,
             deep_available=match == "weak",
-            took_ms=round((time.perf_counter() - started) * 1000, 1),
+            took_ms=round(took * 1000, 1),
             index=self.index_state(filters.domains),
         )
 

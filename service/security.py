@@ -1,4 +1,4 @@
-"""Who may ask: a token for programs, a cookie for a browser, and no foreign Host or Origin."""
+"""Who may ask: a token for programs, a cookie for a browser, and no foreign Host, Origin or site."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import hashlib
 import hmac
 import secrets
 import time
-from pathlib import Path
+from collections.abc import Sequence
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from queue_config.queue import write_secret
+from pipelines.errors import StateError
+from service.problem_documents import problem
+from service.tokens import TOKEN_FILE
+from service.tokens import read_token as read_token  # noqa: PLC0414 - who asks for the guard needs it, too
 
-TOKEN_FILE = "token"  # noqa: S105 - the file's name
 COOKIE = "everindex"
 _CODE_SECONDS = 3600.0
+_SHORTEST_TOKEN = 20
+_SITE = "sec-fetch-site"
+_SAFE = ("GET", "HEAD", "OPTIONS")
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
@@ -30,22 +35,24 @@ _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
 
 
-def read_token(state: Path) -> str:
-    """Return the vault's token, made at the first call (mode 0600)."""
-    path = state / TOKEN_FILE
-    if not path.exists():
-        write_secret(path, secrets.token_urlsafe(32))
-    return path.read_text().strip()
-
-
 class Sessions:
-    """The token that programs show, the cookie that a browser shows, and the one-time codes that give it."""
+    """The token that programs show, the cookie that a browser shows, and the one-time codes that give it.
+
+    Raises StateError for a token that can be guessed: an emptied file would let everybody in.
+    """
 
     def __init__(self, token: str) -> None:
+        if len(token) < _SHORTEST_TOKEN:
+            raise StateError(
+                f"the file `{TOKEN_FILE}` in the state folder is too short to be secret; delete it, and start again"
+            )
         self._token = token
         # The cookie is not the token: a browser's store leaks more easily than a file of mode 0600.
         self._cookie = hmac.new(token.encode(), b"browser", hashlib.sha256).hexdigest()
@@ -65,24 +72,32 @@ class Sessions:
         return self._cookie if at is not None and time.monotonic() - at < _CODE_SECONDS else None
 
     def knows(self, headers: Headers) -> bool:
-        """Say whether a request shows the token or the cookie; compared in constant time."""
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        """Say whether a request shows the token or the cookie."""
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        by_token = scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), self._token.encode())
-        return by_token or hmac.compare_digest(cookie.encode(), self._cookie.encode())
+        return self.knows_program(headers) or hmac.compare_digest(cookie.encode(), self._cookie.encode())
+
+    def knows_program(self, headers: Headers) -> bool:
+        """Say whether a request shows the token; compared in constant time, as the cookie is."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), self._token.encode())
 
 
 class Guard:
-    """ASGI middleware: Host and Origin must be the server's own; all but `/health` needs the token or cookie."""
+    """ASGI middleware: Host and Origin must be the server's own; all but `/health` needs the token or cookie.
 
-    def __init__(self, app: ASGIApp, *, sessions: Sessions, port: int) -> None:
+    The server's own are the loopback names with its port, and `names`: hosts exactly as a client sends them.
+    """
+
+    def __init__(self, app: ASGIApp, *, sessions: Sessions, port: int, names: Sequence[str] = ()) -> None:
         self._app = app
         self._sessions = sessions
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-        self._origins = {f"http://{host}" for host in self._hosts}
+        own = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self._hosts = own | set(names)
+        # Whoever gave the service a name may have put a proxy with TLS before it.
+        self._origins = {f"http://{host}" for host in self._hosts} | {f"https://{name}" for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 403 or 401, or pass the request on with our headers on its answer."""
+        """Answer 401, 403 or 415, or pass the request on with our headers on its answer."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -90,29 +105,64 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})  # there are none to serve
             return
         headers = Headers(scope=scope)
-        if headers.get("host") not in self._hosts:
-            response: ASGIApp = JSONResponse({"detail": "this Host is not served"}, 403)
-        elif headers.get("origin", next(iter(self._origins))) not in self._origins:
-            response = JSONResponse({"detail": "requests from this Origin are refused"}, 403)
+        if headers.getlist("host") not in [[host] for host in self._hosts]:
+            response: ASGIApp = problem(scope, 403, "this Host is not served")
+        elif not self._origins.issuperset(headers.getlist("origin")):
+            response = problem(scope, 403, "requests from this Origin are refused")
+        elif not _from_here(scope["method"], headers):
+            response = problem(scope, 403, "requests from another site are refused")
         elif not (_is_open(scope["path"]) or self._sessions.knows(headers)):
-            response = _unauthorised(headers)
+            response = _unauthorised(scope, headers)
+        elif scope["method"] not in _SAFE:
+            response = self._refused_write(scope, headers) or self._app
         else:
             response = self._app
         await response(scope, receive, _with_headers(send))
+
+    def _refused_write(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+        """Return the answer to a write that another site's page could have made a browser send, else None.
+
+        A page elsewhere cannot send JSON without asking first (CORS), and nobody answers that.
+        """
+        by_browser = _SITE in headers or "origin" in headers or not self._sessions.knows_program(headers)
+        if by_browser and _SITE not in headers and "origin" not in headers:
+            return problem(
+                scope, 403, "a write with the cookie says where it comes from: Sec-Fetch-Site or Origin"
+            )
+        if (by_browser or _has_body(headers)) and not _is_json(headers):
+            return problem(scope, 415, "a write is sent as JSON; set Content-Type: application/json")
+        return None
+
+
+def _from_here(method: str, headers: Headers) -> bool:
+    """Say whether a request comes from our own page, from a program, or is an address that a person opens."""
+    if {"same-origin", "none"}.issuperset(headers.getlist(_SITE)):
+        return True
+    return (
+        method == "GET"
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _is_json(headers: Headers) -> bool:
+    kinds = [kind.partition(";")[0].strip().lower() for kind in headers.getlist("content-type")]
+    return kinds == ["application/json"]
 
 
 def _is_open(path: str) -> bool:
     return path == "/health" or path.startswith("/open/")
 
 
-def _unauthorised(headers: Headers) -> ASGIApp:
+def _unauthorised(scope: Scope, headers: Headers) -> ASGIApp:
     if "text/html" in headers.get("accept", ""):
         return PlainTextResponse("Run `everindex open` to sign this browser in.\n", 401)
-    return JSONResponse(
-        {"detail": "a token is needed: Authorization: Bearer <the file `token` in the state folder>"},
-        401,
-        {"WWW-Authenticate": "Bearer"},
-    )
+    detail = "a token is needed: Authorization: Bearer <the file `token` in the state folder>"
+    return problem(scope, 401, detail, {"WWW-Authenticate": "Bearer"})
 
 
 def _with_headers(send: Send) -> Send:

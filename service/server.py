@@ -1,44 +1,75 @@
-"""The query worker's process: uvicorn on 127.0.0.1."""
+"""The query worker's process: uvicorn on 127.0.0.1, or on the address that somebody named."""
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import math
 import socket
+from collections.abc import Sequence
 
 import structlog
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipelines.errors import ConfigurationError
 from queue_config.settings import Settings
 from service.client import announce, withdraw
+from service.limits import LARGEST_HEAD
 from service.query import create_app
-from workers.resources import open_place
+from workers.place import open_place
 
+LOOPBACK = "127.0.0.1"
+HEAD_SECONDS = 10.0
 _STOP_SECONDS = 5
+_IDLE_SECONDS = 5
+# Below the 1,024 files that a process may usually open.
+_MOST_CONNECTIONS = 500
 
 log = structlog.get_logger()
 
 
-def bind(port: int) -> socket.socket:
-    """Return a socket on 127.0.0.1. Raises ConfigurationError when the port is in use."""
-    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def bind(port: int, host: str = LOOPBACK) -> socket.socket:
+    """Return a socket on an IP address. Raises ConfigurationError when the port is in use, or it is no address."""
+    try:
+        family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004
+    except ValueError:
+        raise ConfigurationError(
+            f"{host!r} is no IP address to listen on; 0.0.0.0 means all of IPv4"
+        ) from None
+    server = socket.socket(family, socket.SOCK_STREAM)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        server.bind(("127.0.0.1", port))
+        server.bind((host, port))
     except OSError as error:
         server.close()
         raise ConfigurationError(
-            f"port {port} on 127.0.0.1 cannot be used ({error.strerror}); choose another with --port"
+            f"port {port} on {host} cannot be used ({error.strerror}); choose another with --port"
         ) from error
     return server
 
 
-def run_server(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT; running requests are answered first."""
-    state = open_place(settings).state
-    server = bind(settings.port)
+def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = ()) -> None:
+    """Serve until SIGTERM or SIGINT; running requests are answered first.
+
+    `names` are the hosts that it answers to besides the loopback ones, as clients send them: `notes.example:8741`.
+    """
+    state = open_place(settings.vault, settings.state).state
+    server = bind(settings.port, host)
     port = server.getsockname()[1]
     config = uvicorn.Config(
-        create_app(settings, port), log_config=None, access_log=False, timeout_graceful_shutdown=_STOP_SECONDS
+        create_app(settings, port, names),
+        http=ImpatientProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # What a client says of itself in X-Forwarded-… is not believed.
+        proxy_headers=False,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_STOP_SECONDS,
     )
     try:
         announce(state, port)
@@ -48,3 +79,44 @@ def run_server(settings: Settings) -> None:
         uvicorn.Server(config).run(sockets=[server])
     finally:
         withdraw(state)
+
+
+class ImpatientProtocol(H11Protocol):
+    """Uvicorn's protocol, and an end for clients that dribble a request's head or do not take their answer.
+
+    Uvicorn itself ends idle connections alone. A request that is being worked on has all the time that it needs.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+    _unread: float = math.inf
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Expect a request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def on_response_complete(self) -> None:
+        """Expect the next request, and that the answer is taken."""
+        super().on_response_complete()
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing any more."""
+        if self._timer:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _expect(self, unread: float = math.inf) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._unread = unread
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            return  # its end sets the next timer
+        unread = self.transport.get_write_buffer_size()
+        if 0 < unread < self._unread:
+            self._expect(unread)
+        else:
+            self.transport.abort()

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 
 import structlog
@@ -17,6 +18,7 @@ from watchdog.events import DirModifiedEvent, FileSystemEvent, FileSystemEventHa
 from pipelines import vault
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import AlreadyRunningError, EverindexError
+from pipelines.heartbeat import heartbeat
 from pipelines.holds import hold_policy
 from pipelines.ignore import OBSIDIAN_SETTINGS, RULE_FILES
 from pipelines.reconcile import check_paths
@@ -108,7 +110,8 @@ class Watcher:
 
     def run(self) -> None:
         """Watch, then scan: what changes during the scan is heard. Then follow events."""
-        with only_one(self._resources.place.state):
+        state = self._resources.place.state
+        with only_one(state), heartbeat(state, "watcher", version("everindex")):
             self._resources.check_models()
             try:
                 while not self._stop.is_set():

@@ -22,6 +22,7 @@ MAY_IMPORT = {
         "workers.tagging",
         "workers.tag_desk",
         "workers.resources",
+        "workers.place",
     ),
     "service.commands.services": (
         "service",
@@ -29,6 +30,7 @@ MAY_IMPORT = {
         "queue_config",
         "workers.tasks",
         "workers.resources",
+        "workers.place",
         "workers.run",
     ),
 }
@@ -38,7 +40,7 @@ HOMES = {
     "apsw": ("pipelines.store",),
     "sqlite_vec": ("pipelines.store",),
     "sentence_transformers": ("pipelines.embed",),
-    "torch": ("pipelines.embed",),
+    "torch": ("pipelines.embed", "pipelines.retrieval.codes"),
     "transformers": ("pipelines.embed",),
     "huggingface_hub": ("pipelines.embed",),
     "networkx": ("pipelines.graph",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
@@ -10,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,68 +18,22 @@ from pipelines import domains, vault
 from pipelines.chunk import chunk_settings
 from pipelines.domains import Registry
 from pipelines.embed import Embedder, ModelInfo, find_model
-from pipelines.errors import CacheMissingError, ConfigurationError, StateError, VaultNotFoundError
+from pipelines.errors import CacheMissingError, ConfigurationError, VaultNotFoundError
 from pipelines.ingest import Ingest, pipeline_name
 from pipelines.model import ChunkSettings, Domain
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta, check_model
 from pipelines.store.state import State
 from queue_config.queue import Queue, open_queue
-from queue_config.settings import Settings, state_home
+from queue_config.settings import Settings
+from workers.place import open_place
 
-VAULT_FILE = "vault.json"
 GOOD_DOMAINS_FILE = "domains.good.yaml"
 LAST_QUERY_FILE = "last-query"
 # For so long after a question the workers leave one core to the query worker.
 _QUERY_QUIET_SECONDS = 30.0
 
 _find_model = lru_cache(find_model)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a vault and its state lie."""
-
-    root: Path
-    state: Path
-    identity: vault.Identity
-
-
-def open_place(settings: Settings) -> Place:
-    """Find the vault and make its state folder. Raises VaultNotFoundError, StateError, ConfigurationError."""
-    if settings.vault is None:
-        raise ConfigurationError("no vault was given; name its folder (--vault, or EVERINDEX_VAULT)")
-    root = settings.vault.expanduser().resolve()
-    identity = vault.identify(root)
-    if settings.state is None and _is_copy(root, identity):
-        identity = vault.identify_anew(root)
-    state = (settings.state or state_home() / identity.vault_id).expanduser().resolve()
-    if state.is_relative_to(root):
-        raise StateError(f"the state folder {state} lies in the vault; choose one outside it (--state)")
-    try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        said = json.dumps({"root": str(root), "id": identity.vault_id}).encode()
-        file = state / VAULT_FILE
-        # Nothing is written that is there: a process must start on a full disk, too.
-        if not file.exists() or file.read_bytes() != said:
-            vault.write_atomic(file, said)
-    except OSError as error:
-        raise StateError(
-            f"the state folder {state} cannot be written ({error.strerror}); choose another with --state"
-        ) from error
-    return Place(root, state, identity)
-
-
-def _is_copy(root: Path, identity: vault.Identity) -> bool:
-    """Say whether this vault is a copy, its id file included, of one that is still where it was."""
-    try:
-        original = Path(json.loads((state_home() / identity.vault_id / VAULT_FILE).read_text())["root"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False  # never seen before
-    if original == root or not original.is_dir():
-        return False
-    marker = original / vault.DOT_FOLDER / vault.ID_FILE
-    return identity.marked and marker.is_file() and marker.read_text().strip() == identity.vault_id
 
 
 def owner_name() -> str:
@@ -103,7 +55,7 @@ class Resources:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.place = open_place(settings)
+        self.place = open_place(settings.vault, settings.state)
         self._own = threading.local()
         self._reading = threading.Lock()
         self._loading = threading.Lock()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from importlib.metadata import version
 
 import structlog
 from redis.exceptions import RedisError
 
 from pipelines.errors import EverindexError
+from pipelines.heartbeat import heartbeat
 from queue_config.logs import Trouble
+from queue_config.queue import Queue
 from queue_config.settings import Settings
 from workers.resources import Resources
+from workers.signals import Recorder, recorded
 from workers.tag_desk import TagDesk
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks
@@ -19,6 +23,7 @@ from workers.tasks import load_models, make_tasks, sweep
 
 SWEEP_SECONDS = 2.0
 _STOP_SECONDS = 8.0
+_HISTORY_SECONDS = 5.0
 _LOAD_SECONDS = 0.5
 _RELOAD_SECONDS = 30.0
 
@@ -30,6 +35,13 @@ def run_worker(settings: Settings) -> None:
     resources = Resources(settings)
     resources.check_models()
     huey = resources.queue()
+    state = resources.place.state
+    with heartbeat(state, "worker", version("everindex")), recorded(huey, resources) as recorder:
+        _work(settings, resources, huey, recorder)
+    log.info("worker stopped")
+
+
+def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recorder) -> None:
     tasks = make_tasks(huey, resources)
     desk = TagDesk(resources)
     sweep_tags = TagSweep(desk, huey, make_tag_tasks(huey, desk))
@@ -47,9 +59,14 @@ def run_worker(settings: Settings) -> None:
 
     def load() -> None:
         load_models(huey, tasks, resources)
+        _say_embedders(resources)
+
+    def sweep_history() -> None:
+        recorder.sweep(settings.history_days, settings.history_rows)
 
     _repeat("the sweep", sweep_and_report, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
     _repeat("the sweep of tags", sweep_tags, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
+    _repeat("the sweep of job history", sweep_history, _HISTORY_SECONDS, _HISTORY_SECONDS, stopped)
     _repeat("loading the model", load, _LOAD_SECONDS, _RELOAD_SECONDS, stopped)
     log.info("worker started", vault=str(resources.root))
     consumer = huey.create_consumer(
@@ -64,7 +81,18 @@ def run_worker(settings: Settings) -> None:
     )
     consumer.run()
     stopped.set()
-    log.info("worker stopped")
+
+
+def _say_embedders(resources: Resources) -> None:
+    """Tell where and how the loaded models compute."""
+    state = resources.state()
+    for model in {resources.cache(domain).meta.model for domain in resources.domains()}:
+        if not resources.has_loaded(model):
+            continue
+        embedder, said = resources.embedder(model), state.heard(f"embedder:{model}")
+        facts = {"device": embedder.device, "precision": embedder.precision}
+        if said is None or said.value != facts:
+            state.say(f"embedder:{model}", facts)
 
 
 def _repeat(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -20,6 +21,7 @@ from pipelines.ranking import rank_domain
 from pipelines.reconcile import Report, reconcile, rehash
 from pipelines.store.cache import Cache
 from pipelines.store.connection import bound_journal
+from pipelines.store.overview import attempts, saved_ms
 from pipelines.store.vec_blocks import reclaim
 from queue_config.inspect import waiting
 from queue_config.logs import Trouble
@@ -44,6 +46,16 @@ class Tasks:
     reconcile_vault: Callable[[str, bool], Any]
     recompute_graph: Callable[[str], Any]
     retry_parked: Callable[[str | None], Any]
+    paused: Callable[[str], bool]
+
+
+def paused_key(slug: str) -> str:
+    """Return the fact in `state.db` that says that a domain's notes are not indexed until it is resumed."""
+    return f"paused:{slug}"
+
+
+def _is_paused(resources: Resources, slug: str) -> bool:
+    return resources.state().heard(paused_key(slug)) is not None
 
 
 def make_tasks(huey: Queue, resources: Resources) -> Tasks:
@@ -56,8 +68,12 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             return  # the domain went; a reconcile gives its notes to their new owner
         cache = resources.cache(found)
         with job(task, domain, notes=len(events)) as doing, _ingest(resources, found, cache) as ingest:
-            outcome = index_saved(cache, ingest, [e["path"] for e in events])
+            _require_running(resources, domain)
+            paths = [e["path"] for e in events]
+            doing.update(attempt=1 + attempts(cache, paths))
+            outcome = index_saved(cache, ingest, paths)
             doing.update(paths=outcome.paths, embedded=outcome.embedded_texts)
+            doing.update(saved_ms=saved_ms(cache, [(e["path"], e["generation"]) for e in events]))
             hint(huey, tasks, found, cache)
 
     @huey.task(name="drain", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
@@ -67,6 +83,7 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             return
         cache = resources.cache(found)
         with job(task, domain) as doing, _ingest(resources, found, cache) as ingest:
+            _require_running(resources, domain)
             doing.update(_slice(huey, resources, found, cache, ingest))
             # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
             if doing["words"] or doing["vectors"]:
@@ -93,8 +110,16 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         with job(task, "*", path=path) as doing:
             doing.update(_retry(huey, tasks, resources, path))
 
-    tasks = Tasks(index_notes, drain, reconcile_vault, recompute_graph, retry_parked)
+    tasks = Tasks(
+        index_notes, drain, reconcile_vault, recompute_graph, retry_parked, partial(_is_paused, resources)
+    )
     return tasks
+
+
+def _require_running(resources: Resources, slug: str) -> None:
+    """Put work on a paused domain off: the ledger keeps what is owed. Raises EverindexError."""
+    if _is_paused(resources, slug):
+        raise EverindexError(f"the domain {slug} is paused; its notes are indexed when it is resumed")
 
 
 def _retry(huey: Queue, tasks: Tasks, resources: Resources, path: str | None) -> dict[str, int]:
@@ -164,8 +189,8 @@ def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: li
 
 
 def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
-    """Enqueue a drain of a domain that owes something, unless one waits already."""
-    if not (cache.leases.owes("words") or cache.leases.owes("vectors")):
+    """Enqueue a drain of a domain that owes something and is not paused, unless one waits already."""
+    if tasks.paused(domain.slug) or not (cache.leases.owes("words") or cache.leases.owes("vectors")):
         return
     if not _waits(huey, "drain", domain):
         tasks.drain(domain.slug)
@@ -245,14 +270,16 @@ def _save_waits(huey: Queue) -> bool:
 
 @contextmanager
 def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
-    """Log one line a job: what it did, how long it took, or why it failed."""
+    """Log one line a job: what it did, how long it took, or why it failed; `workers.signals` records the same."""
     started = time.monotonic()
     result: dict[str, Any] = dict(fields)
+    task.doing = result
     with structlog.contextvars.bound_contextvars(task=task.name, task_id=task.id, domain=domain):
         try:
             yield result
         except (EverindexError, *QUEUE_ERRORS) as error:
             # Their messages say what happened; whatever is owed is found by the sweep, every two seconds.
+            result["put_off"] = str(error)
             _put_off.met(str(error))
         except Exception:
             log.exception("job failed", ms=round((time.monotonic() - started) * 1000), **result)

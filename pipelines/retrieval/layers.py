@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pipelines import lexical
 from pipelines.model import Domain, Hit, NoteFacts
+from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.fusion import convex_combination, reciprocal_rank_fusion
 from pipelines.retrieval.rerank import FEWEST_CITATIONS, graph_scores
@@ -19,12 +20,16 @@ _SHALLOWEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks."""
+    """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
+
+    `codes` are the cache's vectors in memory; without them the cache itself is scanned.
+    """
 
     domain: Domain
     cache: Cache
     vector: Vector | None
     only: Sequence[int] | None = None
+    codes: VectorCodes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,10 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
 
 def _retrieve(source: Source, query: str, depth: int) -> tuple[dict[int, float], dict[int, float]]:
     """Ask both retrievers for chunks: the cosine and the BM25 of each by its id, best first."""
-    near = store.nearest(source.cache, source.vector, depth, source.only) if source.vector is not None else []
+    near: list[tuple[int, float]] = []
+    if source.vector is not None:
+        nearest = source.codes.nearest if source.codes is not None else store.nearest
+        near = nearest(source.cache, source.vector, depth, source.only)
     expression = lexical.match_expression(query)
     match = store.matching(source.cache, expression, depth, source.only) if expression else []
     return dict(near), dict(match)

@@ -91,13 +91,23 @@ def _among(column: str, only: Sequence[int] | None) -> tuple[str, tuple[str, ...
 
 def cosines(cache: Cache, vector: Vector, ids: Sequence[int]) -> dict[int, float]:
     """Return the cosine of chunks to a unit vector, by id; those without a vector yet are left out."""
+    return {chunk_id: float(own @ vector) for chunk_id, own in vectors_of_chunks(cache, ids).items()}
+
+
+def chunks_with_vectors(cache: Cache) -> set[int]:
+    """Return the ids of all chunks that have a vector."""
+    return {chunk_id for (chunk_id,) in select(cache.con, "SELECT id FROM vault_chunk WHERE has_vector = 1")}
+
+
+def vectors_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Vector]:
+    """Return the unit vectors of chunks by id; those without a vector are left out."""
     found = select(
         cache.con,
         "SELECT c.id, v.embedding FROM vault_chunk c JOIN vault_vector v USING (text_hash)"
         " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.has_vector = 1",
         (json.dumps(list(ids)),),
     )
-    return {chunk_id: float(np.frombuffer(blob, "<f4") @ vector) for chunk_id, blob in found}
+    return {chunk_id: np.frombuffer(blob, "<f4") for chunk_id, blob in found}
 
 
 def passages_nearer(cache: Cache, vector: Vector, cosine: float) -> int:

@@ -131,9 +131,11 @@ CREATE TABLE IF NOT EXISTS tag_spend (
     PRIMARY KEY (day, proposer)
 ) WITHOUT ROWID;
 
--- Every job that a worker took up, kept for a while. at, started_at, finished_at: UTC, ISO 8601, milliseconds.
+-- Every job that a worker took up, kept for a while. started_at, finished_at: UTC, ISO 8601, milliseconds.
 -- state: running, done, failed, put off (a full disk, a queue that is away), lost (its worker died).
--- path: the note of a job about one, else NULL; paths: a JSON array of the first ones. waited_ms: from enqueue to start.
+-- path: the note of a job about one, else NULL; paths: the first ones, U+001F between.
+-- log: a JSON array of lines. waited_ms: from enqueue to start. saved_ms: a JSON array, of each save that it made
+-- findable, since its discovery; NULL: none.
 CREATE TABLE IF NOT EXISTS job_history (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     task_id TEXT NOT NULL,
@@ -150,8 +152,40 @@ CREATE TABLE IF NOT EXISTS job_history (
     finished_at TEXT,
     ran_ms REAL,
     error TEXT,
-    log TEXT NOT NULL
+    log TEXT NOT NULL,
+    saved_ms TEXT
 );
-CREATE INDEX IF NOT EXISTS job_history_state ON job_history (state, id);
-CREATE INDEX IF NOT EXISTS job_history_task ON job_history (task, id);
-CREATE INDEX IF NOT EXISTS job_history_path ON job_history (path, id) WHERE path IS NOT NULL;
+CREATE INDEX IF NOT EXISTS job_history_running ON job_history (id) WHERE state = 'running';
+-- All that jobs are looked for by: a page is found without reading a row.
+CREATE INDEX IF NOT EXISTS job_history_page ON job_history (id, task, domain, state, paths, error);
+CREATE INDEX IF NOT EXISTS job_history_ended ON job_history (finished_at, state, ran_ms, notes);
+CREATE INDEX IF NOT EXISTS job_history_saved ON job_history (finished_at, domain, saved_ms)
+    WHERE saved_ms IS NOT NULL;
+
+-- How many jobs ever came to an end, and what was observed of them: a metric must not fall when history is pruned.
+CREATE TABLE IF NOT EXISTS job_count (
+    task TEXT NOT NULL,
+    state TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (task, state)
+) WITHOUT ROWID;
+
+-- name: what was observed; le: the bucket's upper bound, infinity for the last; total: the sum of the observations.
+CREATE TABLE IF NOT EXISTS job_histogram (
+    name TEXT NOT NULL,
+    le REAL NOT NULL,
+    count INTEGER NOT NULL,
+    total REAL NOT NULL,
+    PRIMARY KEY (name, le)
+) WITHOUT ROWID;
+
+-- The processes that run, or ran until they died. name: host:pid/when it began. When it last spoke: as `fact` has it.
+CREATE TABLE IF NOT EXISTS process (
+    name TEXT PRIMARY KEY,
+    role TEXT NOT NULL,
+    version TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    rss_bytes INTEGER NOT NULL,
+    at REAL NOT NULL,
+    uptime REAL NOT NULL
+) WITHOUT ROWID;

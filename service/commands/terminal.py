@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+
+from pipelines.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from queue_config.settings import Settings
@@ -32,24 +35,46 @@ def options_given(vault: Path | None, state: Path | None, port: int | None = Non
 
 
 def settings_of(given: dict[str, Any]) -> Settings:
-    """Return the settings; a state folder alone knows its vault."""
-    from queue_config.settings import Settings  # noqa: PLC0415
-    from workers.resources import VAULT_FILE  # noqa: PLC0415
+    """Return the settings; a state folder alone knows its vault. Raises ConfigurationError."""
+    from pydantic import ValidationError  # noqa: PLC0415
 
-    settings = Settings(**given)
-    if settings.vault is None and settings.state is not None and (settings.state / VAULT_FILE).exists():
-        root = json.loads((settings.state / VAULT_FILE).read_text())["root"]
-        return Settings(**given, vault=Path(root))
+    from queue_config.settings import Settings, SettingsFileError, explain  # noqa: PLC0415
+    from workers.place import VAULT_FILE  # noqa: PLC0415
+
+    try:
+        settings = Settings(**given)
+        if settings.vault is None and settings.state is not None and (settings.state / VAULT_FILE).exists():
+            root = json.loads((settings.state / VAULT_FILE).read_text())["root"]
+            return Settings(**given, vault=Path(root))
+    except ValidationError as error:
+        raise ConfigurationError(f"settings: {explain(error)}") from error
+    except SettingsFileError as error:
+        raise ConfigurationError(str(error)) from error
     return settings
 
 
 def service_of(given: dict[str, Any]) -> Service | None:
     """Return the running service of the named vault, or the only one that runs; None: the vault has none."""
     from service.client import only_running, running  # noqa: PLC0415
-    from workers.resources import open_place  # noqa: PLC0415
+    from workers.place import open_place  # noqa: PLC0415
 
-    settings = settings_of(given)
-    return only_running() if settings.vault is None else running(open_place(settings).state)
+    vault, state = _place_given(given)
+    return only_running() if vault is None else running(open_place(vault, state).state)
+
+
+def _place_given(given: dict[str, Any]) -> tuple[Path | None, Path | None]:
+    """Return the vault and the state folder that are named; reading the settings takes longer than a search."""
+    from queue_config.folders import config_file  # noqa: PLC0415
+
+    vault, state = given.get("vault"), given.get("state")
+    if vault is None or state is None:
+        says_more = config_file().exists() or any(
+            name.upper().startswith("EVERINDEX_") for name in os.environ
+        )
+        if says_more or (state is not None and vault is None):
+            settings = settings_of(given)
+            return settings.vault, settings.state
+    return vault, state
 
 
 def need_service(given: dict[str, Any]) -> Service:

@@ -4,7 +4,8 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from queue_config.settings import Settings, config_file, explain, provenance, state_home
+from queue_config.folders import config_file, state_home
+from queue_config.settings import Settings, explain, provenance
 
 PLAIN = ("EMBEDDING_MODEL", "DOMAIN", "REDIS_URL")
 """The names that are read without the prefix, too."""

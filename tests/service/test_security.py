@@ -10,6 +10,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from pipelines.errors import StateError
 from queue_config.settings import Settings
 from service import security
 from service.query import create_app
@@ -18,6 +19,7 @@ from service.security import COOKIE, TOKEN_FILE, Guard, Sessions, read_token
 PORT = 8741
 TOKEN = "the-token-of-this-vault"  # noqa: S105 - a test's
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+JSON = {"Content-Type": "application/json"}
 HEADERS = ("content-security-policy", "x-content-type-options", "referrer-policy", "cache-control")
 
 
@@ -47,6 +49,7 @@ def client(sessions):
             Route("/stream", stream),
             WebSocketRoute("/ws", speak),
             Route("/only-get/x", answer, methods=["GET"]),
+            Route("/writes", answer, methods=["POST", "PUT", "PATCH", "DELETE"]),
             *(Route(path, answer) for path in ("/", "/health", "/healthy", "/open/x", "/open", "/search")),
         ]
     )
@@ -55,6 +58,11 @@ def client(sessions):
         base_url=f"http://127.0.0.1:{PORT}",
         raise_server_exceptions=False,
     )
+
+
+@pytest.fixture
+def cookie(sessions):
+    return {"Cookie": f"{COOKIE}={sessions.redeem(sessions.new_code())}"}
 
 
 # Who is let in
@@ -101,7 +109,7 @@ def test_the_cookie_is_not_the_token_and_belongs_to_it(sessions):
     cookie = sessions.redeem(sessions.new_code())
     assert TOKEN not in cookie
     assert sessions.redeem(sessions.new_code()) == cookie
-    other = Sessions("another")
+    other = Sessions("the-token-of-another-vault")
     assert other.redeem(other.new_code()) != cookie
 
 
@@ -157,6 +165,7 @@ def test_no_header_lets_in_by_accident_or_breaks_the_guard(name, value):
         "type": "http",
         "method": "GET",
         "path": "/search",
+        "query_string": b"",
         "headers": [(b"host", f"127.0.0.1:{PORT}".encode()), (name, value)],
     }
     asyncio.run(guard(scope, None, send))
@@ -228,7 +237,7 @@ def test_a_foreign_host_is_refused_even_with_the_token(client, host, path):
 
 @pytest.mark.parametrize("origin", [f"http://127.0.0.1:{PORT}", f"http://localhost:{PORT}"])
 def test_our_own_origins_may_ask(client, origin):
-    assert client.post("/search", headers=BEARER | {"Origin": origin}).status_code == 405
+    assert client.post("/search", headers=BEARER | JSON | {"Origin": origin}).status_code == 405
 
 
 @pytest.mark.parametrize(
@@ -248,6 +257,83 @@ def test_our_own_origins_may_ask(client, origin):
 @pytest.mark.parametrize("path", ["/search", "/health"])
 def test_a_foreign_origin_is_refused_even_with_the_token(client, origin, path):
     assert client.get(path, headers=BEARER | {"Origin": origin}).status_code == 403
+
+
+def test_a_name_that_was_allowed_is_served_exactly_and_nothing_like_it(sessions):
+    app = Starlette(routes=[Route("/search", answer)])
+    guard = Guard(app, sessions=sessions, port=PORT, names=["notes.example:8741"])
+    client = TestClient(guard, base_url=f"http://127.0.0.1:{PORT}")
+    for host, status in [
+        ("notes.example:8741", 200),
+        (f"127.0.0.1:{PORT}", 200),
+        ("notes.example", 403),
+        ("x.notes.example:8741", 403),
+    ]:
+        assert client.get("/search", headers=BEARER | {"Host": host}).status_code == status
+    for origin, status in [("https://notes.example:8741", 200), ("https://notes.example", 403)]:
+        assert client.get("/search", headers=BEARER | {"Origin": origin}).status_code == status
+
+
+def test_a_foreign_origin_behind_our_own_is_refused_too(client):
+    headers = [*BEARER.items(), ("Origin", f"http://127.0.0.1:{PORT}"), ("Origin", "https://evil.example")]
+    assert client.get("/search", headers=headers).status_code == 403
+
+
+# Other sites
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "SAME-ORIGIN"])
+@pytest.mark.parametrize(("method", "path"), [("POST", "/writes"), ("DELETE", "/writes"), ("GET", "/search")])
+def test_a_page_of_another_site_gets_nothing_even_with_the_cookie(client, cookie, method, path, site):
+    headers = JSON | cookie | {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    assert client.request(method, path, headers=headers).status_code == 403
+
+
+def test_a_link_on_another_site_opens_our_page_but_no_frame_shows_it(client, cookie):
+    headers = cookie | {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert client.get("/", headers=headers | {"Sec-Fetch-Dest": "document"}).status_code == 200
+    assert client.get("/", headers=headers | {"Sec-Fetch-Dest": "iframe"}).status_code == 403
+    assert client.post("/writes", headers=headers | JSON | {"Sec-Fetch-Dest": "document"}).status_code == 403
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_our_own_page_writes_json(client, cookie, site):
+    headers = cookie | {"Sec-Fetch-Site": site}
+    for kind in ("application/json", "Application/JSON; charset=utf-8"):
+        assert (
+            client.post("/writes", headers=headers | {"Content-Type": kind}, content="{}").status_code == 200
+        )
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "text/plain",
+        "text/plain; application/json",
+        "application/jsonp",
+        "",
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_what_a_form_can_send_is_refused(client, cookie, method, kind):
+    for who in (cookie | {"Sec-Fetch-Site": "same-origin"}, BEARER):
+        answer = client.request(method, "/writes", headers=who | {"Content-Type": kind}, content="{}")
+        assert answer.status_code == 415
+
+
+def test_a_write_with_the_cookie_that_hides_where_it_comes_from_is_refused(client, cookie):
+    assert client.post("/writes", headers=cookie | JSON).status_code == 403
+    own = {"Origin": f"http://127.0.0.1:{PORT}"}
+    assert client.post("/writes", headers=cookie | JSON | own).status_code == 200
+
+
+def test_a_program_writes_with_the_token_and_needs_no_body(client):
+    assert client.post("/writes", headers=BEARER).status_code == 200
+    assert client.delete("/writes", headers=BEARER).status_code == 200
+    assert client.post("/writes", headers=BEARER | JSON, content="{}").status_code == 200
+    assert client.post("/writes", headers=BEARER | {"Sec-Fetch-Site": "same-origin"}).status_code == 415
 
 
 # Headers
@@ -307,7 +393,10 @@ def test_the_query_worker_is_behind_the_guard(real):
 def test_an_unexpected_error_has_the_security_headers_too(real):
     response = real.get("/boom")
     assert response.status_code == 500
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["title"] == "Internal Server Error"
     assert "broken" not in response.text
+    assert "Traceback" not in response.text
     assert [name for name in HEADERS if name not in response.headers] == []
 
 
@@ -319,3 +408,9 @@ def test_the_token_is_made_once_and_only_its_owner_may_read_it(tmp_path):
     assert len(token) >= 32
     assert read_token(tmp_path) == token
     assert stat.S_IMODE((tmp_path / TOKEN_FILE).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("token", ["", "short"])
+def test_a_token_that_anybody_could_guess_lets_nobody_in(token):
+    with pytest.raises(StateError, match="delete it"):
+        Sessions(token)

@@ -1,0 +1,124 @@
+"""A cache's vectors in memory, a byte a dimension: they name the candidates, the stored vectors decide.
+
+A scan of 25,000 codes of 384 dimensions takes a quarter of a millisecond on a processor with VNNI, and the exact
+ten nearest were among the best twenty of every query that was tried (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.store import search as store
+from pipelines.store.cache import Cache, Vector
+
+_LARGEST = 127
+_AT_ONCE = 4_000
+_CANDIDATES = 4  # times what is asked for
+_NO_CHUNK = -1
+_FIRST_ROOM = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Rows of codes, what a code's unit is worth, and whose they are; a free row has no chunk."""
+
+    codes: npt.NDArray[np.int8]
+    units: npt.NDArray[np.float32]
+    ids: npt.NDArray[np.int64]
+
+
+class VectorCodes:
+    """The codes of one cache file. One thread keeps them in step (`follow`); any may ask."""
+
+    def __init__(self, dimension: int) -> None:
+        import torch  # noqa: PLC0415 - takes seconds, and the process that asks has it already
+
+        self._torch: Any = torch
+        self._table = _room_for(_FIRST_ROOM, dimension)
+        self._rows: dict[int, int] = {}
+        self._free: list[int] = list(range(_FIRST_ROOM))
+
+    def __len__(self) -> int:
+        """Return how many chunks are known."""
+        return len(self._rows)
+
+    def follow(self, cache: Cache) -> None:
+        """Take in what was committed since the last time, and nothing else. Raises CacheError."""
+        there = store.chunks_with_vectors(cache)
+        for chunk in self._rows.keys() - there:
+            row = self._rows.pop(chunk)
+            self._table.ids[row] = _NO_CHUNK
+            self._free.append(row)
+        new = sorted(there - self._rows.keys())
+        for start in range(0, len(new), _AT_ONCE):
+            self._add(store.vectors_of_chunks(cache, new[start : start + _AT_ONCE]))
+
+    def _add(self, vectors: dict[int, Vector]) -> None:
+        while len(self._free) < len(vectors):
+            self._grow()
+        for chunk, vector in vectors.items():
+            row = self._free.pop()
+            unit = float(np.abs(vector).max()) / _LARGEST
+            self._table.codes[row] = np.round(vector / unit)
+            self._table.units[row] = unit
+            self._table.ids[row] = chunk  # last: until then the row is nobody's
+            self._rows[chunk] = row
+
+    def _grow(self) -> None:
+        old = self._table
+        size, dimension = old.codes.shape
+        table = _room_for(2 * size, dimension)
+        for name in ("codes", "units", "ids"):
+            getattr(table, name)[:size] = getattr(old, name)
+        self._table = table
+        self._free += range(size, 2 * size)
+
+    def nearest(
+        self, cache: Cache, vector: Vector, depth: int, only: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return chunk ids (of `only` these) with their exact cosine to a unit vector, nearest first."""
+        exact = store.cosines(cache, vector, self._candidates(vector, _CANDIDATES * depth, only))
+        return sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+
+    def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:
+        table = self._table
+        question = np.round(vector * (_LARGEST / np.abs(vector).max())).astype(np.int8)
+        scores = self._product(table.codes, question) * table.units
+        allowed = table.ids != _NO_CHUNK if only is None else np.isin(table.ids, np.fromiter(only, np.int64))
+        scores[~allowed] = -np.inf
+        count = min(count, int(allowed.sum()))
+        if count == 0:
+            return []
+        best = np.argpartition(-scores, count - 1)[:count]
+        return [int(table.ids[row]) for row in best]
+
+    def _product(self, codes: npt.NDArray[np.int8], question: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
+        # `reshape`: a view by `[:, None]` has a stride of 0, which torch misreads.
+        column = self._torch.from_numpy(question.reshape(-1, 1))
+        # No public name gives int8 times int8 on a CPU.
+        found = self._torch._int_mm(self._torch.from_numpy(codes), column)  # noqa: SLF001
+        product: npt.NDArray[np.int32] = found.numpy()[:, 0]
+        return product
+
+    def is_right(self) -> bool:
+        """Say whether this machine multiplies codes as it should: the operation is none of torch's public ones."""
+        chance = np.random.default_rng(0)
+        codes = chance.integers(-_LARGEST, _LARGEST, (256, self._table.codes.shape[1])).astype(np.int8)
+        try:
+            product = self._product(codes, codes[0])
+        except (RuntimeError, AttributeError, NotImplementedError):
+            return False
+        return bool((product == codes.astype(np.int64) @ codes[0].astype(np.int64)).all())
+
+
+def _room_for(rows: int, dimension: int) -> _Table:
+    return _Table(
+        np.zeros((rows, dimension), np.int8),
+        np.zeros(rows, np.float32),
+        np.full(rows, _NO_CHUNK, np.int64),
+    )

@@ -1,0 +1,344 @@
+"""Job history in `state.db`: what workers took up and what came of it, and counts that outlive it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from pipelines.store.connection import connect, one, rows, transaction
+from pipelines.store.connection import row as first
+from pipelines.store.state import STATE_FILE
+
+JobState = Literal["running", "done", "failed", "put off", "lost"]
+PATHS_KEPT = 10
+"""A job's row names so many of its notes: searching is fast because rows are small."""
+
+_LONGEST_ERROR = 400
+_DELETED_AT_ONCE = 2_000
+_LOST = "nobody heard how it ended: its worker died; what it owed is found again by the sweep"
+_BUCKETS: Mapping[str, tuple[float, ...]] = {
+    "ran_seconds": (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0),
+    "saved_seconds": (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0),
+    "embedded_texts": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+}
+_FOREVER = float("inf")
+# Not JSON: its brackets would be found, too.
+_BETWEEN = "\x1f"
+_LAST_ID = 2**63 - 1
+_COLUMNS = (
+    "id, task_id, task, domain, path, paths, notes, state, worker, attempt, waited_ms, started_at, finished_at,"
+    " ran_ms, error, log, saved_ms"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job; times are UTC, ISO 8601. `paths` are the first ones, `notes` counts all.
+
+    `saved_ms`: for each save that it made findable, the milliseconds since the watcher saw it.
+    """
+
+    id: int
+    task_id: str
+    task: str
+    domain: str
+    path: str | None
+    paths: tuple[str, ...]
+    notes: int
+    state: JobState
+    worker: str
+    attempt: int
+    waited_ms: float | None
+    started_at: str
+    finished_at: str | None
+    ran_ms: float | None
+    error: str | None
+    log: tuple[str, ...]
+    saved_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to show; `path` and `error` are looked for anywhere in theirs, A to Z without case."""
+
+    task: str | None = None
+    domain: str | None = None
+    state: JobState | None = None
+    path: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a job: `embedded` counts the texts that were embedded."""
+
+    state: JobState
+    ran_ms: float
+    notes: int = 0
+    attempt: int = 1
+    error: str | None = None
+    log: Sequence[str] = ()
+    saved_ms: Sequence[float] = ()
+    embedded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What ended in a span of time that begins at `start` (UTC, ISO 8601); failed are the lost, too."""
+
+    start: str
+    done: int
+    failed: int
+    median_ms: float | None
+    notes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Observations since the first job: how many were at most `le`, by `le` (the last is infinity), and their sum."""
+
+    at_most: Mapping[float, int] = field(default_factory=dict)
+    total: float = 0.0
+
+
+class History:
+    """One connection to the jobs of a vault's `state.db`, whose tables `State` makes."""
+
+    def __init__(self, folder: Path, wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._con = connect(folder / STATE_FILE)
+        self._clock = wall_clock
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._con.close()
+
+    # Writing
+
+    def start(
+        self,
+        task_id: str,
+        task: str,
+        domain: str,
+        *,
+        worker: str,
+        paths: Sequence[str] = (),
+        waited_ms: float | None = None,
+    ) -> int:
+        """Write down that a worker took a job up; return its id. Raises StorageUnavailableError."""
+        with transaction(self._con):
+            (number,) = one(
+                self._con,
+                "INSERT INTO job_history (task_id, task, domain, path, paths, notes, state, worker, attempt,"
+                " waited_ms, started_at, log) VALUES (?, ?, ?, ?, ?, ?, 'running', ?, 1, ?, ?, '[]') RETURNING id",
+                (
+                    *(task_id, task, domain, *_named(paths), len(paths), worker),
+                    *(None if waited_ms is None else round(waited_ms, 1), self._now()),
+                ),
+            )
+        return int(number)
+
+    def finish(self, number: int, result: Result) -> None:
+        """Write down what came of a job. Raises StorageUnavailableError."""
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE job_history SET state = :state, attempt = :attempt, finished_at = :at, ran_ms = :ran,"
+                " error = :error, log = :log, saved_ms = :saved, notes = max(notes, :notes)"
+                " WHERE id = :id AND state IN ('running', 'lost')",
+                _columns_of(result) | {"id": number, "at": self._now()},
+            )
+            if self._con.changes():
+                (task,) = one(self._con, "SELECT task FROM job_history WHERE id = ?", (number,))
+                self._count(task, result.state)
+                self._observe(f"ran_seconds:{task}", [result.ran_ms / 1000])
+                self._observe("saved_seconds", [ms / 1000 for ms in result.saved_ms])
+                self._observe("embedded_texts", [result.embedded] if result.embedded else [])
+
+    def _count(self, task: str, state: JobState, count: int = 1) -> None:
+        self._con.execute(
+            "INSERT INTO job_count VALUES (?1, ?2, ?3)"
+            " ON CONFLICT DO UPDATE SET count = count + excluded.count",
+            (task, state, count),
+        )
+
+    def _observe(self, name: str, values: Sequence[float]) -> None:
+        bounds = (*_BUCKETS[name.partition(":")[0]], _FOREVER)
+        self._con.executemany(
+            "INSERT INTO job_histogram VALUES (?1, ?2, 1, ?3)"
+            " ON CONFLICT DO UPDATE SET count = count + 1, total = total + ?3",
+            [(name, next(le for le in bounds if value <= le), value) for value in values],
+        )
+
+    def lose(self, alive: Callable[[str], bool]) -> int:
+        """Let the running jobs of dead workers be lost; return how many. Raises StorageUnavailableError."""
+        dead = [(job.id, job.task) for job in self.running() if not alive(job.worker)]
+        lost = 0
+        if dead:
+            with transaction(self._con):
+                for number, task in dead:
+                    self._con.execute(
+                        "UPDATE job_history SET state = 'lost', finished_at = ?, error = ?"
+                        " WHERE id = ? AND state = 'running'",
+                        (self._now(), _LOST, number),
+                    )
+                    if self._con.changes():
+                        self._count(task, "lost")
+                        lost += 1
+        return lost
+
+    def prune(self, days: float, most: int) -> int:
+        """Delete what is older than so many days, and all but the newest `most` jobs; the counts stay.
+
+        Return how many went. Short transactions: workers wait for none of them. Raises StorageUnavailableError.
+        """
+        oldest = _iso(self._clock() - timedelta(days=days))
+        deleted = 0
+        while True:
+            with transaction(self._con):
+                self._con.execute(
+                    # Ids are given in the order of time: the first young job ends the search.
+                    "DELETE FROM job_history WHERE state <> 'running' AND id IN (SELECT id FROM job_history"
+                    " WHERE id < max((SELECT max(id) FROM job_history) - :most + 1, coalesce("
+                    "  (SELECT id FROM job_history WHERE started_at >= :oldest ORDER BY id LIMIT 1), :last))"
+                    " ORDER BY id LIMIT :count)",
+                    {"most": most, "oldest": oldest, "count": _DELETED_AT_ONCE, "last": _LAST_ID},
+                )
+                changes = self._con.changes()
+            deleted += changes
+            if changes == 0:
+                return deleted
+
+    # Reading
+
+    def get(self, number: int) -> Job | None:
+        """Return a job, or None."""
+        found = first(self._con, f"SELECT {_COLUMNS} FROM job_history WHERE id = ?", (number,))
+        return _job(found) if found else None
+
+    def page(self, wanted: JobFilter, *, before: int | None = None, limit: int = 50) -> list[Job]:
+        """Return the newest jobs of a filter, or those older than the job `before`."""
+        conditions, bindings = _conditions(wanted, before)
+        found = rows(
+            self._con,
+            # One index holds all that is asked for: a text that no job has is not found in 20 ms at 100,000 rows.
+            f"SELECT {_COLUMNS} FROM job_history WHERE id IN (SELECT id FROM job_history"
+            f" INDEXED BY job_history_page WHERE {conditions} ORDER BY id DESC LIMIT :limit) ORDER BY id DESC",
+            bindings | {"limit": limit},
+        )
+        return [_job(row) for row in found]
+
+    def running(self) -> list[Job]:
+        """Return the jobs that run now, oldest first."""
+        found = rows(self._con, f"SELECT {_COLUMNS} FROM job_history WHERE state = 'running' ORDER BY id")
+        return [_job(row) for row in found]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Return how many jobs of each task ever came to each state; what runs now is not among them."""
+        return {(task, state): n for task, state, n in rows(self._con, "SELECT * FROM job_count")}
+
+    def histogram(self, name: str) -> Histogram:
+        """Return all observations of `saved_seconds`, `embedded_texts` or `ran_seconds:<task>`."""
+        counted = {
+            le: (count, total)
+            for le, count, total in rows(
+                self._con, "SELECT le, count, total FROM job_histogram WHERE name = ?", (name,)
+            )
+        }
+        at_most, so_far = {}, 0
+        for le in (*_BUCKETS[name.partition(":")[0]], _FOREVER):
+            so_far += counted.get(le, (0, 0.0))[0]
+            at_most[le] = so_far
+        return Histogram(at_most, sum(total for _, total in counted.values()))
+
+    def series(self, since: str, bucket_s: int) -> list[Bucket]:
+        """Return what ended since an ISO time, in spans of so many seconds, oldest first, the empty ones, too."""
+        found = rows(
+            self._con,
+            "SELECT unixepoch(finished_at) / :span AS bucket, sum(state = 'done'),"
+            " sum(state IN ('failed', 'lost')), median(ran_ms), sum(notes) FROM job_history"
+            " WHERE finished_at >= :since GROUP BY bucket",
+            {"span": bucket_s, "since": since},
+        )
+        by_bucket = {bucket: rest for bucket, *rest in found}
+        start = int(datetime.fromisoformat(since).timestamp()) // bucket_s
+        end = int(self._clock().timestamp()) // bucket_s
+        return [
+            Bucket(_iso(datetime.fromtimestamp(n * bucket_s, UTC)), *by_bucket.get(n, (0, 0, None, 0)))
+            for n in range(start, end + 1)
+        ]
+
+    def saved_seconds(self, since: str) -> dict[str, list[float]]:
+        """Return by domain how many seconds each save took to be findable, of the jobs that ended since then."""
+        found: dict[str, list[float]] = {}
+        for domain, saved in rows(
+            self._con,
+            "SELECT domain, saved_ms FROM job_history WHERE saved_ms IS NOT NULL AND finished_at >= ?",
+            (since,),
+        ):
+            found.setdefault(domain, []).extend(ms / 1000 for ms in json.loads(saved))
+        return found
+
+    def _now(self) -> str:
+        return _iso(self._clock())
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _named(paths: Sequence[str]) -> tuple[str | None, str]:
+    """Return the columns `path` and `paths`."""
+    kept = [_stored(path) for path in paths[:PATHS_KEPT]]
+    return kept[0] if len(paths) == 1 else None, _BETWEEN.join(kept)
+
+
+def _columns_of(result: Result) -> dict[str, Any]:
+    return {
+        "state": result.state,
+        "attempt": result.attempt,
+        "ran": round(result.ran_ms, 1),
+        "error": _stored(result.error)[:_LONGEST_ERROR] if result.error else None,
+        "log": json.dumps([_stored(line) for line in result.log], ensure_ascii=False),
+        "saved": json.dumps([round(ms, 1) for ms in result.saved_ms]) if result.saved_ms else None,
+        "notes": result.notes,
+    }
+
+
+def _stored(text: str) -> str:
+    """Return text as it can be held and searched: a library's message may quote bytes that are no text."""
+    plain = text.encode("utf-8", "replace").decode()
+    return plain.replace("\0", "\N{SYMBOL FOR NULL}").replace(_BETWEEN, "\N{SYMBOL FOR UNIT SEPARATOR}")
+
+
+def _conditions(wanted: JobFilter, before: int | None) -> tuple[str, dict[str, Any]]:
+    conditions = ["id < :before"]
+    bindings: dict[str, Any] = {"before": _LAST_ID if before is None else before}
+    for name in ("task", "domain", "state"):
+        if (value := getattr(wanted, name)) is not None:
+            conditions.append(f"{name} = :{name}")
+            bindings[name] = value
+    if wanted.path:
+        conditions.append("paths LIKE :path ESCAPE '!'")
+        bindings["path"] = _anywhere(wanted.path)
+    if wanted.error:
+        conditions.append("error LIKE :error ESCAPE '!'")
+        bindings["error"] = _anywhere(wanted.error)
+    return " AND ".join(conditions), bindings
+
+
+def _anywhere(text: str) -> str:
+    text = _stored(text)
+    for special in "!%_":
+        text = text.replace(special, "!" + special)
+    return f"%{text}%"
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    found = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    found["paths"] = tuple(found["paths"].split(_BETWEEN)) if found["paths"] else ()
+    for name in ("log", "saved_ms"):
+        found[name] = tuple(json.loads(found[name] or "[]"))
+    return Job(**found)

@@ -1,0 +1,75 @@
+"""What operators ask of a cache: parked notes, the size of its graph, how long saves took."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pipelines.store.cache import Cache
+from pipelines.store.connection import one, rows
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRow:
+    """A note that is set aside; `generation` names the content that fails, `since_s`: how long it has been known."""
+
+    path: str
+    kind: str
+    reason: str
+    attempts: int
+    generation: int
+    since_s: float
+
+
+def parked_notes(cache: Cache) -> list[ParkedRow]:
+    """Return the notes that are set aside, by path. Raises CacheError."""
+    now = time.monotonic()
+    return [
+        ParkedRow(path, kind, reason, attempts, generation, max(0.0, now - since))
+        for path, kind, reason, attempts, generation, since in rows(
+            cache.con,
+            "SELECT path, error_kind, error, attempts, generation, dirty_since FROM vault_file"
+            " WHERE parked = 1 ORDER BY path",
+        )
+    ]
+
+
+def edges_and_communities(cache: Cache) -> tuple[int, int]:
+    """Count the links that mean a file, and the communities. Raises CacheError."""
+    edges, communities = one(
+        cache.con, "SELECT (SELECT count(*) FROM vault_edge), (SELECT count(*) FROM vault_community)"
+    )
+    return int(edges), int(communities)
+
+
+def attempts(cache: Cache, paths: Sequence[str]) -> int:
+    """Return how often the most tried of these notes was tried before. Raises CacheError."""
+    (count,) = one(
+        cache.con,
+        "SELECT coalesce(max(attempts), 0) FROM vault_file WHERE path IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(paths)),),
+    )
+    return int(count)
+
+
+def saved_ms(cache: Cache, saves: Sequence[tuple[str, int]]) -> list[float]:
+    """Return for each save (path, generation) that can be found how many milliseconds that took since its discovery.
+
+    A save that newer content followed is counted with that one. Raises CacheError.
+    """
+    # The ledger has the discovery by the monotonic clock, and the commit by the wall clock.
+    offset = time.time() - time.monotonic()
+    wanted = dict(saves)
+    return [
+        round(max(0.0, datetime.fromisoformat(at).timestamp() - offset - since) * 1000, 1)
+        for path, generation, since, at in rows(
+            cache.con,
+            "SELECT path, generation, dirty_since, indexed_at FROM vault_file WHERE applied_generation = generation"
+            " AND indexed_at IS NOT NULL AND path IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(wanted)),),
+        )
+        if generation == wanted[path]
+    ]

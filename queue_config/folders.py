@@ -1,0 +1,20 @@
+"""The folders of a person's machine (XDG, on macOS too: the docs name one place). Light: every command needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from platformdirs.unix import Unix
+
+CONFIG_FILE = "config.toml"
+_XDG = Unix("everindex", appauthor=False)
+
+
+def config_file() -> Path:
+    """Return the path of the TOML file that is read after the environment; it need not exist."""
+    return Path(_XDG.user_config_dir) / CONFIG_FILE
+
+
+def state_home() -> Path:
+    """Return the folder that holds one state folder a vault."""
+    return Path(_XDG.user_state_dir)

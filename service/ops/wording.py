@@ -1,0 +1,70 @@
+"""Numbers and times as the dashboard writes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_UNITS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+
+
+def count(number: float) -> str:
+    """Return a count with its thousands apart."""
+    return f"{number:,.0f}"
+
+
+def span(seconds: float | None) -> str:
+    """Return a span of time in its two largest units; `—` for None."""
+    if seconds is None:
+        return "—"
+    if round(seconds, 3) < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if round(seconds, 1) < 10:  # noqa: PLR2004 - below it a tenth matters
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, unit, lesser, lesser_unit in _UNITS:
+        if whole >= size:
+            rest = whole % size // lesser
+            return f"{whole // size} {unit}" + (f" {rest} {lesser_unit}" if rest else "")
+    return f"{whole} s"
+
+
+def millis(milliseconds: float | None) -> str:
+    """Return a span that is given in milliseconds."""
+    return span(None if milliseconds is None else milliseconds / 1000)
+
+
+def size(count_of_bytes: float | None) -> str:
+    """Return a size in decimal units; `—` for None."""
+    if count_of_bytes is None:
+        return "—"
+    for unit in ("B", "kB", "MB"):
+        if round(count_of_bytes) < 1000:  # noqa: PLR2004 - decimal units
+            return f"{count_of_bytes:.0f} {unit}"
+        count_of_bytes /= 1000
+    return f"{count_of_bytes:.1f} GB"
+
+
+def ago(at: str | None) -> str:
+    """Return how long ago an ISO 8601 time was, in its largest unit."""
+    if at is None:
+        return "—"
+    seconds = (datetime.now(UTC) - _moment(at)).total_seconds()
+    if seconds < 5:  # noqa: PLR2004 - nobody reads faster
+        return "now"
+    for size_of, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size_of:
+            return f"{seconds // size_of:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"
+
+
+def moment(at: str) -> str:
+    """Return an ISO 8601 time in UTC to the second, as one reads it."""
+    return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _moment(at: str) -> datetime:
+    found = datetime.fromisoformat(at)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+FILTERS = {"count": count, "span": span, "millis": millis, "size": size, "ago": ago, "moment": moment}

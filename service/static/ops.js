@@ -1,0 +1,171 @@
+// The dashboard while it is open: what is new is shown without a reload, and buttons do what is written on them.
+//
+// The server draws every page; this script asks for the page again when the facts changed, and puts the parts that
+// are marked `data-live` in the place of the old ones.
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+// Live
+
+const IDLE = 15; // messages without news after which the page is drawn anew all the same: ages grow
+let last = null;
+let same = 0;
+let refreshing = false;
+
+function listen() {
+  const source = new EventSource("/ops/events");
+  source.onopen = () => showLive(true);
+  source.onmessage = ({ data }) => {
+    const facts = JSON.parse(data);
+    for (const badge of $$("[data-badge]")) {
+      badge.textContent = facts.badges[badge.dataset.badge];
+      badge.hidden = !facts.badges[badge.dataset.badge];
+    }
+    for (const time of $$("time[datetime]")) time.textContent = ago(time.dateTime) ?? time.textContent;
+    same = last === data ? same + 1 : 0;
+    if (last !== null && same % IDLE === 0) refresh();
+    last = data;
+  };
+  source.onerror = () => {
+    showLive(false);
+    // A browser tries again by itself unless the server refused.
+    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 10_000);
+  };
+  addEventListener("pagehide", () => source.close());
+}
+
+function showLive(isLive) {
+  $("#live").hidden = false;
+  $("#live").textContent = isLive ? "live" : "not live";
+  $("#live").classList.toggle("away", !isLive);
+}
+
+function ago(at) {
+  const seconds = (Date.now() - Date.parse(at)) / 1000;
+  if (Number.isNaN(seconds)) return null;
+  if (seconds < 5) return "now";
+  for (const [size, unit] of [[86_400, "d"], [3600, "h"], [60, "min"]]) {
+    if (seconds >= size) return `${Math.floor(seconds / size)} ${unit} ago`;
+  }
+  return `${Math.round(seconds)} s ago`;
+}
+
+export async function refresh() {
+  if (refreshing || document.hidden) return;
+  refreshing = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of $$("[data-live]")) {
+      const other = fresh.getElementById(part.id);
+      if (other && !isBusy(part)) replace(part, other);
+    }
+  } catch {
+    showLive(false);
+  } finally {
+    refreshing = false;
+  }
+}
+
+// Nothing is taken away from under somebody who types, chooses or decides.
+const isBusy = (part) => Boolean($("dialog[open]") || part.querySelector("[aria-busy], input:not([type=checkbox]):focus, select:focus"));
+
+function replace(part, other) {
+  if (part.isEqualNode(other)) return;
+  const chosen = new Set($$("input[name=chosen]:checked", part).map((box) => box.value));
+  const opened = new Set($$("details[open]", part).map((some) => some.id));
+  const key = keyOf(document.activeElement);
+  const hadFocus = part.contains(document.activeElement);
+  for (const box of $$("input[name=chosen]", other)) box.checked = chosen.has(box.value);
+  for (const some of $$("details[id]", other)) some.open = some.open || opened.has(some.id);
+  part.replaceWith(document.adoptNode(other));
+  if (hadFocus && key) $$("[data-key], [data-post], a[href], input", other).find((some) => keyOf(some) === key)?.focus();
+  countChosen();
+}
+
+const keyOf = (element) => {
+  const { key, post, body } = element?.dataset ?? {};
+  return key ?? (post ? post + body : element?.getAttribute?.("href") ?? element?.value ?? null);
+};
+
+// Actions
+
+export async function send(address, body) {
+  const answer = await fetch(address, {
+    method: "POST", headers: { "Content-Type": "application/json", Accept: "application/json" }, body: JSON.stringify(body),
+  });
+  const said = await answer.json().catch(() => ({}));
+  if (answer.ok) return said;
+  const detail = typeof said.detail === "string" ? said.detail : said.detail?.reason ?? said.title;
+  throw new Error(detail ?? `the service answered ${answer.status}`);
+}
+
+let hiding;
+export function tell(text, { bad = false } = {}) {
+  const toast = $("#toast");
+  toast.textContent = text;
+  toast.className = bad ? "shown bad" : "shown";
+  clearTimeout(hiding);
+  hiding = setTimeout(() => (toast.className = ""), bad ? 10_000 : 4_000);
+}
+
+function ask(button) {
+  const dialog = $("#confirm");
+  $("#question").textContent = button.dataset.ask;
+  $("#consequence").textContent = button.dataset.consequence;
+  $("button[value=yes]", dialog).textContent = button.textContent.trim();
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+}
+
+async function act(button) {
+  if (button.ariaBusy === "true") return;
+  const { post, body, done, selected } = button.dataset;
+  const sent = selected ? { ...JSON.parse(body), [selected]: chosenValues() } : JSON.parse(body);
+  if (button.dataset.ask && !(await ask(button))) return;
+  button.ariaBusy = "true";
+  try {
+    await send(post, sent);
+    if (done) tell(done);
+    if (selected) for (const box of $$("input[name=chosen]:checked")) box.checked = false;
+  } catch (error) {
+    tell(error.message, { bad: true });
+  } finally {
+    button.ariaBusy = null;
+    countChosen();
+  }
+  await refresh();
+}
+
+// Many at once
+
+const boxesOf = (all) => $$("input[name=chosen]").filter((box) => box.dataset.kind === all.dataset.all);
+const chosenValues = () => $$("input[name=chosen]:checked").map((box) => box.value);
+
+function countChosen() {
+  const count = chosenValues().length;
+  for (const bar of $$(".selected")) {
+    bar.hidden = !count;
+    $("[data-count]", bar).textContent = count;
+  }
+  for (const all of $$("input[data-all]")) {
+    const boxes = boxesOf(all);
+    all.checked = boxes.every((box) => box.checked);
+    all.indeterminate = !all.checked && boxes.some((box) => box.checked);
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-post]");
+  if (button) act(button);
+});
+document.addEventListener("change", (event) => {
+  if (event.target.matches("input[data-all]")) for (const box of boxesOf(event.target)) box.checked = event.target.checked;
+  if (event.target.matches("input[type=checkbox]")) countChosen();
+});
+
+countChosen();
+listen();

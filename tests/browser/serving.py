@@ -1,0 +1,70 @@
+"""The query worker in this process, on a real port, and a worker that works when it is told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from queue_config.settings import Settings
+from service.query import create_app
+from service.security import Sessions, read_token
+from service.server import bind
+from workers.resources import Resources
+from workers.tag_desk import TagDesk
+from workers.tagging import make_tag_tasks
+from workers.tasks import make_tasks
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[str]:
+    """Serve on a free port; give the address."""
+    socket = bind(0)
+    port = socket.getsockname()[1]
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(settings, port), log_config=None, timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+def cookie_of(settings: Settings) -> str:
+    """Return what a signed-in browser shows."""
+    sessions = Sessions(read_token(Resources(settings).place.state))
+    found = sessions.redeem(sessions.new_code())
+    assert found
+    return found
+
+
+@contextmanager
+def working(settings: Settings) -> Iterator[None]:
+    """Do what waits on the queue, as it comes."""
+    stopped = threading.Event()
+
+    def work() -> None:
+        resources = Resources(settings)
+        queue = resources.queue()
+        make_tasks(queue, resources)
+        make_tag_tasks(queue, TagDesk(resources))
+        while not stopped.wait(0.02):
+            task = queue.dequeue()
+            if task is not None:
+                queue.execute(task)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join(20)

@@ -1,0 +1,288 @@
+"""The dashboard as somebody sees and uses it: every page, every action, light and dark, wide and on a phone."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from urllib.parse import urlencode
+
+import pytest
+
+from pipelines.heartbeat import process_name
+from pipelines.holds import held_key
+from pipelines.store.history import History, Result
+from pipelines.store.proposals import Proposals
+from tests.browser.serving import working
+from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE
+from workers.tasks import make_tasks
+
+PAGES = {
+    "search": "/?q=soil+compost",
+    "filtered": "/?q=soil&folder=Soils&domain=notes",
+    "overview": "/ops",
+    "day": "/ops?hours=24",
+    "queue": "/ops/queue",
+    "jobs": "/ops/jobs",
+    "failed": "/ops/jobs?state=failed&error=cannot",
+    "job": "/ops/jobs/98",
+    "no-job": "/ops/jobs/999999",
+    "parked": "/ops/parked",
+    "notes": "/ops/notes",
+    "note": "/ops/notes?q=Soils/Soil+1.md",
+    "title": "/ops/notes?q=soil",
+    "unknown": "/ops/notes?q=no-such-note.md",
+    "review": "/ops/review",
+    "rejected": "/ops/review?state=rejected",
+    "walk": "/ops/walk?path=Soils/Soil+1.md",
+    "communities": "/ops/communities",
+}
+WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 360, "height": 740}
+LOOKS = {
+    "light": {"color_scheme": "light", "viewport": WIDE},
+    "dark": {"color_scheme": "dark", "viewport": WIDE},
+    "phone": {"color_scheme": "light", "viewport": PHONE, "has_touch": True},
+    "dark-phone": {"color_scheme": "dark", "viewport": PHONE, "has_touch": True},
+}
+# What a look can change of what was right in the first one: its colours, or what has room.
+RULES = {
+    "light": {},
+    "dark": {"runOnly": ["color-contrast"]},
+    "phone": {
+        "runOnly": ["scrollable-region-focusable", "label", "button-name", "link-name", "aria-hidden-focus"]
+    },
+}
+
+
+def is_missing(text):
+    return "404" in text and "Failed to load resource" in text
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_is_complete_and_accessible(look, large, open_page, axe, screenshots):
+    page = open_page(*large, **LOOKS[look])
+    for name, address in PAGES.items():
+        page.goto(address)
+        page.screenshot(path=screenshots / f"{name}-{look}.png", full_page=name != "review")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+        if look not in RULES:
+            continue
+        found = axe.run(page, options={"resultTypes": ["violations"]} | RULES[look]).response["violations"]
+        assert [
+            (one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")
+        ] == [], name
+    # The page that says that a job is no more is a 404, which a browser writes into its console.
+    open_page.complaints[:] = [text for text in open_page.complaints if not is_missing(text)]
+
+
+def test_what_notes_say_is_text_wherever_it_is_shown(large, open_page):
+    page = open_page(*large)
+    page.goto("/ops/notes?" + urlencode({"q": HOSTILE_FILE}))
+    assert page.locator(".verdict strong").inner_text() == HOSTILE
+    page.goto("/ops/jobs?state=failed")
+    assert HOSTILE in page.locator("#jobs .error").first.inner_text()
+    for address in PAGES.values():
+        page.goto(address)
+        assert page.locator("main img, main script, main td b, main li i").count() == 0
+    open_page.complaints[:] = [text for text in open_page.complaints if not is_missing(text)]
+
+
+def test_everything_can_be_read_without_javascript(large, open_page):
+    page = open_page(*large, java_script_enabled=False)
+    page.goto("/ops")
+    assert "can be read without JavaScript" in page.locator("noscript").inner_text()
+    for name in ("Queue", "Jobs", "Parked", "Notes", "Review", "Search", "Overview"):
+        page.get_by_role("navigation", name="Everindex").get_by_role("link", name=name).click()
+        page.locator(f"[aria-current=page]:has-text('{name}')").wait_for()
+        assert page.locator("main").inner_text() or name == "Search"
+    page.goto("/ops/jobs")
+    page.get_by_label("State").select_option("failed")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**state=failed**")
+    assert set(page.locator("#jobs .state").all_inner_texts()) == {"failed"}
+
+
+def test_jobs_are_paged_and_a_job_has_its_log(large, open_page):
+    page = open_page(*large)
+    page.goto("/ops/jobs?task=drain")
+    first = page.locator("#jobs tbody tr th a").first.get_attribute("href")
+    page.get_by_role("link", name="Older").click()
+    page.wait_for_url("**before=**")
+    assert page.locator("#jobs tbody tr th a").first.get_attribute("href") != first
+    page.locator("#jobs tbody tr th a").first.click()
+    assert page.locator(".log").inner_text().startswith("job began")
+    assert "ended <b>ms=12</b>" in page.locator(".log").inner_text()
+
+
+def test_why_a_hit_is_there_and_where_it_leads_is_one_click_away(large, open_page):
+    page = open_page(*large)
+    page.goto("/?q=soil")
+    page.get_by_text("Why it is here").first.click()
+    assert "fused" in page.locator(".layers").first.inner_text()
+    page.get_by_role("link", name="Walk its links").first.click()
+    page.get_by_role("heading", name="Kept").wait_for()
+    page.go_back()
+    page.get_by_role("link", name="Communities").first.click()
+    page.locator(".rows li").first.wait_for()
+    page.goto("/")
+    page.get_by_text("Filters").click()
+    page.get_by_label("Folder").fill("Soils")
+    page.get_by_role("searchbox").fill("soil")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**folder=Soils**")
+    assert all(
+        where.startswith("Soils/") for where in page.locator("li .where:nth-of-type(1)").all_inner_texts()
+    )
+
+
+def test_a_filter_that_cannot_be_used_is_said_and_nothing_breaks(large, open_page):
+    page = open_page(*large)
+    page.goto("/?q=soil&tag=two+words")
+    assert "tag cannot be" in page.get_by_role("alert").inner_text()
+    open_page.complaints[:] = [text for text in open_page.complaints if "422" not in text]
+
+
+def gone(page, selector):
+    """Wait until there is nothing of that kind. (Our policy lets no expression be evaluated in the page.)"""
+    page.locator(selector).wait_for(state="detached")
+
+
+def states_of(stage):
+    with closing(Proposals(stage.state)) as proposals:
+        return {one.id: one.state for one in proposals.of_state(None, "waiting", "accepted", "rejected")}
+
+
+def test_proposals_are_decided_by_keyboard(small, open_page):
+    stage, address = small
+    page = open_page(stage, address)
+    page.goto("/ops/review")
+    keys = [
+        int(key) for key in page.locator(".proposal").evaluate_all("all => all.map(one => one.dataset.key)")
+    ]
+    badge = page.locator("[data-badge=Review]")
+    before = int(badge.inner_text())
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("a")
+    gone(page, f"[data-key='{keys[0]}']")
+    page.keyboard.press("r")
+    gone(page, f"[data-key='{keys[1]}']")
+    states = states_of(stage)
+    assert (states[keys[0]], states[keys[1]], states[keys[2]]) == ("accepted", "rejected", "waiting")
+    page.locator("[data-badge=Review]", has_text=str(before - 2)).wait_for()
+    page.get_by_role("button", name="Accept").first.click()
+    gone(page, f"[data-key='{keys[2]}']")
+    assert states_of(stage)[keys[2]] == "accepted"
+
+
+def test_parked_notes_are_retried_and_forgotten_one_many_or_all(small, open_page):
+    stage, address = small
+    page = open_page(stage, address)
+    page.goto("/ops/parked")
+    with working(stage.settings):
+        (stage.resources.root / "Mail archive.md").write_text("small now")
+        page.get_by_role("button", name="Retry Mail archive.md").click()
+        gone(page, "input[value='Mail archive.md']")
+        page.get_by_role("button", name="Forget Export of everything.md").click()
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_label("Choose pipe.md").check()
+        page.get_by_label("Choose all that are too-large").check()
+        assert page.locator("[data-count]").inner_text() == "3"
+        page.get_by_role("button", name="Forget the chosen").click()
+        page.get_by_role("dialog").get_by_role("button", name="Forget the chosen").click()
+        page.locator("input[name=chosen]").nth(1).wait_for(state="detached")
+        assert "3 are forgotten" in page.locator("#parked").inner_text()
+        with page.expect_request("**/ops/parked/retry") as sent:
+            page.get_by_role("button", name=f"Retry {HOSTILE_PIPE}", exact=True).click()
+        assert sent.value.post_data_json == {"paths": [HOSTILE_PIPE]}
+        page.get_by_role("button", name="Retry all that are not-a-file").click()
+        page.get_by_text("They are tried again").wait_for()
+    page.goto("/ops/notes?q=Mail+archive.md")
+    assert page.locator(".verdict .state").inner_text() == "indexed"
+
+
+def test_held_deletions_are_confirmed(small, open_page):
+    stage, address = small
+    page = open_page(stage, address)
+    page.goto("/ops/parked")
+    with working(stage.settings):
+        page.get_by_role("button", name="Confirm the deletions").click()
+        assert "The files are gone already" in page.get_by_role("dialog").inner_text()
+        page.get_by_role("dialog").get_by_role("button", name="Confirm the deletions").click()
+        page.get_by_text("They are removed from the index").wait_for()
+        gone(page, "#held button")
+    assert stage.resources.state().heard(held_key("fitness")) is None
+
+
+def test_a_domain_is_paused_and_resumed_and_the_queue_emptied(small, open_page):
+    stage, address = small
+    queue = stage.resources.queue()
+    tasks = make_tasks(queue, stage.resources)
+    tasks.drain("notes")
+    tasks.retry_parked(None)
+    page = open_page(stage, address)
+    page.goto("/ops/queue")
+    assert "retry_parked" in page.locator("#lengths").inner_text()
+    assert page.locator("[data-badge=Queue]").inner_text() == "2"
+    page.get_by_role("button", name="Pause notes").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Resume notes").click()
+    page.get_by_role("button", name="Pause notes").wait_for()
+    page.get_by_role("button", name="Empty").click()
+    page.keyboard.press("Escape")
+    assert queue.pending_count() == 2
+    page.get_by_role("button", name="Empty").click()
+    page.get_by_role("dialog").get_by_role("button", name="Empty").click()
+    page.get_by_text("Nothing waits.").wait_for()
+    assert queue.pending_count() == 0
+
+
+def test_what_happens_is_shown_without_a_reload_and_nothing_is_taken_from_under_ones_hands(small, open_page):
+    stage, address = small
+    page = open_page(stage, address)
+    page.goto("/ops/jobs")
+    page.evaluate("window.same = true")
+    page.get_by_text("live", exact=True).wait_for()
+    page.get_by_label("Path has").fill("half a wo")
+    with closing(History(stage.state)) as history:
+        number = history.start("task-new", "drain", "notes", worker=process_name())
+        page.locator(f"a[href='/ops/jobs/{number}']").wait_for()
+        history.finish(number, Result("failed", 12.0, error="the disk said <no>"))
+    page.get_by_text("the disk said <no>").wait_for()
+    assert page.get_by_label("Path has").input_value() == "half a wo"
+    assert page.evaluate("window.same")
+
+
+def test_what_is_chosen_stays_chosen_when_the_page_is_drawn_anew(small, open_page):
+    stage, address = small
+    page = open_page(stage, address)
+    page.goto("/ops/parked")
+    page.get_by_text("live", exact=True).wait_for()
+    page.get_by_label("Choose pipe.md").check()
+    page.get_by_label("Choose pipe.md").focus()
+    page.locator("#parked").evaluate("part => part.dataset.old = 'yes'")
+    with closing(History(stage.state)) as history:
+        history.finish(
+            history.start("task-new", "drain", "notes", worker=process_name()), Result("done", 1.0)
+        )
+    gone(page, "#parked[data-old]")
+    assert page.get_by_label("Choose pipe.md").is_checked()
+    assert page.evaluate("document.activeElement.value") == "pipe.md"
+
+
+def test_an_action_that_fails_says_why(small, open_page):
+    page = open_page(*small)
+    refusal = json.dumps(
+        {"title": "Service Unavailable", "detail": "the queue cannot be reached <b>(away)</b>"}
+    )
+    page.route("**/ops/queue/resume*", lambda route: route.abort())
+    page.route(
+        "**/ops/queue/pause*",
+        lambda route: route.fulfill(status=503, body=refusal, content_type="application/problem+json"),
+    )
+    page.goto("/ops/queue")
+    page.get_by_role("button", name="Pause notes").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    page.get_by_text("the queue cannot be reached <b>(away)</b>").wait_for()
+    assert page.get_by_role("button", name="Pause notes").is_enabled()
+    open_page.complaints[:] = [text for text in open_page.complaints if "503" not in text]

@@ -1,0 +1,104 @@
+"""Codes in memory name the same nearest chunks as the stored vectors do, and keep in step with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipelines.retrieval.codes import VectorCodes
+from pipelines.store import search as store
+
+
+@pytest.fixture
+def codes(house):
+    return VectorCodes(house.info.dimension)
+
+
+def question(house, text):
+    return house.embedder._embedder.encode_query(text)
+
+
+def agree(house, codes, text, depth, only=None):
+    vector = question(house, text)
+    ours = codes.nearest(house.cache, vector, depth, only)
+    theirs = store.nearest(house.cache, vector, depth, only)
+    assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1e-5)
+    assert {chunk for chunk, _ in ours} == {chunk for chunk, _ in theirs}
+
+
+WORDS = [
+    "garden",
+    "soil",
+    "compost",
+    "tomato",
+    "river",
+    "boat",
+    "market",
+    "bread",
+    "flour",
+    "sleep",
+    "night",
+    "winter",
+]
+
+
+def write_many(house, count):
+    chance = np.random.default_rng(count)
+    for n in range(count):
+        house.write(f"{n}.md", " ".join(chance.choice(WORDS, 8)) + f" {n}.")
+    house.index()
+
+
+def test_they_find_what_a_scan_of_the_vectors_finds(house, codes):
+    write_many(house, 60)
+    codes.follow(house.cache)
+    for text in WORDS:
+        agree(house, codes, text, 10)
+
+
+def test_only_some_chunks_can_be_asked(house, codes):
+    write_many(house, 40)
+    codes.follow(house.cache)
+    some = sorted(store.chunks_with_vectors(house.cache))[::3]
+    agree(house, codes, "bread", 10, some)
+    assert codes.nearest(house.cache, question(house, "bread"), 10, []) == []
+
+
+def test_they_follow_what_is_saved_and_deleted(house, codes):
+    write_many(house, 20)
+    codes.follow(house.cache)
+    house.save("3.md", "A boat on the river in winter.")
+    (house.root / "4.md").unlink()
+    house.index()
+    codes.follow(house.cache)
+    assert len(codes) == len(store.chunks_with_vectors(house.cache))
+    for text in WORDS:
+        agree(house, codes, text, 5)
+
+
+def test_a_chunk_that_went_since_is_not_served(house, codes):
+    write_many(house, 5)
+    codes.follow(house.cache)
+    (house.root / "0.md").unlink()
+    house.index()
+    served = codes.nearest(house.cache, question(house, "bread"), 10)
+    assert {chunk for chunk, _ in served} <= store.chunks_with_vectors(house.cache)
+
+
+def test_rows_are_used_again_and_room_grows(house, codes):
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(3000, house.info.dimension)).astype("f4")
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    codes._add(dict(enumerate(vectors)))
+    assert len(codes) == 3000
+    for n in (0, 1500, 2999):
+        assert n in codes._candidates(vectors[n], 5, None)
+    codes.follow(house.cache)  # an empty cache: all of them are gone
+    assert len(codes) == 0
+    assert codes._candidates(vectors[0], 5, None) == []
+
+
+def test_this_machine_multiplies_codes_as_it_should(codes):
+    assert codes.is_right()
+    codes._product = lambda table, _: np.zeros(len(table), np.int32)
+    assert not codes.is_right()

@@ -1,0 +1,121 @@
+"""Who lives says so, and nobody else is taken for him."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from pipelines.heartbeat import heartbeat, lives, process_name
+from pipelines.store.processes import SILENT_SECONDS, Process, Processes
+from pipelines.store.state import State
+
+
+class Clocks:
+    """The monotonic and the wall clock of a machine."""
+
+    def __init__(self):
+        self.up, self.wall = 1000.0, 1_700_000_000.0
+
+    def pass_by(self, seconds):
+        self.up += seconds
+        self.wall += seconds
+
+
+@pytest.fixture
+def clocks():
+    return Clocks()
+
+
+@pytest.fixture
+def processes(tmp_path, clocks):
+    State(tmp_path).close()
+    opened = Processes(tmp_path, lambda: clocks.up, lambda: clocks.wall)
+    yield opened
+    opened.close()
+
+
+def process(name="h:1/5", started="2026-05-04T12:00:00+00:00"):
+    return Process(name, "worker", "1.0", started, 1000)
+
+
+def test_this_process_lives():
+    assert lives(process_name(), None)
+
+
+def test_a_process_that_ended_does_not_live():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        began = psutil.Process(child.pid).create_time()
+        name = f"{socket.gethostname()}:{child.pid}/{began:.2f}"
+        assert lives(name, None)
+        child.kill()
+    assert not lives(name, 0.0)
+
+
+def test_another_process_of_the_same_id_is_not_taken_for_a_dead_one():
+    place = process_name().partition("/")[0]
+    assert not lives(f"{place}/1.00", 0.0)
+    parent = os.getppid()
+    assert not lives(f"{socket.gethostname()}:{parent}/1.00", 0.0)
+
+
+def test_a_process_on_another_machine_is_believed_while_it_speaks():
+    assert lives("elsewhere:1/5", SILENT_SECONDS - 1)
+    assert not lives("elsewhere:1/5", SILENT_SECONDS)
+    assert not lives("elsewhere:1/5", None)
+
+
+def test_who_spoke_is_heard_with_how_long_ago(processes, clocks):
+    processes.say(process("b", "2026-05-04T13:00:00+00:00"))
+    clocks.pass_by(5)
+    processes.say(process("a"))
+    clocks.pass_by(2)
+    assert [(one.name, age) for one, age in processes.heard()] == [("a", 2.0), ("b", 7.0)]
+
+
+def test_who_speaks_again_is_one(processes, clocks):
+    processes.say(process())
+    clocks.pass_by(5)
+    processes.say(process())
+    assert processes.heard() == [(process(), 0.0)]
+
+
+def test_who_says_that_he_ends_is_forgotten_and_who_is_silent_for_an_hour_too(processes, clocks):
+    processes.say(process("silent"))
+    processes.say(process("ends"))
+    processes.forget("ends")
+    assert [one.name for one, _ in processes.heard()] == ["silent"]
+    clocks.pass_by(3601)
+    processes.say(process("new"))
+    assert [one.name for one, _ in processes.heard()] == ["new"]
+
+
+def test_what_was_said_before_a_reboot_is_as_old_as_the_wall_clock_says(processes, clocks):
+    processes.say(process())
+    clocks.up, clocks.wall = 10.0, clocks.wall + 120
+    assert processes.heard() == [(process(), 120.0)]
+
+
+def test_a_process_says_that_it_lives_until_it_ends(tmp_path):
+    with heartbeat(tmp_path, "query", "1.0"):
+        for _ in range(500):
+            if (tmp_path / "state.db").exists() and (heard := said(tmp_path)):
+                break
+            time.sleep(0.01)
+        ((one, _),) = heard
+        assert (one.name, one.role, one.version) == (process_name(), "query", "1.0")
+        assert one.rss_bytes > 1_000_000
+    assert said(tmp_path) == []
+
+
+def said(folder):
+    State(folder).close()
+    processes = Processes(folder)
+    heard = processes.heard()
+    processes.close()
+    return heard

@@ -1,0 +1,256 @@
+"""Whatever a worker does is in the history, and says what became of it, even when the worker is killed."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+import structlog
+
+from pipelines.errors import StorageUnavailableError
+from pipelines.heartbeat import process_name
+from pipelines.reconcile import check_paths
+from pipelines.store.history import History, JobFilter
+from queue_config.settings import Settings
+from workers.resources import Resources
+from workers.signals import recorded
+from workers.tasks import announce, make_tasks, paused_key, reconcile_now, sweep
+
+
+@pytest.fixture(params=["embedded", "redis"])
+def resources(request, vault, tmp_path, tiny_model):
+    url = request.getfixturevalue("redis_url") if request.param == "redis" else None
+    made = Resources(
+        Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), redis_url=url)
+    )
+    yield made
+    for cache in made.caches().values():
+        cache.close()
+    made.state().close()
+
+
+@pytest.fixture
+def queue(resources):
+    opened = resources.queue()
+    yield opened
+    if hasattr(opened.storage, "close"):
+        opened.storage.close()
+    else:
+        opened.storage.conn.close()
+
+
+@pytest.fixture
+def recorder(resources, queue):
+    with recorded(queue, resources) as made:
+        yield made
+
+
+@pytest.fixture
+def tasks(resources, queue, recorder):  # noqa: ARG001 - what is done is recorded
+    return make_tasks(queue, resources)
+
+
+@pytest.fixture
+def history(resources):
+    resources.state()
+    opened = History(resources.place.state)
+    yield opened
+    opened.close()
+
+
+def work(queue):
+    """Do what a consumer does until the queue is empty."""
+    for _ in range(100):
+        task = queue.dequeue()
+        if task is None:
+            return
+        queue.execute(task)
+    raise AssertionError("the queue is never empty")
+
+
+def save(resources, queue, tasks, **notes):
+    """Do what the watcher does when notes were saved."""
+    for name, text in notes.items():
+        (resources.root / f"{name}.md").write_text(text)
+    (domain,) = resources.domains()
+    reports = check_paths(
+        resources.root,
+        resources.registry(),
+        resources.caches(),
+        {f"{name}.md" for name in notes},
+        max_bytes=1_000_000,
+        may_delete=lambda *_: True,
+    )
+    announce(queue, tasks, domain, resources.cache(domain), reports[domain.slug].events)
+
+
+def test_a_saved_note_is_in_the_history_with_how_long_it_took(resources, queue, tasks, history):
+    save(resources, queue, tasks, soil="Compost for the tomato.")
+    work(queue)
+    (job,) = history.page(JobFilter(task="index_notes"))
+    assert (job.state, job.domain, job.path, job.notes, job.attempt) == ("done", "vault", "soil.md", 1, 1)
+    assert job.worker == process_name()
+    assert job.waited_ms >= 0
+    assert job.ran_ms > 0
+    assert len(job.saved_ms) == 1
+    assert 0 < job.saved_ms[0] < 60_000
+    assert job.error is None
+    assert history.histogram("saved_seconds").at_most[float("inf")] == 1
+
+
+def test_a_save_that_newer_content_followed_is_counted_once(resources, queue, tasks, history):
+    save(resources, queue, tasks, soil="first")
+    save(resources, queue, tasks, soil="second")
+    work(queue)
+    assert history.counts()["index_notes", "done"] == 2
+    assert history.histogram("saved_seconds").at_most[float("inf")] == 1
+
+
+def test_a_first_index_counts_its_notes_but_no_saves(resources, queue, tasks, history):
+    for n in range(3):
+        (resources.root / f"{n}.md").write_text(f"note {n}")
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    job = history.page(JobFilter(task="drain"))[-1]
+    assert (job.state, job.notes, job.saved_ms) == ("done", 3, ())
+
+
+def test_a_job_that_fails_says_why_and_shows_its_log(queue, tasks, history, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("that was wrong")
+
+    monkeypatch.setattr("workers.tasks.rank_domain", broken)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.processors.format_exc_info,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+    try:
+        tasks.recompute_graph("vault")
+        work(queue)
+    finally:
+        structlog.reset_defaults()
+    (job,) = history.page(JobFilter(state="failed"))
+    assert job.error == "ZeroDivisionError: that was wrong"
+    assert any("job failed" in line for line in job.log)
+    assert any(line.startswith("Traceback") for line in job.log)
+    assert job.log[-1]
+    assert history.page(JobFilter(error="that was")) == [job]
+
+
+def test_a_log_line_outside_a_job_belongs_to_none(queue, tasks, history):
+    logging.getLogger("before").warning("nobody asked")
+    tasks.recompute_graph("vault")
+    work(queue)
+    (job,) = history.page(JobFilter())
+    assert not any("nobody asked" in line for line in job.log)
+
+
+def test_a_job_that_is_put_off_says_why(resources, queue, tasks, history):
+    resources.root.rename(resources.root.with_name("away"))
+    tasks.reconcile_vault("request", False)  # noqa: FBT003 - a task's argument
+    work(queue)
+    resources.root.with_name("away").rename(resources.root)
+    (job,) = history.page(JobFilter())
+    assert (job.state, job.domain) == ("put off", "*")
+    assert "is not there" in job.error
+
+
+def test_a_full_disk_keeps_no_job_from_running(resources, queue, tasks, history, monkeypatch):
+    def full(*_, **__):
+        raise StorageUnavailableError("the disk is full")
+
+    monkeypatch.setattr("pipelines.store.history.History.start", full)
+    save(resources, queue, tasks, soil="Compost.")
+    work(queue)
+    (domain,) = resources.domains()
+    assert resources.cache(domain).counts().notes == 1
+    assert history.page(JobFilter()) == []
+
+
+def test_an_end_that_could_not_be_written_is_written_before_the_next_job(queue, tasks, history, monkeypatch):
+    def full(*_, **__):
+        raise StorageUnavailableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.store.history.History.finish", full)
+        tasks.recompute_graph("vault")
+        work(queue)
+    (job,) = history.running()
+    tasks.recompute_graph("vault")
+    work(queue)
+    assert history.get(job.id).state == "done"
+    assert history.running() == []
+
+
+def test_a_message_of_an_older_version_has_no_wait(queue, tasks, history):
+    tasks.recompute_graph("vault")
+    task = queue.dequeue()
+    del task.enqueued_at
+    queue.execute(task)
+    (job,) = history.page(JobFilter())
+    assert (job.state, job.waited_ms) == ("done", None)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pipelines.heartbeat import process_name
+from pipelines.store.history import History
+History(Path(sys.argv[1])).start("id", "drain", "vault", worker=process_name())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_job_of_a_killed_worker_is_lost_and_ours_runs_on(resources, recorder, history):
+    subprocess.run([sys.executable, "-c", KILLED, str(resources.place.state)], check=False)
+    ours = history.start("id", "drain", "vault", worker=process_name())
+    (killed, _) = history.running()
+    recorder.sweep(14, 1000)
+    assert (history.get(killed.id).state, history.get(ours).state) == ("lost", "running")
+
+
+def test_the_sweep_forgets_old_jobs(queue, tasks, recorder, history):
+    for _ in range(5):
+        tasks.recompute_graph("vault")
+    work(queue)
+    recorder.sweep(14, 2)
+    assert len(history.page(JobFilter())) == 2
+
+
+# A paused domain
+
+
+def owed(resources):
+    (domain,) = resources.domains()
+    return resources.cache(domain).counts().pending
+
+
+def test_a_paused_domain_is_not_indexed_and_nothing_is_lost(resources, queue, tasks, history):
+    resources.state().say(paused_key("vault"), {"since": "now"})
+    save(resources, queue, tasks, soil="Compost.")
+    work(queue)
+    (job,) = history.page(JobFilter(task="index_notes"))
+    assert (job.state, "paused" in job.error, owed(resources)) == ("put off", True, 1)
+    for _ in range(3):
+        sweep(queue, tasks, resources)
+        reconcile_now(queue, tasks, resources)
+    assert queue.pending_count() == 0
+    resources.state().forget(paused_key("vault"))
+    sweep(queue, tasks, resources)
+    work(queue)
+    assert owed(resources) == 0
+
+
+def test_a_drain_that_waits_when_its_domain_is_paused_does_nothing(resources, queue, tasks, history):
+    (resources.root / "a.md").write_text("note")
+    reconcile_now(queue, tasks, resources)
+    resources.state().say(paused_key("vault"), {"since": "now"})
+    work(queue)
+    (job,) = history.page(JobFilter(task="drain"))
+    assert (job.state, owed(resources)) == ("put off", 1)
