@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,13 +12,9 @@ from functools import cache
 from typing import Annotated
 
 from fastapi import FastAPI, Query
-from fastapi.encoders import jsonable_encoder
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
-from starlette.requests import Request
 
 from pipelines import vault
-from pipelines.errors import EvidenceNotFoundError, NotARegularFileError, NoteError, NoteVanishedError
+from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
 from pipelines.retrieval.citations import check_quote, status_of
 from pipelines.retrieval.filters import Filters
 from pipelines.store.connection import snapshot
@@ -307,16 +302,6 @@ def _verified(cited: Citation, passages: Sequence[str]) -> VerifiedQuote:
 def add_evidence(app: FastAPI, questions: Questions) -> None:
     """Add the routes."""
     records = Records(questions)
-
-    @app.exception_handler(EvidenceNotFoundError)
-    def not_there(_: Request, error: EvidenceNotFoundError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 404)
-
-    @app.exception_handler(RequestValidationError)
-    def not_understood(_: Request, error: RequestValidationError) -> Response:
-        # In ASCII: a body may hold half a surrogate pair, which is repeated here and is no UTF-8.
-        detail = json.dumps({"detail": jsonable_encoder(error.errors())})
-        return Response(detail, 422, media_type="application/json")
 
     @app.post("/verify")
     def verify(body: QuotesToVerify) -> VerifyAnswer:

@@ -7,10 +7,10 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipelines.retrieval.citations import Reason, Status
+from service.limits import LONGEST_QUERY
 
 MOST_CITATIONS = 200
 LONGEST_QUOTE = 4_000
-_LONGEST_QUESTION = 4_000
 _LONGEST_NOTES = 100_000
 _LONGEST_PATH = 4_096
 _MOST_HITS = 50
@@ -46,7 +46,7 @@ class QuotesToVerify(_Body):
 class NewRecord(_Body):
     """The body of `POST /v1/rx`."""
 
-    question: Annotated[str, Field(min_length=1, max_length=_LONGEST_QUESTION)]
+    question: Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
     k: Annotated[int, Field(ge=1, le=_MOST_HITS)] = 10
     domain: str | None = None
 

@@ -20,13 +20,13 @@ from pipelines.errors import FilterError, NoteError
 from pipelines.markdown import decode
 from pipelines.retrieval.filters import HAS, parse_filters
 from service.answers import SearchAnswer
+from service.limits import LONGEST_QUERY
 from service.questions import Questions
 from service.security import COOKIE, SCRIPTED_POLICY, WORKER_POLICY, Sessions
 
 _SHOWN = 20
 _PAGES = ("/", "/graph", "/ops")
 _FILTERS = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
-_LONGEST_QUERY = 4_000
 _WORKER = "graph-layout.js"
 
 
@@ -75,7 +75,7 @@ def add_pages(app: FastAPI, questions: Questions, sessions: Sessions, templates:
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def search_page(
-        request: Request, q: Annotated[str, Query(max_length=_LONGEST_QUERY)] = ""
+        request: Request, q: Annotated[str, Query(max_length=LONGEST_QUERY)] = ""
     ) -> HTMLResponse:
         """Show the search box and, for a question, its answers, each with what every layer made of it."""
         # A form sends every field, also those that were left empty.

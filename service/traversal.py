@@ -23,9 +23,8 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.evidence import Evidence
 from service.answers import IndexState
 from service.graph import Edge, Node
+from service.limits import LONGEST_QUERY
 from service.questions import Questions
-
-LONGEST_QUESTION = 4_000
 
 Mode = Literal["fast", "deep", "compare"]
 
@@ -240,14 +239,14 @@ def add_traversal(app: FastAPI, traversal: Traversal) -> None:
     def traverse(
         path: str,
         depth: Annotated[int, Query(ge=1, le=MOST_HOPS)] = 2,
-        q: Annotated[str | None, Query(min_length=1, max_length=LONGEST_QUESTION)] = None,
+        q: Annotated[str | None, Query(min_length=1, max_length=LONGEST_QUERY)] = None,
     ) -> TraverseAnswer:
         """Walk from a note along links in both directions, keeping what resembles the question, or the note."""
         return traversal.traverse(path, depth, q)
 
     @app.get("/deep")
     def deep(
-        q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUESTION)],
+        q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY)],
         mode: Mode = "deep",
         domain: str | None = None,
     ) -> DeepAnswer:
