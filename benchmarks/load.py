@@ -1,0 +1,134 @@
+"""Thirty-two clients at once, while notes are being saved: throughput, latency, and what was refused.
+
+    python -m benchmarks.load [--notes N] [--clients N] [--seconds S] [--keep FOLDER]
+
+The vault is made up (Zipfian words, links); everything else is real, the embedded model included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tests.whole.conftest import free_port
+
+_WORDS = 20_000
+
+
+def write_vault(root: Path, notes: int) -> None:
+    """Write notes of about 120 words, drawn by Zipf's law, in folders of a hundred, each with two links."""
+    chance = np.random.default_rng(1)
+    for n in range(notes):
+        file = root / f"{n // 100:03}" / f"note-{n}.md"
+        if file.exists():
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        words = " ".join(f"word{w}" for w in np.minimum(chance.zipf(1.3, 120), _WORDS))
+        links = " ".join(f"[[note-{int(chance.integers(0, max(1, n)))}]]" for _ in range(2))
+        file.write_text(f"# Note {n}\n\n{words}\n\n{links}\n")
+
+
+def ask(base: str, token: str, until: float, seed: int, told: list[tuple[int, float]]) -> None:
+    """Be one client."""
+    chance = random.Random(seed)  # noqa: S311 - questions, not secrets
+    with httpx.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+        while time.monotonic() < until:
+            q = " ".join(f"word{min(_WORDS, int(chance.paretovariate(0.5)))}" for _ in range(3))
+            started = time.monotonic()
+            answer = client.get("/search", params={"q": q})
+            told.append((answer.status_code, time.monotonic() - started))
+
+
+def save(root: Path, until: float) -> None:
+    """Save a note twice a second."""
+    n = 0
+    while time.monotonic() < until:
+        (root / "saved.md").write_text(f"Saved for the {n}th time.\n")
+        n += 1
+        time.sleep(0.5)
+
+
+def measure(base: str, token: str, root: Path, clients: int, seconds: float) -> list[tuple[int, float]]:
+    """Let the clients ask; return each answer's status and seconds."""
+    until = time.monotonic() + seconds
+    told: list[tuple[int, float]] = []
+    threads = [threading.Thread(target=ask, args=(base, token, until, n, told)) for n in range(clients)]
+    threads.append(threading.Thread(target=save, args=(root, until)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return told
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--notes", type=int, default=10_000)
+    parser.add_argument("--clients", type=int, nargs="*", default=[1, 8, 32])
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--keep", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        base = given.keep or Path(folder)
+        root, state, port = base / "vault", base / "state", free_port()
+        write_vault(root, given.notes)
+        place = ["--vault", str(root), "--state", str(state)]
+        service = subprocess.Popen(
+            [sys.executable, "-m", "service.cli", "up", *place, "--port", str(port)],
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            subprocess.run(
+                [sys.executable, "-m", "service.cli", "status", "--wait", *place],
+                check=False,
+                capture_output=True,
+            )
+            address = f"http://127.0.0.1:{port}"
+            while True:
+                try:
+                    h = httpx.get(f"{address}/health", timeout=30).json()
+                    if (
+                        h["last_reconcile"]
+                        and h["model_ready"]
+                        and not h["pending"]
+                        and not h["vectors_pending"]
+                    ):
+                        break
+                except (httpx.HTTPError, ValueError):
+                    pass
+                time.sleep(1)
+            token = (state / "token").read_text().strip()
+            table = Table("clients", "answers/s", "median, ms", "95 %", "99 %", "by status")
+            for clients in given.clients:
+                told = measure(address, token, root, clients, given.seconds)
+                ms = [1000 * seconds for status, seconds in told if status == httpx.codes.OK]
+                table.add_row(
+                    str(clients),
+                    f"{len(ms) / given.seconds:.1f}",
+                    *(f"{np.percentile(ms, share):.0f}" for share in (50, 95, 99)),
+                    json.dumps(Counter(str(status) for status, _ in told)),
+                )
+            Console(width=110).print(table)
+        finally:
+            service.terminate()
+            service.wait(30)
+
+
+if __name__ == "__main__":
+    main()
