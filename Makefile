@@ -32,8 +32,9 @@ demo-vault:
 up: install $(if $(filter demo-vault,$(VAULT)),demo-vault)
 	@exec $(BIN)/everindex up $(VAULT) $(if $(PORT),--port $(PORT))
 
+# Most tests wait for processes, so two files at a time take little more than half as long.
 test: dev
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 lint: dev
 	$(BIN)/ruff format --check .

@@ -15,7 +15,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 NOTES, JOBS = 500, 600
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="the dashboard is not driven in a browser: playwright is not installed"
@@ -28,7 +28,7 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def axe():
     found = pytest.importorskip(
         "axe_playwright_python.sync_playwright",
@@ -37,7 +37,7 @@ def axe():
     return found.Axe()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def screenshots(tmp_path_factory):
     """The folder for pictures: `EVERINDEX_SCREENSHOTS` names one that is kept."""
     folder = Path(os.environ.get("EVERINDEX_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
@@ -45,7 +45,7 @@ def screenshots(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def large(chromium, tmp_path_factory, tiny_model):  # noqa: ARG001 - without it nothing need be made
     """A large vault that nobody changes, and its address."""
     stage = make_stage(tmp_path_factory.mktemp("large"), tiny_model, notes=NOTES, jobs=JOBS)
