@@ -34,7 +34,7 @@ up: install $(if $(filter demo-vault,$(VAULT)),demo-vault)
 
 # Most tests wait for processes, so two files at a time take little more than half as long.
 test: dev
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: dev
 	$(BIN)/ruff format --check .
