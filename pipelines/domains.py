@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import reprlib
 import unicodedata
 from collections.abc import Sequence
@@ -126,14 +127,15 @@ class Registry:
 def load(root: Path, last_good: Registry | None = None) -> Registry:
     """Read the vault's `_domains.yaml`; without one the vault is a single domain.
 
-    An invalid file leaves `last_good` in force with the error noted; without a last good one it raises
-    DomainsFileError.
+    A vault that is away leaves `last_good` in force, and so does an invalid file, with the error noted; without a
+    last good one it raises DomainsFileError.
     """
     path = root / DOMAINS_FILE
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return Registry(WHOLE_VAULT)
+        # Asked after the failure: a vault that goes away in between has not lost its domains.
+        return last_good if last_good and not os.access(root, os.F_OK) else Registry(WHOLE_VAULT)
     except (OSError, UnicodeDecodeError) as error:
         return _invalid(DomainsFileError(f"{path} cannot be read: {error}"), last_good)
     if last_good and last_good.source == text and not last_good.error:
@@ -249,16 +251,22 @@ def _reason(error: Any) -> str:
     where = "".join(f".{part}" for part in error["loc"])
     if error["type"] != "extra_forbidden":
         return f"{where}: {error['msg']} (got {reprlib.repr(error.get('input'))})"
-    known = [
-        *_Domain.model_fields,
-        *_Decay.model_fields,
-        *_Kind.model_fields,
-        *_Lexical.model_fields,
-        *_Graph.model_fields,
-        *_Privacy.model_fields,
-        *_Review.model_fields,
-    ]
-    near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
+    sections: dict[str, type[_Strict]] = {
+        "a domain": _Domain,
+        "`decay:`": _Decay,
+        "a kind of `decay:`": _Kind,
+        "`lexical:`": _Lexical,
+        "`graph:`": _Graph,
+        "`privacy:`": _Privacy,
+        "`review:`": _Review,
+    }
+    key = str(error["loc"][-1])
+    for section, model in sections.items():
+        if key in model.model_fields:
+            return f"{where}: a key of {section}, unknown here"
+    near = difflib.get_close_matches(
+        key, [name for model in sections.values() for name in model.model_fields], 1
+    )
     return f"{where}: unknown key" + (f"; did you mean {near[0]!r}?" if near else "")
 
 

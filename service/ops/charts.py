@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,7 +44,7 @@ class Chart:
 
 def ceiling(largest: float) -> float:
     """Return the round number (1, 2 or 5 by a power of ten) that is not below a value."""
-    if largest <= 0:
+    if largest < sys.float_info.min:  # below it, powers of ten round to nothing
         return 1.0
     power = 10.0 ** math.floor(math.log10(largest))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= largest * (1 - 1e-9))

@@ -369,6 +369,21 @@ def test_a_file_that_cannot_be_read_is_an_error_and_the_last_good_stays(vault, m
     assert "cannot be read" in load(vault, good).error
 
 
+def test_a_key_in_the_wrong_section_is_told_where_it_belongs(vault):
+    put(vault, "a:\n  folders: [private]\n")
+    with pytest.raises(DomainsFileError, match=r"a\.folders: a key of `privacy:`, unknown here"):
+        load(vault)
+
+
+@pytest.mark.parametrize("away", ["nowhere", "x" * 300])
+def test_a_vault_that_is_away_or_cannot_be_looked_at_keeps_its_domains(vault, away):
+    put(vault, "a: { path: x }")
+    good = load(vault)
+    vault.rename(vault.with_name("aside"))
+    vault.symlink_to(away)  # any look at the name that is too long fails with an error of its own
+    assert load(vault, good).domains == good.domains
+
+
 def test_a_file_with_a_byte_order_mark_and_windows_line_ends_is_read(vault):
     (vault / DOMAINS_FILE).write_bytes(b"\xef\xbb\xbfa:\r\n  path: x\r\n")
     assert load(vault).domains == (Domain("a", "x"),)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markupsafe import escape
 from starlette.testclient import TestClient
@@ -18,7 +18,8 @@ from service.ops.charts import HEIGHT, WIDTH, bar_chart, ceiling, line_chart
 from service.ops.events import EVERY_SECONDS, MOST_LISTENERS, EventStream, Listeners, Pulse
 from service.ops.wording import ago, count, millis, size, span
 from service.query import create_app
-from service.security import COOKIE, Sessions, read_token
+from service.security import COOKIE, Sessions
+from service.tokens import read_token
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE, make_stage
 from workers.resources import Resources
 
@@ -283,6 +284,7 @@ def test_bars_stay_in_their_picture_and_stand_upon_each_other(values):
 
 
 @given(st.lists(st.none() | st.floats(0, 1e12), max_size=100))
+@example([5e-324])
 def test_a_line_has_every_value_in_its_picture_and_no_bridge_over_a_gap(values):
     chart = line_chart(values, [""] * len(values))
     assert sum(map(len, chart.lines)) == sum(value is not None for value in values)
