@@ -37,8 +37,13 @@ class Service:
         return f"http://127.0.0.1:{self.port}"
 
     def call(self, method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
-        """Ask and return the answer's JSON; `more` may give a parameter twice. Raises ServiceError."""
-        params = urlencode([*((name, _text(value)) for name, value in named.items()), *more])
+        """Ask and return the answer's JSON; `more` may give a parameter twice; None is not sent.
+
+        Raises ServiceError.
+        """
+        params = urlencode(
+            [*((name, _text(value)) for name, value in named.items() if value is not None), *more]
+        )
         # The standard library's client: a richer one takes longer to load than the answer to come.
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE_SECONDS)
         try:

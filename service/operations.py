@@ -22,6 +22,7 @@ from pipelines.store.processes import Processes
 from pipelines.store.proposals import Proposals
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS, Queue
+from service.named import named_domains
 from service.operations_answers import (
     DomainOverview,
     Emptied,
@@ -174,7 +175,7 @@ class Operations:
 
     def pause(self, slug: str, *, paused: bool) -> Paused:
         """Let a domain's notes wait, or be indexed again. Raises HTTPException 404."""
-        self._require_known(slug)
+        named_domains(self.resources, slug)
         if paused:
             self.resources.state().say(paused_key(slug), {"since": _ago(timedelta())})
         else:
@@ -184,11 +185,6 @@ class Operations:
     def empty(self) -> Emptied:
         """Take everything off the queue; the sweep finds what is owed."""
         return Emptied(removed=inspect.empty(self.queue))
-
-    def _require_known(self, slug: str) -> None:
-        known = [domain.slug for domain in self.resources.domains()]
-        if slug not in known:
-            raise HTTPException(404, f"there is no domain {slug!r}; the vault has {', '.join(known)}")
 
     # Jobs
 

@@ -35,9 +35,11 @@ from service.ops.pages import add_ops
 from service.pages import add_pages, make_templates
 from service.problem_documents import add_problems
 from service.questions import Questions
-from service.security import Guard, Sessions, read_token
+from service.security import Guard, Sessions
 from service.tags import Tags, add_tags
+from service.tokens import read_token
 from service.traversal import Traversal, add_traversal
+from service.worker_answers import wait_for_answer
 from workers.resources import Resources
 from workers.tasks import make_tasks
 
@@ -175,14 +177,7 @@ def _add_requests(app: FastAPI, resources: Resources, questions: Questions) -> N
         resources.require_present()
         request = secrets.token_hex(8)
         tasks.reconcile_vault(request, confirmed)
-        deadline = time.monotonic() + _RELOAD_SECONDS
-        while time.monotonic() < deadline:
-            answer = resources.state().heard(f"reload:{request}")
-            if answer:
-                resources.state().forget(f"reload:{request}")
-                return ReloadAnswer(found=answer.value)
-            time.sleep(0.02)
-        raise HTTPException(504, "no worker took it; it waits on the queue (is a worker running?)")
+        return ReloadAnswer(found=wait_for_answer(resources.state(), f"reload:{request}", _RELOAD_SECONDS))
 
     @app.post("/reload")
     def reload() -> ReloadAnswer:

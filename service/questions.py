@@ -40,6 +40,7 @@ from service.answers import (
 )
 from service.hits import explanation, search_hit
 from service.in_memory import VectorsInMemory
+from service.named import named_domains
 from service.problems import find_problems, storage_problem
 from workers.resources import LAST_QUERY_FILE, Resources
 
@@ -148,7 +149,8 @@ class Questions:
             with self._timed("find"):
                 return find(source, query, k, root=root, present=present, now=now)
 
-        self._require_known(filters.domains)
+        for slug in filters.domains:
+            named_domains(self.resources, slug)
         answers, _ = self._ask(ask, filters.domains)
         found = merge(list(answers.values()), k)
         similar = {
@@ -170,15 +172,9 @@ class Questions:
             index=self.index_state(filters.domains),
         )
 
-    def _require_known(self, slugs: Collection[str]) -> None:
-        known = {domain.slug for domain in self.resources.domains()}
-        for slug in slugs:
-            if slug not in known:
-                raise HTTPException(404, f"there is no domain {slug!r}")
-
     def layers(self, query: str, slug: str) -> dict[str, list[str]]:
         """Return the paths as each layer of a domain orders them. Raises HTTPException 404, CacheError."""
-        self._require_known([slug])
+        named_domains(self.resources, slug)
 
         def ask(domain: Domain, cache: Cache) -> dict[str, list[str]]:
             source = Source(domain, cache, self._vector(cache.meta.model, query))

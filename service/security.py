@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pipelines.errors import StateError
 from service.problem_documents import problem
 from service.tokens import TOKEN_FILE
-from service.tokens import read_token as read_token  # noqa: PLC0414 - who asks for the guard needs it, too
 
 COOKIE = "everindex"
 _CODE_SECONDS = 3600.0

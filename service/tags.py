@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, HTTPException, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipelines.model import Domain
 from pipelines.store.notes import untagged
+from service.named import named_domains
+from service.worker_answers import wait_for_answer
 from workers.resources import Resources
 from workers.tag_desk import TagDesk
 from workers.tagging import TagTasks, make_tag_tasks, now_iso
@@ -98,7 +99,7 @@ class Tags:
 
     def proposals(self, domain: str | None, states: list[ShownState], limit: int) -> ProposalList:
         """List proposals."""
-        self._domains(domain)
+        named_domains(self._resources, domain)
         store = self.desk.proposals()
         counts: dict[str, dict[str, int]] = {}
         for (slug, state), count in store.counts().items():
@@ -106,7 +107,7 @@ class Tags:
         notes, dollars = store.spent(now_iso()[:10])
         return ProposalList(
             proposals=[
-                ProposalItem(**{name: getattr(one, name) for name in ProposalItem.model_fields})
+                ProposalItem.model_validate(one, from_attributes=True)
                 for one in store.of_state(domain, *states, limit=limit)
             ],
             counts=counts,
@@ -132,12 +133,13 @@ class Tags:
     def ask(self, path: str | None, domain: str | None) -> Asked:
         """Want proposals for a note, or for all notes without any tag."""
         asked = []
-        for one in self._domains(domain):
-            cache, store = self._resources.reader(one), self.desk.proposals()
-            wanted = [path] if path in cache.ledger.settled() else []
-            store.ask(one.slug, untagged(cache) if path is None else wanted)
-            asked += untagged(cache) if path is None else wanted
+        for one in named_domains(self._resources, domain):
+            cache = self._resources.reader(one)
+            known = untagged(cache) if path is None else cache.ledger.settled()
+            wanted = [note for note in known if path in (None, note)]
+            self.desk.proposals().ask(one.slug, wanted)
             self._tasks.propose_tags(one.slug)
+            asked += wanted
         if path is not None and not asked:
             raise HTTPException(404, f"{path} is not indexed; see /why/{path}")
         return Asked(paths=asked)
@@ -145,15 +147,7 @@ class Tags:
     def changes(self, limit: int, path: str | None) -> list[ChangeItem]:
         """List what was changed in notes, newest first."""
         return [
-            ChangeItem(
-                id=one.id,
-                at=one.at,
-                domain=one.domain,
-                path=one.path,
-                tags=list(one.tags),
-                action=one.action,
-                undone_at=one.undone_at,
-            )
+            ChangeItem.model_validate(one, from_attributes=True)
             for one in self.desk.proposals().changes(limit, path)
         ]
 
@@ -166,28 +160,15 @@ class Tags:
 
     def _each(self, domain: str | None, enqueue: Callable[[str, str], Any]) -> Promoted:
         """Let a worker do something in each domain; return its answers. Raises HTTPException."""
-        names = {one.slug: secrets.token_hex(8) for one in self._domains(domain)}
+        names = {one.slug: secrets.token_hex(8) for one in named_domains(self._resources, domain)}
         for slug, name in names.items():
             enqueue(slug, name)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        return Promoted(domains={slug: self._answer(name, deadline) for slug, name in names.items()})
+        until = time.monotonic() + _PATIENCE_SECONDS
+        return Promoted(domains={slug: self._answer(name, until) for slug, name in names.items()})
 
-    def _answer(self, name: str, deadline: float) -> dict[str, Any]:
-        state = self._resources.state()
-        while time.monotonic() < deadline:
-            answer = state.heard(f"tags:{name}")
-            if answer:
-                state.forget(f"tags:{name}")
-                return dict(answer.value)
-            time.sleep(0.02)
-        raise HTTPException(504, "no worker took it; it waits on the queue (is a worker running?)")
-
-    def _domains(self, slug: str | None) -> list[Domain]:
-        found = [one for one in self._resources.domains() if slug in (None, one.slug)]
-        if not found:
-            known = ", ".join(one.slug for one in self._resources.domains())
-            raise HTTPException(404, f"there is no domain {slug!r}; the vault has {known}")
-        return found
+    def _answer(self, name: str, until: float) -> dict[str, Any]:
+        patience = until - time.monotonic()
+        return dict(wait_for_answer(self._resources.state(), f"tags:{name}", patience))
 
 
 def add_tags(app: FastAPI, tags: Tags) -> None:

@@ -93,7 +93,7 @@ class Resources:
             if last is None and good.exists():
                 text = good.read_text(encoding="utf-8")
                 last = Registry(domains.parse(text, str(good)), text)
-            registry = domains.load(self.root, last) if self.root.is_dir() or last is None else last
+            registry = domains.load(self.root, last)
             if registry.source and not registry.error and registry is not last:
                 # A full disk must not keep it from being in force; the next start writes it.
                 with suppress(OSError):

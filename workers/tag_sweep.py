@@ -17,10 +17,10 @@ from pipelines.store.notes import data_version
 from pipelines.tagging.candidates import begin, due
 from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review
-from queue_config.inspect import waiting
 from queue_config.queue import Queue
 from workers.tag_desk import TagDesk
 from workers.tagging import TagTasks, journal_of, now_iso, signature
+from workers.tasks import waits
 
 QUIET_SECONDS = 5.0
 """A queue is read when nobody has written to it for so long."""
@@ -56,13 +56,10 @@ class TagSweep:
             vocabulary = self.desk.vocabulary(domain)
             if vocabulary.source is None and not vocabulary.taxonomy.entries:
                 continue  # without a vocabulary there is nothing to propose
-            if self._proposals_due(domain) and not self._waits("propose_tags", domain):
+            if self._proposals_due(domain) and not waits(self.huey, "propose_tags", domain):
                 self.tasks.propose_tags(domain.slug)
-            if self._review_due(domain) and not self._waits("review_tags", domain):
+            if self._review_due(domain) and not waits(self.huey, "review_tags", domain):
                 self.tasks.review_tags(domain.slug, "", domain.promote == "on_save")
-
-    def _waits(self, task: str, domain: Domain) -> bool:
-        return any(one.task == task and one.args[:1] == (domain.slug,) for one in waiting(self.huey))
 
     def _proposals_due(self, domain: Domain) -> bool:
         """Say whether notes are due; looked up when the cache changed, and every half minute."""

@@ -26,7 +26,6 @@ from workers.tag_desk import TagDesk
 from workers.tasks import job
 
 _SLICE_SECONDS = 1.0
-_NOTES_A_SLICE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +96,9 @@ def propose_due(desk: TagDesk, domain: Domain) -> dict[str, int]:
     proposing = desk.proposing(domain)
     left_out = (domain.within(domain.taxonomy),)
     paths = due(proposing.cache, proposing.proposals, domain.slug, time.time(), left_out)
-    started, counted = time.monotonic(), {"due": len(paths)}
-    while paths and time.monotonic() - started < _SLICE_SECONDS:
-        for outcome, count in propose(proposing, paths[:_NOTES_A_SLICE], datetime.now(UTC)).items():
-            counted[outcome] = counted.get(outcome, 0) + count
-        paths = paths[_NOTES_A_SLICE:]
-    return counted
+    until = time.monotonic() + _SLICE_SECONDS
+    outcomes = propose(proposing, paths, datetime.now(UTC), lambda: time.monotonic() >= until)
+    return {"due": len(paths)} | outcomes
 
 
 def review_now(desk: TagDesk, domain: Domain, *, apply: bool) -> dict[str, Any]:
@@ -111,7 +107,7 @@ def review_now(desk: TagDesk, domain: Domain, *, apply: bool) -> dict[str, Any]:
     if journal_of(desk, domain).exists():
         rename_tags(desk, domain, dry_run=False)  # what a crash left comes first
     done = review(desk.reviewing(domain, apply=apply), now_iso())
-    remember(desk, domain)
+    desk.resources.state().say(f"review:{domain.slug}", signature(desk, domain))
     return _plain(done)
 
 
@@ -125,13 +121,8 @@ def _plain(done: Reviewed) -> dict[str, Any]:
     }
 
 
-def remember(desk: TagDesk, domain: Domain) -> None:
-    """Note that a queue was looked at as it is now."""
-    desk.resources.state().say(f"review:{domain.slug}", signature(desk, domain))
-
-
 def signature(desk: TagDesk, domain: Domain) -> list[Any]:
-    """Return what differs whenever the queue must be looked at: its file, the vocabulary's, the proposals."""
+    """Return what differs whenever the queue must be looked at: its file, and the proposals."""
     return [
         _stat(desk.resources.root / domain.within(domain.review_queue)),
         desk.proposals().version(domain.slug),

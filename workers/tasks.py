@@ -192,12 +192,13 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
     """Enqueue a drain of a domain that owes something and is not paused, unless one waits already."""
     if tasks.paused(domain.slug) or not (cache.leases.owes("words") or cache.leases.owes("vectors")):
         return
-    if not _waits(huey, "drain", domain):
+    if not waits(huey, "drain", domain):
         tasks.drain(domain.slug)
 
 
-def _waits(huey: Queue, task: str, domain: Domain) -> bool:
-    return any(w.task == task and w.args == (domain.slug,) for w in waiting(huey))
+def waits(huey: Queue, task: str, domain: Domain) -> bool:
+    """Say whether a task of a domain, which is its first argument, waits on the queue already."""
+    return any(w.task == task and w.args[:1] == (domain.slug,) for w in waiting(huey))
 
 
 def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
@@ -226,7 +227,7 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         cache.leases.release_all_of(broken_off)
         bound_journal(cache.con)
         hint(huey, tasks, domain, cache)
-        if cache.edges.ranks_due() and not _waits(huey, "recompute_graph", domain):
+        if cache.edges.ranks_due() and not waits(huey, "recompute_graph", domain):
             tasks.recompute_graph(domain.slug)
     resources.broken_off -= broken_off
 

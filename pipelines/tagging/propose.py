@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,10 +83,12 @@ def _mean(vectors: Sequence[Vector]) -> Vector | None:
     return (mean / length).astype(np.float32) if length else None
 
 
-def propose(desk: Desk, paths: Sequence[str], now: datetime) -> dict[str, int]:
+def propose(
+    desk: Desk, paths: Sequence[str], now: datetime, enough: Callable[[], bool] = lambda: False
+) -> dict[str, int]:
     """Look at notes and write down what is proposed for them; return how many came to which outcome.
 
-    A note that is not as it is indexed is left for the next time.
+    A note that is not as it is indexed is left for the next time, and so are all that are left when `enough` says so.
     """
     counted: dict[str, int] = {}
     known, settled = desk.proposals.looked_at(desk.domain.slug), desk.cache.ledger.settled()
@@ -120,6 +122,8 @@ def propose(desk: Desk, paths: Sequence[str], now: datetime) -> dict[str, int]:
             {path: Looked(note_hash, body, outcome, answer.reason, failed, answer.next_attempt)},
         )
         counted[outcome] = counted.get(outcome, 0) + 1
+        if enough():
+            break
     return counted
 
 
@@ -180,8 +184,3 @@ def _local(desk: Desk, note: Note, reason: str | None = None) -> _Answer:
     vector = _mean(vectors_of(desk.cache, note.path))
     weighed = EmbeddedNote(note.path, note.title, note.text[note.body_start :], vector, note.tags)
     return _Answer("proposed", desk.local().propose(weighed), LOCAL, reason)
-
-
-def waiting_for(looked: Mapping[str, Looked]) -> dict[str, str]:
-    """Return why notes still wait for proposals, by path."""
-    return {path: one.reason or "" for path, one in looked.items() if one.outcome == "failed"}

@@ -28,10 +28,9 @@ def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
     """Ask the running service, or the caches where none runs; the answer is the route's."""
     from service.graph import Graph  # noqa: PLC0415 - help has to be instant
 
-    named = {name: value for name, value in parameters.items() if value is not None}
     service = service_of(given)
     if service:
-        return service.call("GET", f"/{question}", **named)
+        return service.call("GET", f"/{question}", **parameters)
     graph = Graph(questions_of(given))
     return getattr(graph, question)(**parameters).model_dump(mode="json")
 

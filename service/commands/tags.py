@@ -23,10 +23,6 @@ app.add_typer(tags, name="tags")
 DomainOption = Annotated[str | None, typer.Option("--domain", help="This domain alone.")]
 
 
-def _given(**named: Any) -> dict[str, Any]:
-    return {name: value for name, value in named.items() if value is not None}
-
-
 @app.command()
 def promote(
     domain: DomainOption = None,
@@ -36,7 +32,7 @@ def promote(
     as_json: JsonOption = False,
 ) -> None:
     """Apply what is ticked in the review queues now."""
-    answer = need_service(options_given(vault, state)).call("POST", "/promote", **_given(domain=domain))
+    answer = need_service(options_given(vault, state)).call("POST", "/promote", domain=domain)
     if as_json:
         print_json(answer)
         return
@@ -71,9 +67,7 @@ def list_proposals(
     as_json: JsonOption = False,
 ) -> None:
     """List the tags that wait for a decision."""
-    answer = need_service(options_given(vault, state)).call(
-        "GET", "/proposals", **_given(domain=domain, limit=1000)
-    )
+    answer = need_service(options_given(vault, state)).call("GET", "/proposals", domain=domain, limit=1000)
     if as_json:
         print_json(answer)
         return
@@ -104,7 +98,7 @@ def propose(
     if (path is None) != all_untagged:
         raise typer.BadParameter("name a note, or give --all-untagged")
     answer = need_service(options_given(vault, state)).call(
-        "POST", "/proposals/ask", **_given(path=path, domain=domain)
+        "POST", "/proposals/ask", path=path, domain=domain
     )
     out.print(f"{len(answer['paths'])} notes will be looked at; `everindex tags list` shows what is proposed")
 
@@ -120,7 +114,7 @@ def rename(
 ) -> None:
     """Apply the renames of the taxonomies to every note of their domains."""
     answer = need_service(options_given(vault, state)).call(
-        "POST", "/apply-renames", **_given(domain=domain, dry_run=dry_run)
+        "POST", "/apply-renames", domain=domain, dry_run=dry_run
     )
     if as_json:
         print_json(answer)
@@ -153,7 +147,7 @@ def log(
     as_json: JsonOption = False,
 ) -> None:
     """List what was changed in notes, newest first."""
-    changes = need_service(options_given(vault, state)).call("GET", "/changes", **_given(path=path))
+    changes = need_service(options_given(vault, state)).call("GET", "/changes", path=path)
     if as_json:
         print_json(changes)
         return
@@ -177,6 +171,6 @@ def undo(
     state: StateOption = None,
 ) -> None:
     """Take a promotion back: the note is as it was before."""
-    answer = need_service(options_given(vault, state)).call("POST", "/changes/undo", **_given(id=number))
+    answer = need_service(options_given(vault, state)).call("POST", "/changes/undo", id=number)
     for _, done in _worked(answer):
         out.print(f"{done['path']} no longer has {', '.join(done['tags'])}", markup=False, soft_wrap=True)

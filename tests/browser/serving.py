@@ -11,8 +11,9 @@ import uvicorn
 
 from queue_config.settings import Settings
 from service.query import create_app
-from service.security import Sessions, read_token
+from service.security import Sessions
 from service.server import bind
+from service.tokens import read_token
 from workers.resources import Resources
 from workers.tag_desk import TagDesk
 from workers.tagging import make_tag_tasks

@@ -16,7 +16,7 @@ from service.evidence_answers import WriteBack
 from service.oneshot import index_once
 from service.query import create_app
 from service.questions import Questions
-from service.security import read_token
+from service.tokens import read_token
 from workers.resources import Resources
 
 PORT = 8742

@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from queue_config.settings import Settings
 from service.oneshot import index_once
 from service.query import create_app
-from service.security import COOKIE, Sessions, read_token
+from service.security import COOKIE, Sessions
+from service.tokens import read_token
 from workers.resources import Resources
 
 PORT = 8741

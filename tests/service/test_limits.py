@@ -23,8 +23,8 @@ from service import limits, server
 from service.limits import LARGEST_BODY, LARGEST_HEAD, Limits
 from service.query import create_app
 from service.questions import Questions
-from service.security import read_token
 from service.server import ImpatientProtocol
+from service.tokens import read_token
 
 
 async def echo(request):

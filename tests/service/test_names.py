@@ -18,7 +18,7 @@ from service.names import Names
 from service.oneshot import index_once
 from service.query import create_app
 from service.questions import Questions
-from service.security import read_token
+from service.tokens import read_token
 from workers.resources import Resources
 
 PORT = 8742

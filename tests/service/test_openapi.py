@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from queue_config.settings import Settings
 from service.limits import LONGEST_QUERY, MOST_RESULTS
 from service.query import create_app
-from service.security import read_token
+from service.tokens import read_token
 from tests.whole.conftest import EXAMPLES, User
 
 PORT = 8741

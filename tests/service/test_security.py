@@ -14,7 +14,8 @@ from pipelines.errors import StateError
 from queue_config.settings import Settings
 from service import security
 from service.query import create_app
-from service.security import COOKIE, TOKEN_FILE, Guard, Sessions, read_token
+from service.security import COOKIE, Guard, Sessions
+from service.tokens import TOKEN_FILE, read_token
 
 PORT = 8741
 TOKEN = "the-token-of-this-vault"  # noqa: S105 - a test's

@@ -10,7 +10,7 @@ from service.evidence import Records
 from service.oneshot import index_once
 from service.query import create_app
 from service.questions import Questions
-from service.security import read_token
+from service.tokens import read_token
 from service.traversal import Traversal
 from workers.resources import Resources
 

@@ -13,32 +13,8 @@ from pipelines.errors import StorageUnavailableError
 from pipelines.heartbeat import process_name
 from pipelines.reconcile import check_paths
 from pipelines.store.history import History, JobFilter
-from queue_config.settings import Settings
-from workers.resources import Resources
 from workers.signals import recorded
 from workers.tasks import announce, make_tasks, paused_key, reconcile_now, sweep
-
-
-@pytest.fixture(params=["embedded", "redis"])
-def resources(request, vault, tmp_path, tiny_model):
-    url = request.getfixturevalue("redis_url") if request.param == "redis" else None
-    made = Resources(
-        Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), redis_url=url)
-    )
-    yield made
-    for cache in made.caches().values():
-        cache.close()
-    made.state().close()
-
-
-@pytest.fixture
-def queue(resources):
-    opened = resources.queue()
-    yield opened
-    if hasattr(opened.storage, "close"):
-        opened.storage.close()
-    else:
-        opened.storage.conn.close()
 
 
 @pytest.fixture
