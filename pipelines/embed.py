@@ -6,13 +6,19 @@ files, so that words can be indexed while the model loads, and the watcher never
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
+import shutil
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +27,9 @@ from pipelines.errors import BadVectorError, ModelUnavailableError
 
 if TYPE_CHECKING:
     import torch
+    from sentence_transformers import SentenceTransformer
+
+Precision = Literal["float32", "bfloat16"]
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
@@ -117,50 +126,103 @@ def _json(path: Path, default: Any = None) -> Any:
 class Embedder:
     """A loaded model. Calls from several threads take turns.
 
-    `precision` says how it computes: bfloat16 where the processor has it and the vectors agree with float32.
+    `precision` says how it computes: bfloat16 where the processor has it and the vectors agree with float32, and
+    ", OpenVINO" where that computes. `warning` says why it is float32 although the processor has bfloat16.
     """
 
-    def __init__(self, info: ModelInfo, *, threads: int) -> None:
+    def __init__(self, info: ModelInfo, *, threads: int, openvino: Path | None = None) -> None:
+        """Load a model; with OpenVINO where a folder is given that keeps what is exported to it.
+
+        Raises ModelUnavailableError.
+        """
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         # Threads that wait for each other by spinning are four times slower as soon as others want the processor.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         import torch  # noqa: PLC0415 - takes seconds; the watcher and the CLI never need it
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - likewise
         from transformers.utils import logging  # noqa: PLC0415 - likewise
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a bar of its own amid ours, or in a log
 
         self.info = info
+        self.warning: str | None = None
         self._torch = torch
         self._turn = threading.Lock()
+        self._with_openvino = openvino is not None
+        self._threads = threads
         torch.set_num_threads(threads)
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = "cuda" if torch.cuda.is_available() and not openvino else "cpu"
         try:
-            self._model = SentenceTransformer(str(info.folder), device=self.device, local_files_only=True)
+            self._model = _load_exported(info, openvino) if openvino else _load(info.folder, self.device)
+        except ModelUnavailableError:
+            raise
         except Exception as error:  # each library below has errors of its own; all mean the same to the user
             raise ModelUnavailableError(
-                f"the model {info.name!r} in {info.folder} cannot be loaded ({error}); "
+                f"the model {info.name!r} in {info.folder} cannot be loaded"
+                f"{' with OpenVINO' if openvino else ''} ({error}); "
                 "fetch it again or choose another with EMBEDDING_MODEL"
+                f"{', or take EMBEDDING_BACKEND=torch' if openvino else ''}"
             ) from error
         self._model.eval()
         self._model.max_seq_length = info.window
-        self.precision = self._choose_precision()
+        self._computes: Precision = "float32"
+        self._choose_precision()
 
-    def _choose_precision(self) -> str:
+    @property
+    def precision(self) -> str:
+        """How it computes, for people to read."""
+        return f"{self._computes}, OpenVINO" if self._with_openvino else self._computes
+
+    def _choose_precision(self) -> None:
         """Use bfloat16 where the processor computes in it, if it gives the vectors that float32 gives."""
-        if self.device == "cpu" and not self._torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001
-            return "float32"
+        self._compute_in("float32")
+        if self.device == "cpu" and not self._processor_has_bfloat16():
+            return
         exact = self._encode(_PROBES)
-        self._model.to(self._torch.bfloat16)
-        if float((exact * self._encode(_PROBES)).sum(axis=1).min()) >= _CLOSE_ENOUGH:
-            return "bfloat16"
-        self._model.to(self._torch.float32)
-        return "float32"
+        self._compute_in("bfloat16")
+        try:
+            cosine = float((exact * self._encode(_PROBES)).sum(axis=1).min())
+        except BadVectorError:
+            cosine = 0.0
+        if cosine < _CLOSE_ENOUGH:
+            self._compute_in("float32")
+            self.warning = (
+                f"the model {self.info.name!r} gives other vectors in bfloat16 (cosine {cosine:.4f} to float32's); "
+                "it computes in float32, at about half the speed"
+            )
+
+    def _processor_has_bfloat16(self) -> bool:
+        if not self._torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - it has no public name
+            return False
+        # On x86 the library below also says so of processors on which it imitates bfloat16, at a loss.
+        has = self._torch.cpu.get_capabilities()
+        return has["architecture"] != "x86_64" or bool(has["avx512_bf16"] or has["amx_bf16"])
+
+    def _compute_in(self, precision: Precision) -> None:
+        self._computes = precision
+        if self._with_openvino:
+            self._compile()
+        else:
+            self._model.to(getattr(self._torch, precision))
+
+    def _compile(self) -> None:
+        """Make OpenVINO's program anew: its precision and its threads are fixed when it is made."""
+        network: Any = self._model[0].auto_model
+        network.ov_config |= {
+            "INFERENCE_PRECISION_HINT": "bf16" if self._computes == "bfloat16" else "f32",
+            "INFERENCE_NUM_THREADS": self._threads,
+            # The processes of one vault would be pinned to the same cores.
+            "ENABLE_CPU_PINNING": False,
+        }
+        network.clear_requests()
+        network.compile()
 
     def use_threads(self, threads: int) -> None:
         """Compute with so many threads from the next batch on."""
         with self._turn:
             self._torch.set_num_threads(threads)
+            if self._with_openvino and threads != self._threads:
+                self._threads = threads
+                self._compile()
 
     def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Encode texts as they are: shape (len(texts), dimension), unit length. Raises BadVectorError."""
@@ -190,6 +252,59 @@ class Embedder:
         with self._turn, self._torch.inference_mode():
             vectors = self._model(features)["sentence_embedding"]
             return np.asarray(vectors.float().cpu().numpy(), np.float32)
+
+
+def _load(folder: Path, device: str) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes seconds
+
+    return SentenceTransformer(str(folder), device=device, local_files_only=True)
+
+
+def _load_exported(info: ModelInfo, keep: Path) -> SentenceTransformer:
+    """Load a model for OpenVINO, not yet compiled; it is exported where that was not done."""
+    # Where it is installed, OpenVINO tells its makers of each export without asking; without it, it does not.
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    try:
+        import_module("optimum.intel.openvino")
+    except ImportError as error:
+        raise ModelUnavailableError(
+            f"OpenVINO cannot be used ({error}): install everindex[openvino], or take EMBEDDING_BACKEND=torch"
+        ) from error
+    return _load_for_openvino(_exported(info, keep))
+
+
+def _load_for_openvino(folder: Path) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes seconds
+
+    return SentenceTransformer(
+        str(folder),
+        device="cpu",
+        local_files_only=True,
+        backend="openvino",
+        model_kwargs={"compile": False, "load_in_8bit": False},
+    )
+
+
+def _exported(info: ModelInfo, keep: Path) -> Path:
+    """Return the folder of a model as exported to OpenVINO: made at first use, and again when the model changed.
+
+    Processes take turns, and a folder has its name only once it is whole.
+    """
+    files = [file for file in sorted(info.folder.rglob("*")) if file.is_file()]
+    seen = [(str(f.relative_to(info.folder)), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
+    made_by = [version(name) for name in ("openvino", "optimum-intel", "sentence-transformers")]
+    home = keep / hashlib.sha256(info.name.encode()).hexdigest()[:16]
+    made = home / hashlib.sha256(json.dumps([seen, made_by]).encode()).hexdigest()[:16]
+    home.mkdir(parents=True, exist_ok=True)
+    with (keep / f"{home.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.is_dir():
+            for old in home.iterdir():
+                shutil.rmtree(old)
+            half = home / "half"
+            _load_for_openvino(info.folder).save_pretrained(str(half), create_model_card=False)
+            half.rename(made)
+    return made
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -14,6 +15,8 @@ from pathspec import GitIgnoreSpec
 RULE_FILES = (".gitignore", ".everindexignore")
 OBSIDIAN_SETTINGS = ".obsidian/app.json"
 _FOLDERS = ("@eaDir",)
+SYMLINK = "symlink (not followed)"
+_OUTSIDE = "outside the vault"
 _FILES = ("._*", ".DS_Store", "*.tmp", "~$*", "*.sync-conflict-*")
 
 
@@ -48,24 +51,37 @@ class IgnoreRules:
             self._specs[unicodedata.normalize("NFC", folder)] = specs
 
     def for_folder(self, folder: str) -> str | None:
-        """Return the rule that ignores a folder (itself or a parent), reading the rule files on the way."""
+        """Return the rule that ignores a folder (itself or a parent), reading the rule files on the way.
+
+        A folder outside the vault, or behind a link, is ignored, and what rules it there is not read.
+        """
         parts = folder.split("/") if folder else []
+        if folder.startswith("/") or ".." in parts:
+            return _OUTSIDE
         for depth in range(len(parts) + 1):
             parent = "/".join(parts[:depth])
-            if parent and (rule := self.match(parent, is_folder=True)):
+            if parent and (rule := self.match(parent, is_folder=True) or self._link(parent)):
                 return rule
             if depth < len(parts):
-                self.enter(parent, (n for n in RULE_FILES if (self._root / parent / n).is_file()))
+                self._enter(parent)
         return None
 
     def for_file(self, path: str) -> str | None:
-        """Return the rule that ignores a file, its folders considered, or None."""
-        folder = path.rpartition("/")[0]
-        rule = self.for_folder(folder)
-        if rule is None:
-            self.enter(folder, (n for n in RULE_FILES if (self._root / folder / n).is_file()))
-            rule = self.match(path)
-        return rule
+        """Return the rule that ignores a file, its folders considered as in `for_folder`, or None."""
+        folder, _, name = path.rpartition("/")
+        if path.startswith("/") or name == "..":
+            return _OUTSIDE
+        if rule := self.for_folder(folder):
+            return rule
+        self._enter(folder)
+        return self._link(path) or self.match(path)
+
+    def _enter(self, folder: str) -> None:
+        # Not Path.is_file: it raises for a name that is too long, and where a folder may not be looked into.
+        self.enter(folder, (n for n in RULE_FILES if os.path.isfile(self._root / folder / n)))  # noqa: PTH113
+
+    def _link(self, path: str) -> str | None:
+        return SYMLINK if os.path.islink(self._root / path) else None  # noqa: PTH114 - likewise
 
     def match(self, path: str, *, is_folder: bool = False) -> str | None:
         """Return the rule that ignores this very path, its parents not considered, or None."""

@@ -21,6 +21,9 @@ HIGH_PRIORITY = 100
 LOW_PRIORITY = 10
 """A scan, a re-chunk: it may take as long as it takes."""
 
+LOWEST_PRIORITY = 1
+"""What makes answers better or faster, and is owed to nobody."""
+
 
 @dataclass(frozen=True, slots=True)
 class Heading:

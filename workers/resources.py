@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import psutil
+import structlog
 
 from pipelines import domains, vault
 from pipelines.chunk import chunk_settings
@@ -30,10 +31,13 @@ from workers.place import open_place
 
 GOOD_DOMAINS_FILE = "domains.good.yaml"
 LAST_QUERY_FILE = "last-query"
+OPENVINO_FOLDER = "openvino"
 # For so long after a question the workers leave one core to the query worker.
 _QUERY_QUIET_SECONDS = 30.0
 
 _find_model = lru_cache(find_model)
+
+log = structlog.get_logger()
 
 
 def owner_name() -> str:
@@ -197,8 +201,22 @@ class Resources:
         """Return the loaded model of that name; loading it takes seconds."""
         with self._loading:
             if model not in self._embedders:
-                self._embedders[model] = Embedder(_find_model(model), threads=threads or self.threads())
+                openvino = self.settings.embedding_backend == "openvino"
+                embedder = Embedder(
+                    _find_model(model),
+                    threads=threads or self.threads(),
+                    openvino=self.place.state / OPENVINO_FOLDER if openvino else None,
+                )
+                if embedder.warning:
+                    log.warning(embedder.warning)
+                self._embedders[model] = embedder
             return self._embedders[model]
+
+    def bulk_embedder(self, model: str) -> Embedder:
+        """Return the loaded model of that name with as many threads as bulk work may use now."""
+        embedder = self.embedder(model)
+        embedder.use_threads(self.threads())
+        return embedder
 
     def has_loaded(self, model: str) -> bool:
         """Say whether the model of that name can be had without a wait."""
@@ -215,12 +233,6 @@ class Resources:
 
     def ingest(self, domain: Domain, cache: Cache) -> Ingest:
         """Return what indexing a domain takes."""
-
-        def encoder() -> Embedder:
-            embedder = self.embedder(cache.meta.model)
-            embedder.use_threads(self.threads())
-            return embedder
-
         return Ingest(
             domain=domain.slug,
             root=self.root,
@@ -228,7 +240,7 @@ class Resources:
             chunking=self.chunking(_find_model(cache.meta.model)),
             owner=owner_name(),
             present=self.present,
-            encoder=encoder,
+            encoder=lambda: self.bulk_embedder(cache.meta.model),
             encoder_ready=lambda: self.has_loaded(cache.meta.model),
             siblings=lambda: self._siblings(cache.path),
         )

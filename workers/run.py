@@ -20,6 +20,7 @@ from workers.tag_desk import TagDesk
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks
 from workers.tasks import load_models, make_tasks, sweep
+from workers.upkeep import make_upkeep_tasks, sweep_upkeep
 
 SWEEP_SECONDS = 2.0
 _STOP_SECONDS = 8.0
@@ -43,6 +44,7 @@ def run_worker(settings: Settings) -> None:
 
 def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recorder) -> None:
     tasks = make_tasks(huey, resources)
+    upkeep = make_upkeep_tasks(huey, resources)
     desk = TagDesk(resources)
     sweep_tags = TagSweep(desk, huey, make_tag_tasks(huey, desk))
     sweep_tags.start()
@@ -53,6 +55,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
     def sweep_and_report() -> None:
         nonlocal refused
         sweep(huey, tasks, resources)
+        sweep_upkeep(huey, upkeep, resources)
         if huey.refused != refused:
             refused = dict(huey.refused)
             resources.state().say("refused", refused)

@@ -17,7 +17,6 @@ from pipelines.errors import CacheError, EverindexError
 from pipelines.holds import held_key, hold_policy
 from pipelines.ingest import Ingest, embed_owed, index_saved, index_words
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain
-from pipelines.ranking import rank_domain
 from pipelines.reconcile import Report, reconcile, rehash
 from pipelines.store.cache import Cache
 from pipelines.store.connection import bound_journal
@@ -44,7 +43,6 @@ class Tasks:
     index_notes: Callable[[str, list[dict[str, Any]]], Any]
     drain: Callable[[str], Any]
     reconcile_vault: Callable[[str, bool], Any]
-    recompute_graph: Callable[[str], Any]
     retry_parked: Callable[[str | None], Any]
     paused: Callable[[str], bool]
 
@@ -54,7 +52,8 @@ def paused_key(slug: str) -> str:
     return f"paused:{slug}"
 
 
-def _is_paused(resources: Resources, slug: str) -> bool:
+def is_paused(resources: Resources, slug: str) -> bool:
+    """Say whether a domain's notes wait until it is resumed."""
     return resources.state().heard(paused_key(slug)) is not None
 
 
@@ -68,7 +67,7 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             return  # the domain went; a reconcile gives its notes to their new owner
         cache = resources.cache(found)
         with job(task, domain, notes=len(events)) as doing, _ingest(resources, found, cache) as ingest:
-            _require_running(resources, domain)
+            require_running(resources, domain)
             paths = [e["path"] for e in events]
             doing.update(attempt=1 + attempts(cache, paths))
             outcome = index_saved(cache, ingest, paths)
@@ -83,7 +82,7 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             return
         cache = resources.cache(found)
         with job(task, domain) as doing, _ingest(resources, found, cache) as ingest:
-            _require_running(resources, domain)
+            require_running(resources, domain)
             doing.update(_slice(huey, resources, found, cache, ingest))
             # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
             if doing["words"] or doing["vectors"]:
@@ -97,28 +96,18 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             doing.update(found=answer)
             resources.state().say(f"reload:{request}", answer)
 
-    @huey.task(name="recompute_graph", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
-    def recompute_graph(domain: str, task: Task) -> None:
-        found = resources.registry().get(domain)
-        if found is None:
-            return
-        with job(task, domain) as doing:
-            doing.update(ranked=rank_domain(resources.cache(found), found.pagerank_over))
-
     @huey.task(name="retry_parked", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def retry_parked(path: str | None, task: Task) -> None:
         with job(task, "*", path=path) as doing:
             doing.update(_retry(huey, tasks, resources, path))
 
-    tasks = Tasks(
-        index_notes, drain, reconcile_vault, recompute_graph, retry_parked, partial(_is_paused, resources)
-    )
+    tasks = Tasks(index_notes, drain, reconcile_vault, retry_parked, partial(is_paused, resources))
     return tasks
 
 
-def _require_running(resources: Resources, slug: str) -> None:
+def require_running(resources: Resources, slug: str) -> None:
     """Put work on a paused domain off: the ledger keeps what is owed. Raises EverindexError."""
-    if _is_paused(resources, slug):
+    if is_paused(resources, slug):
         raise EverindexError(f"the domain {slug} is paused; its notes are indexed when it is resumed")
 
 
@@ -227,8 +216,6 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
         cache.leases.release_all_of(broken_off)
         bound_journal(cache.con)
         hint(huey, tasks, domain, cache)
-        if cache.edges.ranks_due() and not waits(huey, "recompute_graph", domain):
-            tasks.recompute_graph(domain.slug)
     resources.broken_off -= broken_off
 
 

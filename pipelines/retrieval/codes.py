@@ -42,6 +42,7 @@ class VectorCodes:
         self._table = _room_for(_FIRST_ROOM, dimension)
         self._rows: dict[int, int] = {}
         self._free: list[int] = list(range(_FIRST_ROOM))
+        self._followed: int | None = None
 
     def __len__(self) -> int:
         """Return how many chunks are known."""
@@ -49,14 +50,17 @@ class VectorCodes:
 
     def follow(self, cache: Cache) -> None:
         """Take in what was committed since the last time, and nothing else. Raises CacheError."""
-        there = store.chunks_with_vectors(cache)
-        for chunk in self._rows.keys() - there:
+        last, changed = store.vector_changes(cache, self._followed)
+        there = store.chunks_with_vectors(cache, changed)
+        known = self._rows.keys() if changed is None else self._rows.keys() & changed
+        for chunk in known - there:
             row = self._rows.pop(chunk)
             self._table.ids[row] = _NO_CHUNK
             self._free.append(row)
         new = sorted(there - self._rows.keys())
         for start in range(0, len(new), _AT_ONCE):
             self._add(store.vectors_of_chunks(cache, new[start : start + _AT_ONCE]))
+        self._followed = last
 
     def _add(self, vectors: dict[int, Vector]) -> None:
         while len(self._free) < len(vectors):

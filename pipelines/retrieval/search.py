@@ -15,20 +15,25 @@ from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.store import search as store
 from pipelines.store.cache import Cache
 from pipelines.store.connection import snapshot
+from pipelines.store.sentences import Codes, codes_of_chunks
 
-Similarities = Callable[[Sequence[str]], Sequence[float] | None]
-"""How similar sentences are to the question; None where that would take too long."""
+Similarities = Callable[[Sequence[str], Codes | None], Sequence[float] | None]
+"""How similar sentences, prepared ones by their codes, are to the question; None where that would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A note among the answers: its best chunk, its place in each layer, whether the file changed since."""
+    """A note among the answers: its best chunk, its place in each layer, whether the file changed since.
+
+    `sentences` are the codes of the chunk's sentences where they are prepared.
+    """
 
     domain: str
     hit: Hit
     chunk: store.ChunkRow
     ranks: Mapping[str, int]
     stale: bool
+    sentences: Codes | None
 
 
 def find(source: Source, query: str, k: int, *, root: Path, present: bool, now: datetime) -> list[Found]:
@@ -42,9 +47,17 @@ def find(source: Source, query: str, k: int, *, root: Path, present: bool, now: 
         paths = [hit.path for hit in ranking.hits]
         current = _on_disk(source.cache, paths, root) if present else dict.fromkeys(paths, True)
         kept = [hit for hit in ranking.hits if hit.path in current][:k]
-        rows = store.chunk_rows(source.cache, [hit.chunk_id for hit in kept])
+        chunks = [hit.chunk_id for hit in kept]
+        rows, codes = store.chunk_rows(source.cache, chunks), codes_of_chunks(source.cache, chunks)
     return [
-        Found(source.domain.slug, hit, row, ranking.ranks_of(hit.path), current[hit.path])
+        Found(
+            source.domain.slug,
+            hit,
+            row,
+            ranking.ranks_of(hit.path),
+            current[hit.path],
+            codes.get(hit.chunk_id),
+        )
         for hit in kept
         if (row := rows.get(hit.chunk_id))
     ]
@@ -85,7 +98,9 @@ def excerpts(
     for one in found:
         sentences = split_sentences(one.chunk.text)
         similar = (
-            similarities[one.domain]([s.text for s in sentences]) if one.domain in similarities else None
+            similarities[one.domain]([s.text for s in sentences], one.sentences)
+            if one.domain in similarities
+            else None
         )
         cut.append((excerpt(sentences, terms, similar), similar is not None))
     return cut

@@ -1,4 +1,4 @@
-"""How similar sentences are to a question, within a budget of time; those met before cost nothing."""
+"""The vectors of sentences: prepared after indexing, or made within a question's budget of time."""
 
 from __future__ import annotations
 
@@ -6,29 +6,63 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.errors import BadVectorError
+from pipelines.retrieval.excerpts import split_sentences
 from pipelines.retrieval.search import Similarities
-from pipelines.store.cache import Vector
+from pipelines.store import sentences as store
+from pipelines.store.cache import Cache, Vector
+from pipelines.store.sentences import Codes
 
 BUDGET_SECONDS = 0.03
 """So long may the sentences of one answer take; after it, excerpts are chosen by words."""
 _KEPT = 20_000
+_LARGEST = 127
+# Some thirty sentences: a save that comes meanwhile waits for no more than these.
+_TEXTS_AT_ONCE = 4
+
+Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+"""One unit vector a text, with the prefix of questions: shape (len(texts), dimension)."""
+
+
+def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
+    """Encode and keep the sentences of texts that have none yet, until `enough`; return how many sentences."""
+    done = 0
+    while texts := store.owed_texts(cache, _TEXTS_AT_ONCE):
+        split = {text_hash: [s.text for s in split_sentences(text)] for text_hash, text in texts.items()}
+        # A text whose sentences give no vectors is not tried for ever: it is kept without.
+        codes = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}
+        sentences = list(dict.fromkeys(s for several in split.values() for s in several))
+        with suppress(BadVectorError):
+            of = dict(zip(sentences, _codes(encode(sentences)), strict=True)) if sentences else {}
+            codes |= {text_hash: np.array([of[s] for s in several]) for text_hash, several in split.items()}
+        store.keep_codes(cache, codes)
+        done += len(sentences)
+        if enough():
+            break
+    return done
+
+
+def _codes(vectors: npt.NDArray[np.float32]) -> Codes:
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
+    codes: Codes = np.round(vectors * (_LARGEST / largest)).astype(np.int8)
+    return codes
+
+
+def _cosines(codes: Codes, question: Vector) -> list[float]:
+    vectors = codes.astype(np.float32)
+    found: list[float] = (vectors @ question / np.linalg.norm(vectors, axis=1)).tolist()
+    return found
 
 
 class SentenceVectors:
-    """The vectors of sentences by one model, the last 20,000 kept. Safe to use from several threads.
+    """The vectors of sentences by one model, the last 20,000 kept. Safe to use from several threads."""
 
-    `encode` gives one unit vector a text, with the prefix of questions: shape (len(texts), dimension).
-    """
-
-    def __init__(
-        self,
-        encode: Callable[[Sequence[str]], npt.NDArray[np.float32]],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, encode: Encode, clock: Callable[[], float] = time.monotonic) -> None:
         self._encode = encode
         self._clock = clock
         self._kept: OrderedDict[str, npt.NDArray[np.float16]] = OrderedDict()
@@ -38,7 +72,9 @@ class SentenceVectors:
         """Return the function that says how similar sentences are to a question; its time counts from now."""
         deadline = self._clock() + BUDGET_SECONDS
 
-        def similar(sentences: Sequence[str]) -> list[float] | None:
+        def similar(sentences: Sequence[str], prepared: Codes | None) -> list[float] | None:
+            if prepared is not None and len(prepared) == len(sentences):
+                return _cosines(prepared, question)
             with self._turn:
                 new = [s for s in dict.fromkeys(sentences) if s not in self._kept]
                 if new and self._clock() >= deadline:

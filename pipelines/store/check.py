@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 import numpy as np
 
+from pipelines.errors import CacheCorruptError
 from pipelines.model import Chunk, Link
 from pipelines.store.cache import Cache
 from pipelines.store.connection import corrupt
@@ -63,8 +64,8 @@ def damage(cache: Cache) -> list[str]:
     """Return what SQLite finds wrong with the file, FTS5's own check of its index included."""
     try:
         found = [text for (text,) in select(cache.con, "PRAGMA integrity_check(20)")]
-    except apsw.Error as error:
-        return [str(error)]
+    except CacheCorruptError as error:
+        return [str(error.__cause__)]
     return [text for text in found if text != "ok"]
 
 

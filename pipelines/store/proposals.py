@@ -153,6 +153,16 @@ class Proposals:
         )
         return [Proposal(*row) for row in found]
 
+    def of_note(self, domain: str, path: str) -> list[Proposal]:
+        """Return a note's proposals in whatever state, newest first, then the best."""
+        found = rows(
+            self._con,
+            f"SELECT {_PROPOSAL} FROM tag_proposal WHERE domain = ? AND path = ?"
+            " ORDER BY proposed_at DESC, confidence DESC, id",
+            (domain, path),
+        )
+        return [Proposal(*row) for row in found]
+
     def get(self, ids: Collection[int]) -> list[Proposal]:
         """Return proposals by id."""
         found = rows(

@@ -90,6 +90,35 @@ CREATE TABLE vault_vector (
     unused_since REAL
 );
 
+-- The vectors of a text's sentences, in its order: a row of signed bytes a sentence, NULL until they are prepared.
+CREATE TABLE vault_sentence (
+    text_hash TEXT PRIMARY KEY,
+    codes BLOB
+);
+CREATE INDEX vault_sentence_owed ON vault_sentence (text_hash) WHERE codes IS NULL;
+CREATE TRIGGER vault_vector_came AFTER INSERT ON vault_vector BEGIN
+    INSERT OR IGNORE INTO vault_sentence VALUES (NEW.text_hash, NULL);
+END;
+CREATE TRIGGER vault_vector_went AFTER DELETE ON vault_vector BEGIN
+    DELETE FROM vault_sentence WHERE text_hash = OLD.text_hash;
+END;
+
+-- Chunks that got or lost their vector, in order, the last 20,000: who holds vectors in memory reads what is new.
+CREATE TABLE vault_vector_change (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    chunk_id INTEGER NOT NULL
+);
+CREATE TRIGGER vault_chunk_embedded AFTER UPDATE OF has_vector ON vault_chunk
+WHEN NEW.has_vector <> OLD.has_vector BEGIN
+    INSERT INTO vault_vector_change (chunk_id) VALUES (NEW.id);
+END;
+CREATE TRIGGER vault_chunk_went AFTER DELETE ON vault_chunk WHEN OLD.has_vector BEGIN
+    INSERT INTO vault_vector_change (chunk_id) VALUES (OLD.id);
+END;
+CREATE TRIGGER vault_vector_change_kept AFTER INSERT ON vault_vector_change BEGIN
+    DELETE FROM vault_vector_change WHERE number <= NEW.number - 20000;
+END;
+
 CREATE VIRTUAL TABLE vault_chunk_vec USING vec0 (
     chunk_id INTEGER PRIMARY KEY,
     embedding FLOAT[:dimension] distance_metric=cosine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ def matching(
     return [(chunk_id, score) for chunk_id, score in rows]
 
 
-def _among(column: str, only: Sequence[int] | None) -> tuple[str, tuple[str, ...]]:
+def _among(column: str, only: Collection[int] | None) -> tuple[str, tuple[str, ...]]:
     if only is None:
         return "", ()
     return f"AND {column} IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
@@ -94,9 +94,25 @@ def cosines(cache: Cache, vector: Vector, ids: Sequence[int]) -> dict[int, float
     return {chunk_id: float(own @ vector) for chunk_id, own in vectors_of_chunks(cache, ids).items()}
 
 
-def chunks_with_vectors(cache: Cache) -> set[int]:
-    """Return the ids of all chunks that have a vector."""
-    return {chunk_id for (chunk_id,) in select(cache.con, "SELECT id FROM vault_chunk WHERE has_vector = 1")}
+def chunks_with_vectors(cache: Cache, only: Collection[int] | None) -> set[int]:
+    """Return the ids of the chunks (of `only` these) that have a vector."""
+    among, bindings = _among("id", only)
+    found = select(cache.con, f"SELECT id FROM vault_chunk WHERE has_vector = 1 {among}", bindings)
+    return {chunk_id for (chunk_id,) in found}
+
+
+def vector_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None]:
+    """Return the number of the last change, and the chunks that got or lost their vector after a number.
+
+    None where these are no longer known, or `after` is None: any chunk may have.
+    """
+    oldest, last = one(
+        cache.con, "SELECT coalesce(min(number), 1), coalesce(max(number), 0) FROM vault_vector_change"
+    )
+    if after is None or not oldest - 1 <= after <= last:
+        return last, None
+    changed = select(cache.con, "SELECT chunk_id FROM vault_vector_change WHERE number > ?", (after,))
+    return last, {chunk_id for (chunk_id,) in changed}
 
 
 def vectors_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Vector]:

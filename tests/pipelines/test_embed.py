@@ -1,6 +1,8 @@
 import json
 import shutil
+import sys
 import threading
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -36,8 +38,14 @@ WORDS = [
 ]
 
 
-def load(name, threads=2):
-    return Embedder(find_model(None if name is None else str(name)), threads=threads)
+needs_openvino = pytest.mark.skipif(
+    find_spec("optimum") is None or find_spec("openvino") is None,
+    reason="everindex[openvino] is not installed",
+)
+
+
+def load(name, threads=2, **how):
+    return Embedder(find_model(None if name is None else str(name)), threads=threads, **how)
 
 
 def reference(folder):
@@ -312,6 +320,158 @@ def test_the_embedded_model_gives_the_vectors_of_sentence_transformers(embedded)
     texts = ["Tomatoes want deep soil.", "§ 3 Abs. 2", "日记 🌱", " ".join(["word"] * 400)]
     vectors = expected(reference(find_model(None).folder), texts)
     assert np.abs(embedded.encode_documents(texts) - vectors).max() < TOLERANCE
+
+
+# Precision
+
+
+@pytest.fixture
+def bfloat16(monkeypatch):
+    """Say that the processor computes in bfloat16: where it does not, it is imitated, with the same result."""
+    monkeypatch.setattr(Embedder, "_processor_has_bfloat16", lambda _: True)
+
+
+@pytest.fixture
+def delicate(tiny_model, tmp_path):
+    """A model that bfloat16 is too coarse for: its last layer adds up what cancels out."""
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
+    from torch.nn import Identity
+
+    torch.manual_seed(0)
+    dense = Dense(32, 8, activation_function=Identity())
+    dense.linear.weight.data.normal_().add_(3000)
+    return save(tmp_path / "delicate", Transformer(str(tiny_model)), Pooling(32), dense)
+
+
+def close(vectors, exact):
+    return float((vectors * exact).sum(axis=1).min()) > 0.999
+
+
+@pytest.mark.usefixtures("bfloat16")
+def test_where_the_processor_has_bfloat16_and_it_agrees_it_is_used(tiny_model):
+    embedder = load(tiny_model)
+    assert (embedder.precision, embedder.warning) == ("bfloat16", None)
+
+
+@pytest.mark.usefixtures("bfloat16")
+def test_a_model_that_bfloat16_is_too_coarse_for_computes_in_float32_and_says_why(delicate):
+    embedder = load(delicate)
+    assert embedder.precision == "float32"
+    assert str(delicate) in embedder.warning
+    assert "bfloat16" in embedder.warning
+    assert close(embedder.encode_documents(WORDS), expected(reference(delicate), WORDS))
+
+
+def test_a_processor_without_bfloat16_computes_in_float32_without_a_warning(monkeypatch, tiny_model):
+    import torch
+
+    capabilities = {"architecture": "x86_64", "avx512_f": True, "avx512_bf16": False, "amx_bf16": False}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    embedder = load(tiny_model)
+    assert (embedder.precision, embedder.warning) == ("float32", None)
+
+
+# OpenVINO
+
+
+def test_without_openvino_it_says_what_to_install(monkeypatch, tiny_model, tmp_path):
+    monkeypatch.setitem(sys.modules, "optimum.intel.openvino", None)
+    with pytest.raises(ModelUnavailableError, match=r"everindex\[openvino\].*EMBEDDING_BACKEND=torch"):
+        load(tiny_model, openvino=tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def exports(keep):
+    """Return the whole exported models below a folder, with when they were made."""
+    return {file.parent: file.stat().st_mtime_ns for file in keep.rglob("modules.json")}
+
+
+@pytest.fixture(scope="session")
+def with_openvino(tiny_model, tmp_path_factory):
+    return load(tiny_model, openvino=tmp_path_factory.mktemp("openvino"))
+
+
+@needs_openvino
+@given(texts=TEXTS)
+@settings(max_examples=30, deadline=None)
+def test_openvino_gives_the_vectors_of_sentence_transformers(with_openvino, tiny_reference, texts):
+    vectors = with_openvino.encode_documents(texts)
+    assert (vectors.shape, vectors.dtype) == ((len(texts), 32), np.float32)
+    if texts:
+        assert np.abs(vectors - expected(tiny_reference, texts)).max() < TOLERANCE
+
+
+@needs_openvino
+def test_the_precision_says_that_openvino_computes(with_openvino):
+    assert with_openvino.precision in ("bfloat16, OpenVINO", "float32, OpenVINO")
+    assert with_openvino.device == "cpu"
+
+
+@needs_openvino
+def test_openvino_computes_on_with_another_number_of_threads(with_openvino):
+    before = with_openvino.encode_documents(WORDS)
+    with_openvino.use_threads(1)
+    assert close(with_openvino.encode_documents(WORDS), before)
+    with_openvino.use_threads(2)
+
+
+@needs_openvino
+@pytest.mark.usefixtures("bfloat16")
+def test_openvino_computes_in_float32_where_bfloat16_is_too_coarse_and_says_why(delicate, tmp_path):
+    embedder = load(delicate, openvino=tmp_path / "exported")
+    assert embedder.precision == "float32, OpenVINO"
+    assert "bfloat16" in embedder.warning
+    assert close(embedder.encode_documents(WORDS), expected(reference(delicate), WORDS))
+
+
+@needs_openvino
+def test_a_model_is_exported_once_and_its_own_folder_is_left_alone(variant, tmp_path):
+    folder, keep = variant(), tmp_path / "exported"
+    before = sorted(folder.rglob("*"))
+    load(folder, openvino=keep)
+    made = exports(keep)
+    load(folder, openvino=keep)
+    assert len(made) == 1
+    assert exports(keep) == made
+    assert sorted(folder.rglob("*")) == before
+
+
+@needs_openvino
+def test_a_model_that_changed_is_exported_again_and_its_old_export_is_removed(variant, tmp_path):
+    folder, keep = variant(), tmp_path / "exported"
+    load(folder, openvino=keep)
+    old = exports(keep)
+    change_weights(folder, lambda name, tensor: -tensor if "word_embeddings" in name else tensor)
+    vectors = load(folder, openvino=keep).encode_documents(WORDS)
+    assert close(vectors, expected(reference(folder), WORDS))
+    assert len(exports(keep)) == 1
+    assert exports(keep).keys().isdisjoint(old)
+
+
+@needs_openvino
+def test_an_export_that_broke_off_is_made_again(tiny_model, tmp_path):
+    load(tiny_model, openvino=tmp_path)
+    (made,) = exports(tmp_path)
+    half = made.rename(made.with_name("half"))
+    (half / "openvino" / "openvino_model.bin").unlink()
+    assert load(tiny_model, openvino=tmp_path).encode_documents(WORDS).shape == (len(WORDS), 32)
+    assert list(exports(tmp_path)) == [made]
+    assert not half.exists()
+
+
+@needs_openvino
+def test_a_model_without_weights_is_refused_with_openvino_too(variant, tmp_path):
+    folder = variant()
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelUnavailableError, match="EMBEDDING_BACKEND=torch"):
+        load(folder, openvino=tmp_path / "exported")
+
+
+@needs_openvino
+@pytest.mark.usefixtures("with_openvino")
+def test_openvinos_telemetry_is_never_loaded():
+    assert sys.modules["openvino_telemetry"] is None
 
 
 # Models that cannot be used

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import vault as disk
@@ -255,6 +255,67 @@ def test_settings_that_are_not_obsidians_rule_nothing(vault, text):
 def test_obsidian_filters_that_are_no_list_rule_nothing(vault, value):
     obsidian(vault, value)
     assert why(vault, "a.md") is None
+
+
+# Outside the vault, and behind links
+
+OUTSIDE, LINK = "outside the vault", "symlink (not followed)"
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """A vault with links to what lies beside it; each folder out there has rules of its own."""
+    root = tmp_path / "vault"
+    write(root, "a/n.md")
+    write(tmp_path, "beside/in/n.md")
+    for folder in (".", "beside", "beside/in"):
+        write(tmp_path, f"{folder}/.gitignore", "*\n")
+    (root / "link").symlink_to(tmp_path / "beside")
+    (root / "a/up").symlink_to("..")
+    (root / "a/link.md").symlink_to(tmp_path / "beside/in/n.md")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("../beside/in/n.md", OUTSIDE),
+        ("a/../../beside/n.md", OUTSIDE),
+        ("a/../a/n.md", OUTSIDE),
+        ("a/..", OUTSIDE),
+        ("/etc/n.md", OUTSIDE),
+        ("//n.md", OUTSIDE),
+        ("/", OUTSIDE),
+        ("link/in/n.md", LINK),
+        ("link/none.md", LINK),
+        ("a/up/a/n.md", LINK),
+        ("a/link.md", LINK),
+    ],
+)
+def test_what_is_outside_the_vault_or_behind_a_link_is_ignored(linked, path, rule):
+    assert rules(linked).for_file(path) == rule
+
+
+@given(st.lists(st.sampled_from(["a", "link", "in", "up", "..", ".", "", "n.md"]), max_size=6), st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_only_a_path_that_leads_straight_into_the_vault_is_a_note(linked, parts, absolute):
+    path = "/".join([str(linked) if absolute else "", *parts] if absolute else parts)
+    found = rules(linked)
+    rule = found.for_file(path)
+    if rule is None:
+        assert (linked / path).resolve() == linked / path
+        assert not absolute
+        assert ".." not in parts
+    else:
+        assert rule in (OUTSIDE, LINK, "dot-folder"), "a rule file out there was read"
+    assert found.for_folder(path) in (None, OUTSIDE, LINK, "dot-folder")
+
+
+def test_a_name_that_no_disk_can_have_has_no_rule(vault):
+    long = "n" * 300
+    assert rules(vault).for_file(f"{long}/{long}.md") is None
+    assert rules(vault).for_file("a\0b/n.md") is None
+    assert rules(vault).for_file("\ud800/n.md") is None
 
 
 # One path alone and the whole vault

@@ -364,10 +364,12 @@ def test_a_damaged_full_text_index_is_named_with_the_way_out(filled):
 
 def test_a_damaged_file_is_named_with_the_way_out(filled):
     path: Path = filled.cache.path
+    (page,) = filled.cache.con.execute(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'vault_node'"
+    ).fetchone()
     filled.cache.close()
     data = bytearray(path.read_bytes())
-    for page in range(len(data) // 8192, len(data) // 4096):
-        data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    data[(page - 1) * 4096 : (page - 1) * 4096 + 64] = b"\xff" * 64
     path.write_bytes(data)
     filled.cache = filled.open("cache-other.1.db")
     reader = Cache.open(path)

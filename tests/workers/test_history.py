@@ -15,6 +15,7 @@ from pipelines.reconcile import check_paths
 from pipelines.store.history import History, JobFilter
 from workers.signals import recorded
 from workers.tasks import announce, make_tasks, paused_key, reconcile_now, sweep
+from workers.upkeep import make_upkeep_tasks
 
 
 @pytest.fixture
@@ -26,6 +27,11 @@ def recorder(resources, queue):
 @pytest.fixture
 def tasks(resources, queue, recorder):  # noqa: ARG001 - what is done is recorded
     return make_tasks(queue, resources)
+
+
+@pytest.fixture
+def recompute(resources, queue, recorder):  # noqa: ARG001 - what is done is recorded
+    return make_upkeep_tasks(queue, resources).recompute_graph
 
 
 @pytest.fixture
@@ -93,11 +99,11 @@ def test_a_first_index_counts_its_notes_but_no_saves(resources, queue, tasks, hi
     assert (job.state, job.notes, job.saved_ms) == ("done", 3, ())
 
 
-def test_a_job_that_fails_says_why_and_shows_its_log(queue, tasks, history, monkeypatch):
+def test_a_job_that_fails_says_why_and_shows_its_log(queue, recompute, history, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("that was wrong")
 
-    monkeypatch.setattr("workers.tasks.rank_domain", broken)
+    monkeypatch.setattr("workers.upkeep.rank_domain", broken)
     structlog.configure(
         processors=[
             structlog.stdlib.add_log_level,
@@ -107,7 +113,7 @@ def test_a_job_that_fails_says_why_and_shows_its_log(queue, tasks, history, monk
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
     try:
-        tasks.recompute_graph("vault")
+        recompute("vault")
         work(queue)
     finally:
         structlog.reset_defaults()
@@ -119,9 +125,9 @@ def test_a_job_that_fails_says_why_and_shows_its_log(queue, tasks, history, monk
     assert history.page(JobFilter(error="that was")) == [job]
 
 
-def test_a_log_line_outside_a_job_belongs_to_none(queue, tasks, history):
+def test_a_log_line_outside_a_job_belongs_to_none(queue, recompute, history):
     logging.getLogger("before").warning("nobody asked")
-    tasks.recompute_graph("vault")
+    recompute("vault")
     work(queue)
     (job,) = history.page(JobFilter())
     assert not any("nobody asked" in line for line in job.log)
@@ -149,23 +155,25 @@ def test_a_full_disk_keeps_no_job_from_running(resources, queue, tasks, history,
     assert history.page(JobFilter()) == []
 
 
-def test_an_end_that_could_not_be_written_is_written_before_the_next_job(queue, tasks, history, monkeypatch):
+def test_an_end_that_could_not_be_written_is_written_before_the_next_job(
+    queue, recompute, history, monkeypatch
+):
     def full(*_, **__):
         raise StorageUnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr("pipelines.store.history.History.finish", full)
-        tasks.recompute_graph("vault")
+        recompute("vault")
         work(queue)
     (job,) = history.running()
-    tasks.recompute_graph("vault")
+    recompute("vault")
     work(queue)
     assert history.get(job.id).state == "done"
     assert history.running() == []
 
 
-def test_a_message_of_an_older_version_has_no_wait(queue, tasks, history):
-    tasks.recompute_graph("vault")
+def test_a_message_of_an_older_version_has_no_wait(queue, recompute, history):
+    recompute("vault")
     task = queue.dequeue()
     del task.enqueued_at
     queue.execute(task)
@@ -191,9 +199,9 @@ def test_a_job_of_a_killed_worker_is_lost_and_ours_runs_on(resources, recorder, 
     assert (history.get(killed.id).state, history.get(ours).state) == ("lost", "running")
 
 
-def test_the_sweep_forgets_old_jobs(queue, tasks, recorder, history):
+def test_the_sweep_forgets_old_jobs(queue, recompute, recorder, history):
     for _ in range(5):
-        tasks.recompute_graph("vault")
+        recompute("vault")
     work(queue)
     recorder.sweep(14, 2)
     assert len(history.page(JobFilter())) == 2

@@ -59,7 +59,7 @@ def test_they_find_what_a_scan_of_the_vectors_finds(house, codes):
 def test_only_some_chunks_can_be_asked(house, codes):
     write_many(house, 40)
     codes.follow(house.cache)
-    some = sorted(store.chunks_with_vectors(house.cache))[::3]
+    some = sorted(store.chunks_with_vectors(house.cache, None))[::3]
     agree(house, codes, "bread", 10, some)
     assert codes.nearest(house.cache, question(house, "bread"), 10, []) == []
 
@@ -71,7 +71,31 @@ def test_they_follow_what_is_saved_and_deleted(house, codes):
     (house.root / "4.md").unlink()
     house.index()
     codes.follow(house.cache)
-    assert len(codes) == len(store.chunks_with_vectors(house.cache))
+    assert len(codes) == len(store.chunks_with_vectors(house.cache, None))
+    for text in WORDS:
+        agree(house, codes, text, 5)
+
+
+def test_only_what_changed_is_read_again(house, codes, monkeypatch):
+    write_many(house, 20)
+    codes.follow(house.cache)
+    read = []
+    monkeypatch.setattr(store, "chunks_with_vectors", lambda _, only: read.append(only) or set(only))
+    codes.follow(house.cache)
+    house.save("3.md", "A boat on the river in winter.")
+    codes.follow(house.cache)
+    assert [len(only) for only in read] == [0, 2]
+
+
+def test_changes_that_are_no_longer_known_are_found_by_comparing_all(house, codes):
+    write_many(house, 20)
+    codes.follow(house.cache)
+    house.save("3.md", "A boat on the river in winter.")
+    house.save("21.md", "Bread and flour.")
+    house.cache.con.execute(
+        "DELETE FROM vault_vector_change WHERE number < (SELECT max(number) FROM vault_vector_change)"
+    )
+    codes.follow(house.cache)
     for text in WORDS:
         agree(house, codes, text, 5)
 
@@ -82,7 +106,7 @@ def test_a_chunk_that_went_since_is_not_served(house, codes):
     (house.root / "0.md").unlink()
     house.index()
     served = codes.nearest(house.cache, question(house, "bread"), 10)
-    assert {chunk for chunk, _ in served} <= store.chunks_with_vectors(house.cache)
+    assert {chunk for chunk, _ in served} <= store.chunks_with_vectors(house.cache, None)
 
 
 def test_rows_are_used_again_and_room_grows(house, codes):

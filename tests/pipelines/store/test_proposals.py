@@ -1,0 +1,41 @@
+"""Proposals of tags, as the store keeps them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from pipelines.model import Suggestion
+from pipelines.store.proposals import Proposals, State
+from pipelines.store.state import State as StateFile
+
+
+@pytest.fixture
+def proposals(tmp_path):
+    StateFile(tmp_path).close()
+    opened = Proposals(tmp_path)
+    yield opened
+    opened.close()
+
+
+def add(proposals, domain, path, *tags, at="2026-01-01"):
+    suggested = [(Suggestion(tag, confidence), "topic") for tag, confidence in tags]
+    proposals.add(domain, path, suggested, proposer="p", note_hash="h", at=at)
+
+
+def test_a_notes_proposals_are_its_own_newest_first_then_the_best(proposals):
+    add(proposals, "d", "a.md", ("low", 0.1), ("high", 0.9))
+    add(proposals, "d", "a.md", ("new", 0.2), at="2026-01-02")
+    add(proposals, "d", "A.md", ("other", 0.5))
+    add(proposals, "e", "a.md", ("elsewhere", 0.5))
+    assert [one.tag for one in proposals.of_note("d", "a.md")] == ["new", "high", "low"]
+    assert proposals.of_note("d", "b.md") == []
+
+
+def test_a_notes_proposals_are_found_whatever_became_of_them(proposals):
+    states = get_args(State)
+    add(proposals, "d", "a.md", *((state, 0.5) for state in states))
+    for one in proposals.of_note("d", "a.md"):
+        proposals.settle([one.id], one.tag, "2026-01-02")
+    assert [one.state for one in proposals.of_note("d", "a.md")] == list(states)

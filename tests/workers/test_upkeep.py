@@ -1,0 +1,82 @@
+"""What makes answers better follows by itself, once nothing is owed, and waits for whatever is."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.model import LOW_PRIORITY, FoundFile
+from pipelines.store.sentences import owes_sentences
+from queue_config.inspect import waiting
+from workers.tasks import load_models, make_tasks, paused_key, reconcile_now
+from workers.upkeep import make_upkeep_tasks, sweep_upkeep
+
+
+@pytest.fixture
+def upkeep(resources, queue):
+    return make_upkeep_tasks(queue, resources)
+
+
+def work(queue):
+    """Do what a consumer does until the queue is empty."""
+    while task := queue.dequeue():
+        queue.execute(task)
+
+
+@pytest.fixture
+def tasks(resources, queue):
+    return make_tasks(queue, resources)
+
+
+@pytest.fixture
+def cache(resources, queue, tasks):
+    """The cache of a vault with two notes, indexed whole."""
+    (resources.root / "a.md").write_text("Compost for the tomato. [[b]]")
+    (resources.root / "b.md").write_text("Bread wants flour.")
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    load_models(queue, tasks, resources)
+    work(queue)
+    (domain,) = resources.domains()
+    return resources.cache(domain)
+
+
+def test_sentences_are_prepared_after_indexing(resources, queue, upkeep, cache):
+    assert owes_sentences(cache)
+    sweep_upkeep(queue, upkeep, resources)
+    sweep_upkeep(queue, upkeep, resources)
+    assert [w.task for w in waiting(queue)].count("prepare_sentences") == 1
+    work(queue)
+    assert not owes_sentences(cache)
+    sweep_upkeep(queue, upkeep, resources)
+    assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+
+
+def test_they_wait_for_what_is_owed(resources, queue, upkeep, cache):
+    cache.ledger.record("vault", [(FoundFile("c.md", "c.md", 1, 1, 1), "hash")], [], priority=LOW_PRIORITY)
+    sweep_upkeep(queue, upkeep, resources)
+    assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+
+
+def test_a_paused_domain_prepares_nothing(resources, queue, upkeep, cache):
+    resources.state().say(paused_key("vault"), value=True)
+    sweep_upkeep(queue, upkeep, resources)
+    assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+    upkeep.prepare_sentences("vault")  # enqueued before the pause
+    work(queue)
+    assert owes_sentences(cache)
+
+
+def test_anything_else_that_waits_comes_before_the_next_sentences(resources, queue, tasks, upkeep, cache):
+    for n in range(20):
+        (resources.root / f"{n}.md").write_text(f"Letter number {n}.")
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    upkeep.prepare_sentences("vault")
+    upkeep.recompute_graph("vault")
+    assert queue.dequeue().name.endswith("recompute_graph")
+    sentences = queue.dequeue()
+    upkeep.recompute_graph("vault")  # it comes while the sentences are prepared
+    queue.execute(sentences)
+    assert owes_sentences(cache)
+    work(queue)
+    assert not owes_sentences(cache)
