@@ -145,7 +145,9 @@ def _write_down(
     renamed, and no deletion. `excused` are gone for another reason than that they vanished.
     """
     vanished = cache.ledger.without_files([path for path in gone if path not in excused], moved)
-    if is_mass_deletion(len(vanished), cache.ledger.known()) and not may_delete(slug, vanished):
+    # Few are asked about first: `known` counts every row, and this is on the way of each save.
+    mass = len(vanished) >= _MASS_AT_LEAST and is_mass_deletion(len(vanished), cache.ledger.known())
+    if mass and not may_delete(slug, vanished):
         report.held = len(vanished)
         held = set(vanished)
         gone = [path for path in gone if path not in held]
@@ -220,7 +222,7 @@ def check_paths(
     for raw in raws:
         if _is_folder(root / raw):
             folders.add(raw)
-        elif vault.is_note(raw) and vault.may_have_twin(raw):
+        elif vault.is_note(raw) and vault.twins(root, raw):
             folders.add(raw.rpartition("/")[0])
         else:
             files[raw] = vault.look(root, raw)
@@ -250,7 +252,7 @@ def _note_files(cache: Cache, files: Mapping[str, FoundFile | None], scans: Mapp
     for raw, file in files.items():
         key = vault.note_key(raw)
         if file is None:
-            gone.update((key, *cache.edges.paths_below(key)))
+            gone.update((key, vault.own_key(raw), *cache.edges.paths_below(key)))
         elif not vault.is_hidden(raw):
             new.add(key)
     for folder, scan in scans.items():
@@ -290,8 +292,8 @@ def _files_of(
         key = vault.note_key(raw)
         rule = None
         if file is None:
-            # It may have been a folder: then no event named what was in it.
-            gone += [key, *cache.ledger.paths_below(key)]
+            # It may have been a folder: then no event named what was in it; or a name that collided.
+            gone += [key, *({vault.own_key(raw)} - {key}), *cache.ledger.paths_below(key)]
         elif vault.is_note(raw):
             rule = "symlink (not followed)" if (root / raw).is_symlink() else rules.for_file(raw)
             if rule:

@@ -35,8 +35,12 @@ ID_FILE = "id"
 
 def note_key(raw: str) -> str:
     """Return the key of a relative path: POSIX, valid Unicode, composed form (NFC)."""
-    text = raw if raw.isascii() else os.fsencode(raw).decode("utf-8", "backslashreplace")
-    return unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", own_key(raw))
+
+
+def own_key(raw: str) -> str:
+    """Return a relative path as valid Unicode in the form that it has on disk: the key of a name that collides."""
+    return raw if raw.isascii() else os.fsencode(raw).decode("utf-8", "backslashreplace")
 
 
 def is_note(name: str) -> bool:
@@ -146,9 +150,8 @@ def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
         first = result.notes.pop(key)
         for raw in raws:
             # Each keeps the form it has on disk as its key, so that neither hides the other.
-            own_key = os.fsencode(raw).decode("utf-8", "backslashreplace")
-            result.notes[own_key] = replace(look(root, raw) or first, path=own_key)
-            result.colliding.add(own_key)
+            result.notes[own_key(raw)] = replace(look(root, raw) or first, path=own_key(raw))
+            result.colliding.add(own_key(raw))
     return result
 
 
@@ -224,10 +227,11 @@ def _forms(folder: Path, name: str) -> list[str]:
     if not may_have_twin(name):
         return [name]
     try:
-        names = [entry.name for entry in folder.iterdir()]
+        names = os.listdir(folder)  # noqa: PTH208 - `iterdir` makes a path of each name, five times slower
     except OSError:
         return [name]
-    return [other for other in names if note_key(other) == note_key(name)]
+    key = note_key(name)
+    return [other for other in names if not other.isascii() and note_key(other) == key]
 
 
 def read(root: Path, raw: str, max_bytes: int) -> FileContent:

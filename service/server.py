@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import math
-import socket
 from collections.abc import Sequence
 
 import structlog
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pipelines.errors import ConfigurationError
 from queue_config.settings import Settings
 from service.client import announce, withdraw
 from service.limits import LARGEST_HEAD
+from service.listen import LOOPBACK, bind
 from service.query import create_app
 from workers.place import open_place
 
-LOOPBACK = "127.0.0.1"
 HEAD_SECONDS = 10.0
 _STOP_SECONDS = 5
 _IDLE_SECONDS = 5
@@ -27,26 +24,6 @@ _IDLE_SECONDS = 5
 _MOST_CONNECTIONS = 500
 
 log = structlog.get_logger()
-
-
-def bind(port: int, host: str = LOOPBACK) -> socket.socket:
-    """Return a socket on an IP address. Raises ConfigurationError when the port is in use, or it is no address."""
-    try:
-        family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004
-    except ValueError:
-        raise ConfigurationError(
-            f"{host!r} is no IP address to listen on; 0.0.0.0 means all of IPv4"
-        ) from None
-    server = socket.socket(family, socket.SOCK_STREAM)
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        server.bind((host, port))
-    except OSError as error:
-        server.close()
-        raise ConfigurationError(
-            f"port {port} on {host} cannot be used ({error.strerror}); choose another with --port"
-        ) from error
-    return server
 
 
 def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = ()) -> None:

@@ -77,7 +77,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
         # An SQLite queue is polled: its answer must not wait for huey's ten seconds. A Redis is waited on, and
         # a delay only follows an error.
         initial_delay=0.01,
-        max_delay=1.0 if settings.redis_url else 0.05,
+        max_delay=1.0 if settings.redis_url else 0.02,
         periodic=False,
         graceful_signal="TERM",
         shutdown_timeout=_STOP_SECONDS,

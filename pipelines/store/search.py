@@ -107,7 +107,10 @@ def vector_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | Non
     None where these are no longer known, or `after` is None: any chunk may have.
     """
     oldest, last = one(
-        cache.con, "SELECT coalesce(min(number), 1), coalesce(max(number), 0) FROM vault_vector_change"
+        cache.con,
+        # Two queries: SQLite finds one end of an index at once, and reads all of it for both.
+        "SELECT coalesce((SELECT min(number) FROM vault_vector_change), 1),"
+        " coalesce((SELECT max(number) FROM vault_vector_change), 0)",
     )
     if after is None or not oldest - 1 <= after <= last:
         return last, None

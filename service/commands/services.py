@@ -35,7 +35,7 @@ def up(
 ) -> None:
     """Index a vault, watch it and serve it, until Ctrl-C."""
     from service.client import running  # noqa: PLC0415
-    from service.server import bind  # noqa: PLC0415
+    from service.listen import bind  # noqa: PLC0415
     from service.up import Supervisor  # noqa: PLC0415
     from service.watch import only_one  # noqa: PLC0415
     from workers.resources import Resources  # noqa: PLC0415

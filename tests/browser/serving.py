@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import uvicorn
 
 from queue_config.settings import Settings
+from service.listen import bind
 from service.query import create_app
 from service.security import Sessions
-from service.server import bind
 from service.tokens import read_token
 from workers.resources import Resources
 from workers.tag_desk import TagDesk

@@ -286,3 +286,21 @@ def test_a_raised_limit_takes_up_the_notes_that_were_too_large(house):
     report = reconcile(house.root, load(house.root), {"vault": house.cache}, max_bytes=MAX_BYTES + 1)["vault"]
     assert [event.path for event in report.events] == ["big.md"]
     assert house.cache.ledger.parked_rows() == []
+
+
+def test_a_saved_note_with_an_accent_is_looked_at_alone(house):
+    house.write("caf\u00e9.md", "Coffee.")
+    house.write("other.md", "Nobody has told of it yet.")
+    assert [event.path for event in house.notice("caf\u00e9.md").events] == ["caf\u00e9.md"]
+
+
+@pytest.mark.parametrize("gone", [["caf\u00e9.md"], ["cafe\u0301.md"], ["caf\u00e9.md", "cafe\u0301.md"]])
+def test_colliding_names_that_go_are_forgotten_and_what_is_left_is_indexed(house, gone):
+    for name in ("caf\u00e9.md", "cafe\u0301.md"):
+        house.write(name, f"Coffee {name}.")
+    house.index()
+    for name in gone:
+        (house.root / name).unlink()
+    house.notice(*gone)
+    house.drain()
+    assert house.picture() == house.scratch_picture()
