@@ -6,30 +6,23 @@ files, so that words can be indexed while the model loads, and the watcher never
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
-import shutil
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import BadVectorError, ModelUnavailableError
+from pipelines.openvino import Precision, compile_openvino, load_openvino
 
 if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
-
-Precision = Literal["float32", "bfloat16"]
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
@@ -147,44 +140,61 @@ class Embedder:
         self.warning: str | None = None
         self._torch = torch
         self._turn = threading.Lock()
-        self._with_openvino = openvino is not None
+        self._openvino = openvino
         self._threads = threads
         torch.set_num_threads(threads)
         self.device = "cuda" if torch.cuda.is_available() and not openvino else "cpu"
+        self._load()
+        self._choose_precision()
+
+    def _load(self) -> None:
+        """Load the weights as they are, to compute in float32. Raises ModelUnavailableError."""
+        info, openvino = self.info, self._openvino
+        folder = info.folder
+        way_out = (
+            f"remove {openvino} to export it again, or take EMBEDDING_BACKEND=torch"
+            if openvino
+            else "fetch it again or choose another with EMBEDDING_MODEL"
+        )
         try:
-            self._model = _load_exported(info, openvino) if openvino else _load(info.folder, self.device)
+            self._model = (
+                load_openvino(info.name, info.folder, openvino)
+                if openvino
+                else _torch_model(info.folder, self.device)
+            )
+            self._computes: Precision = "float32"
+            if openvino:
+                compile_openvino(self._model, "float32", self._threads)
         except ModelUnavailableError:
             raise
         except Exception as error:  # each library below has errors of its own; all mean the same to the user
             raise ModelUnavailableError(
-                f"the model {info.name!r} in {info.folder} cannot be loaded"
-                f"{' with OpenVINO' if openvino else ''} ({error}); "
-                "fetch it again or choose another with EMBEDDING_MODEL"
-                f"{', or take EMBEDDING_BACKEND=torch' if openvino else ''}"
+                f"the model {info.name!r} in {folder} cannot be loaded ({error}); {way_out}"
             ) from error
         self._model.eval()
         self._model.max_seq_length = info.window
-        self._computes: Precision = "float32"
-        self._choose_precision()
 
     @property
     def precision(self) -> str:
         """How it computes, for people to read."""
-        return f"{self._computes}, OpenVINO" if self._with_openvino else self._computes
+        return f"{self._computes}, OpenVINO" if self._openvino else self._computes
 
     def _choose_precision(self) -> None:
         """Use bfloat16 where the processor computes in it, if it gives the vectors that float32 gives."""
-        self._compute_in("float32")
         if self.device == "cpu" and not self._processor_has_bfloat16():
             return
         exact = self._encode(_PROBES)
-        self._compute_in("bfloat16")
+        self._computes = "bfloat16"
+        if self._openvino:
+            compile_openvino(self._model, "bfloat16", self._threads)
+        else:
+            self._model.to(self._torch.bfloat16)
         try:
             cosine = float((exact * self._encode(_PROBES)).sum(axis=1).min())
         except BadVectorError:
             cosine = 0.0
         if cosine < _CLOSE_ENOUGH:
-            self._compute_in("float32")
+            self._load()  # the weights were rounded: only their file still has what float32 needs
             self.warning = (
                 f"the model {self.info.name!r} gives other vectors in bfloat16 (cosine {cosine:.4f} to float32's); "
                 "it computes in float32, at about half the speed"
@@ -195,34 +205,15 @@ class Embedder:
             return False
         # On x86 the library below also says so of processors on which it imitates bfloat16, at a loss.
         has = self._torch.cpu.get_capabilities()
-        return has["architecture"] != "x86_64" or bool(has["avx512_bf16"] or has["amx_bf16"])
-
-    def _compute_in(self, precision: Precision) -> None:
-        self._computes = precision
-        if self._with_openvino:
-            self._compile()
-        else:
-            self._model.to(getattr(self._torch, precision))
-
-    def _compile(self) -> None:
-        """Make OpenVINO's program anew: its precision and its threads are fixed when it is made."""
-        network: Any = self._model[0].auto_model
-        network.ov_config |= {
-            "INFERENCE_PRECISION_HINT": "bf16" if self._computes == "bfloat16" else "f32",
-            "INFERENCE_NUM_THREADS": self._threads,
-            # The processes of one vault would be pinned to the same cores.
-            "ENABLE_CPU_PINNING": False,
-        }
-        network.clear_requests()
-        network.compile()
+        return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
     def use_threads(self, threads: int) -> None:
         """Compute with so many threads from the next batch on."""
         with self._turn:
             self._torch.set_num_threads(threads)
-            if self._with_openvino and threads != self._threads:
+            if self._openvino and threads != self._threads:
                 self._threads = threads
-                self._compile()
+                compile_openvino(self._model, self._computes, threads)
 
     def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Encode texts as they are: shape (len(texts), dimension), unit length. Raises BadVectorError."""
@@ -254,57 +245,10 @@ class Embedder:
             return np.asarray(vectors.float().cpu().numpy(), np.float32)
 
 
-def _load(folder: Path, device: str) -> SentenceTransformer:
+def _torch_model(folder: Path, device: str) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes seconds
 
     return SentenceTransformer(str(folder), device=device, local_files_only=True)
-
-
-def _load_exported(info: ModelInfo, keep: Path) -> SentenceTransformer:
-    """Load a model for OpenVINO, not yet compiled; it is exported where that was not done."""
-    # Where it is installed, OpenVINO tells its makers of each export without asking; without it, it does not.
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-    try:
-        import_module("optimum.intel.openvino")
-    except ImportError as error:
-        raise ModelUnavailableError(
-            f"OpenVINO cannot be used ({error}): install everindex[openvino], or take EMBEDDING_BACKEND=torch"
-        ) from error
-    return _load_for_openvino(_exported(info, keep))
-
-
-def _load_for_openvino(folder: Path) -> SentenceTransformer:
-    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes seconds
-
-    return SentenceTransformer(
-        str(folder),
-        device="cpu",
-        local_files_only=True,
-        backend="openvino",
-        model_kwargs={"compile": False, "load_in_8bit": False},
-    )
-
-
-def _exported(info: ModelInfo, keep: Path) -> Path:
-    """Return the folder of a model as exported to OpenVINO: made at first use, and again when the model changed.
-
-    Processes take turns, and a folder has its name only once it is whole.
-    """
-    files = [file for file in sorted(info.folder.rglob("*")) if file.is_file()]
-    seen = [(str(f.relative_to(info.folder)), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
-    made_by = [version(name) for name in ("openvino", "optimum-intel", "sentence-transformers")]
-    home = keep / hashlib.sha256(info.name.encode()).hexdigest()[:16]
-    made = home / hashlib.sha256(json.dumps([seen, made_by]).encode()).hexdigest()[:16]
-    home.mkdir(parents=True, exist_ok=True)
-    with (keep / f"{home.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.is_dir():
-            for old in home.iterdir():
-                shutil.rmtree(old)
-            half = home / "half"
-            _load_for_openvino(info.folder).save_pretrained(str(half), create_model_card=False)
-            half.rename(made)
-    return made
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

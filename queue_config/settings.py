@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -52,6 +52,11 @@ class Settings(BaseSettings):
     )
     embedding_model: str | None = Field(
         None, validation_alias=_plain("embedding_model"), description="overrides every domain's embedding"
+    )
+    embedding_backend: Literal["torch", "openvino"] = Field(
+        "torch",
+        validation_alias=_plain("embedding_backend"),
+        description="what the model computes with; openvino needs everindex[openvino]",
     )
     domain: str | None = Field(
         None, validation_alias=_plain("domain"), description="serve and index this domain alone"

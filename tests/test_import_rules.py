@@ -39,7 +39,7 @@ MAY_IMPORT = {
 HOMES = {
     "apsw": ("pipelines.store",),
     "sqlite_vec": ("pipelines.store",),
-    "sentence_transformers": ("pipelines.embed",),
+    "sentence_transformers": ("pipelines.embed", "pipelines.openvino"),
     "torch": ("pipelines.embed", "pipelines.retrieval.codes"),
     "transformers": ("pipelines.embed",),
     "huggingface_hub": ("pipelines.embed",),

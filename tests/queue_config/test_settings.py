@@ -15,6 +15,7 @@ PLAIN = ("EMBEDDING_MODEL", "DOMAIN", "REDIS_URL")
 def nothing_set(monkeypatch):
     for name in (*PLAIN, *Settings.model_fields):
         monkeypatch.delenv(f"EVERINDEX_{name.upper()}", raising=False)
+    monkeypatch.delenv("EMBEDDING_BACKEND", raising=False)
 
 
 def toml(text):
@@ -81,6 +82,16 @@ def test_a_setting_with_a_plain_name_has_the_same_precedence_and_its_prefixed_na
     assert (value(**given), came_from(**given)) == ("from-argument", "argument")
 
 
+def test_the_model_computes_with_torch_unless_openvino_is_asked_for(monkeypatch):
+    assert Settings().embedding_backend == "torch"
+    toml('embedding_backend = "openvino"')
+    assert Settings().embedding_backend == "openvino"
+    monkeypatch.setenv("EMBEDDING_BACKEND", "torch")
+    assert Settings().embedding_backend == "torch"
+    monkeypatch.setenv("EVERINDEX_EMBEDDING_BACKEND", "openvino")
+    assert Settings().embedding_backend == "openvino"
+
+
 def test_other_settings_are_not_read_from_plain_names(monkeypatch):
     monkeypatch.setenv("PORT", "9")
     monkeypatch.setenv("VAULT", "/elsewhere")
@@ -134,6 +145,10 @@ def test_every_setting_says_what_it_is_for():
             "port: Input should be a valid integer, unable to parse string as an integer (got 'x')",
         ),
         ("prot = 1", "prot: Extra inputs are not permitted"),
+        (
+            'embedding_backend = "onnx"',
+            "EVERINDEX_EMBEDDING_BACKEND: Input should be 'torch' or 'openvino' (got 'onnx')",
+        ),
         ("max_note_mb = 0", "max_note_mb: Input should be greater than 0 (got 0)"),
         ("settle_seconds = -1", "settle_seconds: Input should be greater than or equal to 0 (got -1)"),
     ],
