@@ -2,6 +2,7 @@
 
 from benchmarks import (
     bulk,
+    embedding,
     faults,
     freshness,
     frontmatters,
@@ -11,8 +12,12 @@ from benchmarks import (
     load,
     match,
     quality,
+    search,
     tags,
 )
 
-for benchmark in (freshness, links, graph, quality, match, frontmatters, tags, bulk, load, growth, faults):
+ALL = (
+    freshness, links, graph, quality, match, frontmatters, tags, embedding, search, bulk, load, growth, faults,
+)  # fmt: skip
+for benchmark in ALL:
     benchmark.main()

@@ -34,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.judged import DATA
+from benchmarks.passages import save_large_model
 from pipelines.chunk import chunk_note, chunk_settings
 from pipelines.embed import Embedder, find_model
 from pipelines.markdown import read_note
@@ -149,29 +150,6 @@ def passages(data: Path, window: int, count: int) -> list[str]:
     return texts[:count]
 
 
-def build_large(folder: Path) -> Path:
-    """Save a model of bge-large's shape with random weights and the embedded model's tokenizer."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-    from transformers import AutoTokenizer, BertConfig, BertModel
-
-    torch.manual_seed(0)
-    tokenizer = AutoTokenizer.from_pretrained(find_model(None).folder, model_max_length=512)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=1024,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        intermediate_size=4096,
-    )
-    BertModel(config).save_pretrained(folder / "bert")
-    tokenizer.save_pretrained(folder / "bert")
-    modules = [Transformer(str(folder / "bert"), max_seq_length=512), Pooling(1024, "cls"), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save(str(folder / "large"), create_model_card=False)
-    return folder / "large"
-
-
 def speeds(table: Table, name: str, model: Path, texts: list[str]) -> None:
     """Add a row for each way of encoding with a model."""
     ways = [way for of, way in WANTED if of == name]
@@ -272,7 +250,7 @@ def main() -> None:
         speeds(table, "MiniLM", find_model(None).folder, short)
         with tempfile.TemporaryDirectory() as folder:
             long = passages(given.data, 512, max(1, given.texts // 20))
-            speeds(table, "bge-large's shape", build_large(Path(folder)), long)
+            speeds(table, "bge-large's shape", Path(save_large_model(Path(folder))), long)
         console.print(table)
     else:
         console.print(f"{' and '.join(VAULTS)}: missing below {given.data}; speed was not measured")

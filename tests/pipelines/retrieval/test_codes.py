@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pipelines.retrieval.codes import VectorCodes
+from pipelines.retrieval.codes import VectorCodes, _best
 from pipelines.store import search as store
 
 
@@ -120,6 +122,17 @@ def test_rows_are_used_again_and_room_grows(house, codes):
     codes.follow(house.cache)  # an empty cache: all of them are gone
     assert len(codes) == 0
     assert codes._candidates(vectors[0], 5, None) == []
+
+
+@given(
+    st.lists(st.sampled_from([-np.inf, 0.0, 1.0]) | st.floats(-9, 9, width=32), min_size=1, max_size=400),
+    st.data(),
+)
+def test_the_best_scores_are_the_largest_ones(scores, data):
+    count = data.draw(st.integers(1, len(scores)))
+    found = _best(np.array(scores, np.float32), count)
+    assert len(set(found.tolist())) == count
+    assert sorted(np.array(scores, np.float32)[found]) == sorted(np.array(scores, np.float32))[-count:]
 
 
 def test_this_machine_multiplies_codes_as_it_should(codes):
