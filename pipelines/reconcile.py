@@ -232,7 +232,7 @@ def check_paths(
     reports = {}
     for slug, cache in caches.items():
         report = reports[slug] = Report()
-        changed, gone = _files_of(root, registry, slug, rules, cache, files)
+        changed, gone = _files_of(registry, slug, rules, cache, files)
         for folder, scan in scans.items():
             difference = _folder_of(registry, slug, cache, folder, scan)
             changed += difference.changed
@@ -276,7 +276,6 @@ def _touches(registry: Registry, slug: str, raw: str) -> bool:
 
 
 def _files_of(
-    root: Path,
     registry: Registry,
     slug: str,
     rules: IgnoreRules,
@@ -295,7 +294,7 @@ def _files_of(
             # It may have been a folder: then no event named what was in it; or a name that collided.
             gone += [key, *({vault.own_key(raw)} - {key}), *cache.ledger.paths_below(key)]
         elif vault.is_note(raw):
-            rule = "symlink (not followed)" if (root / raw).is_symlink() else rules.for_file(raw)
+            rule = rules.for_file(raw)
             if rule:
                 gone.append(key)
             else:

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from service.problem_documents import MEDIA_TYPE, Problem
 
@@ -23,6 +24,7 @@ def describe(app: FastAPI) -> None:
     def complete() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = _completed(plain())
+            _restore_examples(app, app.openapi_schema["components"]["schemas"])
         return app.openapi_schema
 
     app.openapi = complete  # type: ignore[method-assign]  # the way that FastAPI's manual gives
@@ -51,6 +53,14 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
         for method in operations.keys() & set(_METHODS):
             _declare_errors(path, method, operations[method])
     return document
+
+
+def _restore_examples(app: FastAPI, schemas: dict[str, Any]) -> None:
+    # FastAPI leaves out what is null, also in an example, where it is a value.
+    for route in app.routes:
+        model: Any = route.response_model if isinstance(route, APIRoute) else None
+        if extra := getattr(model, "model_config", {}).get("json_schema_extra"):
+            schemas[model.__name__] |= extra
 
 
 def _declare_errors(path: str, method: str, operation: dict[str, Any]) -> None:

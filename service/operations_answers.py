@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.store.history import JobState
+from service.answers import example
 
 
 class _Answer(BaseModel):
@@ -14,6 +15,22 @@ class _Answer(BaseModel):
 
 
 # The overview
+
+_BEGAN, _WORKER = "2026-11-21T05:51:27.204+00:00", "desk:600/1795.5"
+_DOMAIN = {
+    "domain": "finance", "notes": 3_176, "chunks": 23_041, "vectors": 23_029, "edges": 8_810, "communities": 41,
+    "review_waiting": 7, "pending": 2, "oldest_pending_s": 1.4, "vectors_pending": 12, "parked": 1, "ignored": 64,
+    "paused": False, "model": "all-MiniLM-L6-v2", "dimension": 384, "device": "cpu", "precision": "bfloat16",
+    "texts_per_s": 65.0, "saves": 38, "saved_median_s": 0.64, "saved_p95_s": 1.12,
+}  # fmt: skip
+_WATCHER = {
+    "mode": "events", "polling_because": None, "last_event_s": 12.3, "last_probe_s": 2.1, "overflows": 0,
+    "said_s": 3.0,
+}  # fmt: skip
+_PROCESS = {
+    "name": _WORKER, "role": "worker", "version": "0.1.0", "started_at": _BEGAN, "uptime_s": 25_200.0,
+    "rss_bytes": 612_000_000, "said_s": 1.8, "alive": True,
+}  # fmt: skip
 
 
 class DomainOverview(_Answer):
@@ -35,7 +52,9 @@ class DomainOverview(_Answer):
     model: str
     dimension: int
     device: str | None = Field(description="where the worker computes: cpu or cuda; null: no model is loaded")
-    precision: str | None = Field(description="float32 or bfloat16; null: no model is loaded")
+    precision: str | None = Field(
+        description="bfloat16 or float32, of OpenVINO or not; null: no model is loaded"
+    )
     texts_per_s: float | None = Field(description="embedded in the last slice of work; null: none yet")
     saves: int = Field(description="that became findable in the last hour")
     saved_median_s: float | None = Field(description="from the save's discovery until it could be found")
@@ -70,6 +89,10 @@ class ProcessState(_Answer):
 
 class Overview(_Answer):
     """The answer of `GET /ops/overview.json`."""
+
+    model_config = example(
+        version="0.1.0", domains=[_DOMAIN], failed={}, watcher=_WATCHER, processes=[_PROCESS], problems=[]
+    )
 
     version: str
     domains: list[DomainOverview]
@@ -107,6 +130,15 @@ class RunningJob(_Answer):
 class QueueState(_Answer):
     """The answer of `GET /ops/queue.json`."""
 
+    model_config = example(
+        kind="redis", waiting=3, scheduled=0, paused=["journal"], error=None,
+        by_task=[{"priority": 0, "task": "drain", "waiting": 3, "oldest_s": 0.4}],
+        running=[
+            {"id": 981, "task": "index_notes", "domain": "finance", "path": "Moats.md", "notes": 1,
+             "worker": _WORKER, "started_at": _BEGAN, "since_s": 0.2}
+        ],
+    )  # fmt: skip
+
     kind: Literal["embedded", "redis"]
     waiting: int
     by_task: list[QueueLine] = Field(description="the most urgent first")
@@ -119,11 +151,15 @@ class QueueState(_Answer):
 class Paused(_Answer):
     """The answer of `POST /ops/queue/pause` and `/resume`: the domains that are paused now."""
 
+    model_config = example(paused=["journal"])
+
     paused: list[str]
 
 
 class Confirmation(_Answer):
     """Says that it is meant."""
+
+    model_config = example(confirm=True)
 
     confirm: Literal[True]
 
@@ -131,14 +167,25 @@ class Confirmation(_Answer):
 class Emptied(_Answer):
     """How many tasks were taken off the queue; what they hinted at is found again within seconds."""
 
+    model_config = example(removed=3)
+
     removed: int
 
 
 # Jobs
 
+_JOB = {
+    "id": 981, "task_id": "3f0c8a51-6c1e-4f3a-9a53-5a5b7c0f2f11", "task": "index_notes", "domain": "finance",
+    "path": "Moats.md", "paths": ["Moats.md"], "notes": 1, "state": "done", "worker": _WORKER, "attempt": 1,
+    "waited_ms": 3.0, "started_at": _BEGAN, "finished_at": "2026-11-21T05:51:27.391+00:00", "ran_ms": 187.0,
+    "error": None, "log": ["indexed notes=1 texts=4"], "saved_ms": [640.0],
+}  # fmt: skip
+
 
 class JobItem(_Answer):
     """A job. Times are UTC, ISO 8601; null where it has not come to that."""
+
+    model_config = example(**_JOB)
 
     id: int
     task_id: str
@@ -162,6 +209,8 @@ class JobItem(_Answer):
 class JobList(_Answer):
     """The answer of `GET /ops/jobs.json`, newest first."""
 
+    model_config = example(jobs=[_JOB], before=None, counts={"index_notes": {"done": 981, "failed": 2}})
+
     jobs: list[JobItem]
     before: int | None = Field(description="ask for the next page with this; null: this is the last")
     counts: dict[str, dict[str, int]] = Field(description="of all jobs ever, by task and state")
@@ -184,6 +233,15 @@ class ParkedNote(_Answer):
 class ParkedList(_Answer):
     """The answer of `GET /ops/parked.json`."""
 
+    model_config = example(
+        notes=[
+            {"domain": "finance", "path": "Mail archive.md", "kind": "too-large", "attempts": 1,
+             "since_s": 3600.0, "reason": "Mail archive.md has 41 MB, more than 10 MB; split it"}
+        ],
+        kinds={"too-large": 1},
+        forgotten=0,
+    )  # fmt: skip
+
     notes: list[ParkedNote]
     kinds: dict[str, int] = Field(description="how many there are of each kind of reason")
     forgotten: int = Field(description="how many the operator chose to see no more")
@@ -192,12 +250,16 @@ class ParkedList(_Answer):
 class ParkedChoice(_Answer):
     """Which parked notes: these paths and those of this kind of reason; neither: none."""
 
+    model_config = example(paths=["Mail archive.md"], kind=None)
+
     paths: list[str] = Field(default_factory=list, max_length=10_000)
     kind: str | None = None
 
 
 class ParkedPaths(_Answer):
     """The parked notes that a request was about."""
+
+    model_config = example(paths=["Mail archive.md"])
 
     paths: list[str]
 
@@ -217,6 +279,14 @@ class SeriesPoint(_Answer):
 
 class Series(_Answer):
     """The answer of `GET /ops/series.json`, oldest first, without gaps."""
+
+    model_config = example(
+        hours=1,
+        bucket_s=60,
+        points=[
+            {"start": "2026-11-21T05:51:00+00:00", "done": 12, "failed": 0, "median_ms": 187.0, "notes": 14}
+        ],
+    )
 
     hours: int
     bucket_s: int

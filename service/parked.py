@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.model import Domain
+from pipelines.status import forgotten_key, unforgotten
 from pipelines.store.cache import Cache
 from pipelines.store.overview import ParkedRow, parked_notes
 from service.operations_answers import ParkedChoice, ParkedList, ParkedNote, ParkedPaths
@@ -35,12 +36,11 @@ class Parked:
         return self._shown_of(domain, parked_notes(cache))
 
     def _shown_of(self, domain: Domain, rows: list[ParkedRow]) -> list[ParkedRow]:
-        forgotten = self._forgotten(domain)
-        return [row for row in rows if forgotten.get(row.path) != row.generation]
+        return unforgotten(rows, self._resources.state(), domain.slug)
 
     def _forgotten(self, domain: Domain) -> dict[str, int]:
         """Return the notes that the operator forgot, each with the generation that failed."""
-        said = self._resources.state().heard(f"forgotten:{domain.slug}")
+        said = self._resources.state().heard(forgotten_key(domain.slug))
         return dict(said.value) if said else {}
 
     def _all(self) -> Iterator[tuple[Domain, list[ParkedRow]]]:
@@ -89,7 +89,7 @@ class Parked:
             if chosen:
                 still = {row.path: row.generation for row in rows}
                 kept = {path: g for path, g in self._forgotten(domain).items() if still.get(path) == g}
-                self._resources.state().say(f"forgotten:{domain.slug}", kept | chosen)
+                self._resources.state().say(forgotten_key(domain.slug), kept | chosen)
                 paths += chosen
         return ParkedPaths(paths=paths)
 

@@ -22,7 +22,15 @@ from pipelines.heartbeat import heartbeat
 from pipelines.retrieval.filters import parse_filters
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
-from service.answers import Explanation, Health, NodeAnswer, Ready, ReloadAnswer, RetryAnswer, SearchAnswer
+from service.answers import (
+    Explanation,
+    Health,
+    NodeAnswer,
+    Readiness,
+    ReloadAnswer,
+    RetryAnswer,
+    SearchAnswer,
+)
 from service.evidence import add_evidence
 from service.graph import Graph, add_graph
 from service.limits import LONGEST_QUERY, MOST_RESULTS, THREADS, Limits
@@ -41,8 +49,10 @@ from service.tokens import read_token
 from service.traversal import Traversal, add_traversal
 from service.worker_answers import wait_for_answer
 from workers.resources import Resources
-from workers.tasks import make_tasks
+from workers.tasks import make_tasks, paused_key
 
+# The alert EverindexPendingTooLong has the same.
+LONGEST_WAIT_SECONDS = 300.0
 _RELOAD_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 30.0
@@ -126,10 +136,10 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
         """Say that the process lives, what it serves, and how far the index is behind."""
         return questions.health()
 
-    @app.get("/ready", responses={503: {"model": Ready}})
-    def ready(response: Response) -> Ready:
-        """Say whether everything known is indexed, with percent and time left if not; 503 while it is not."""
-        answer = questions.ready()
+    @app.get("/ready", responses={503: {"model": Readiness}})
+    def ready(response: Response) -> Readiness:
+        """Say whether the model is loaded, the caches are open, and what is saved is indexed in time; 503 if not."""
+        answer = _readiness(questions)
         response.status_code = 200 if answer.ready else 503
         return answer
 
@@ -167,6 +177,25 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
     def why_path(path: str) -> PathState:
         """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
         return PathState(**questions.why(path))
+
+
+def _readiness(questions: Questions) -> Readiness:
+    state = questions.resources.state()
+    found = {domain.slug: questions.index_state([domain.slug]) for domain in questions.resources.domains()}
+    failed = {slug: reason for one in found.values() for slug, reason in one.failed.items()}
+    # What an operator paused is late because he wants it to be.
+    waits = [one.oldest_pending_s for slug, one in found.items() if not state.heard(paused_key(slug))]
+    model_ready = all(one.model_ready for one in found.values())
+    caches_ready = not failed and bool(questions.readers())
+    index_ready = max(waits, default=0.0) <= LONGEST_WAIT_SECONDS
+    return Readiness(
+        ready=model_ready and caches_ready and index_ready,
+        model_ready=model_ready,
+        caches_ready=caches_ready,
+        index_ready=index_ready,
+        oldest_pending_s=max(waits, default=0.0),
+        failed=failed,
+    )
 
 
 def _add_requests(app: FastAPI, resources: Resources, questions: Questions) -> None:

@@ -35,7 +35,6 @@ from service.answers import (
     IndexState,
     NodeAnswer,
     NodeChunk,
-    Ready,
     SearchAnswer,
 )
 from service.hits import explanation, search_hit
@@ -250,23 +249,6 @@ class Questions:
             watcher=watcher.value | {"said_s": round(watcher.age_s, 1)} if watcher else None,
             refused_messages=refused.value if refused else {"foreign": 0, "unknown": 0},
             problems=problems,
-        )
-
-    def ready(self) -> Ready:
-        """Say whether everything known is indexed, and how far it is if not."""
-        state = self.resources.state()
-        found, failed = self._ask(lambda domain, cache: domain_status(cache, state, domain.slug))
-        facts = found.values()
-        left = [f["seconds_left"] for f in facts if f["seconds_left"] is not None]
-        model_ready = self.model_ready()
-        return Ready(
-            ready=bool(facts)
-            and not failed
-            and model_ready
-            and all(not f["pending"] and not f["vectors_pending"] for f in facts),
-            model_ready=model_ready,
-            percent=min((f["percent"] for f in facts), default=0.0),
-            seconds_left=max(left) if left else None,
         )
 
     def node(self, path: str) -> NodeAnswer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 from collections.abc import Sequence
 
 import structlog
@@ -14,6 +15,7 @@ from queue_config.settings import Settings
 from service.client import announce, withdraw
 from service.limits import LARGEST_HEAD
 from service.listen import LOOPBACK, bind
+from service.ops.events import STOPPING
 from service.query import create_app
 from workers.place import open_place
 
@@ -53,9 +55,23 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
     except OSError as error:
         log.warning("the command line cannot find this service", reason=str(error))
     try:
-        uvicorn.Server(config).run(sockets=[server])
+        StreamEndingServer(config).run(sockets=[server])
     finally:
         withdraw(state)
+
+
+class StreamEndingServer(uvicorn.Server):
+    """Uvicorn's server, which tells event streams when it is asked to stop: it waits for them, and they never end."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Share with every request what says that the server stops."""
+        self._stopping = self.lifespan.state[STOPPING] = asyncio.Event()
+        await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, and wait for the other answers."""
+        self._stopping.set()
+        await super().shutdown(sockets)
 
 
 class ImpatientProtocol(H11Protocol):

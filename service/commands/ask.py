@@ -143,16 +143,18 @@ def status(
 
 
 def _parked(given: dict[str, Any]) -> list[dict[str, str]]:
+    from pipelines.status import unforgotten  # noqa: PLC0415
+    from pipelines.store.overview import parked_notes  # noqa: PLC0415
     from workers.resources import Resources  # noqa: PLC0415
 
     service = service_of(given)
     named = {"vault": service.root, "state": service.state} if service else given
     resources = Resources(settings_of(named))
     return [
-        {"path": path, "domain": domain.slug, "kind": kind, "reason": reason}
+        {"path": row.path, "domain": domain.slug, "kind": row.kind, "reason": row.reason}
         for domain in resources.domains()
         if resources.state().cache_path(domain.slug).exists()
-        for path, kind, reason in resources.reader(domain).ledger.parked_rows()
+        for row in unforgotten(parked_notes(resources.reader(domain)), resources.state(), domain.slug)
     ]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
-import anyio
 import anyio.to_thread
 import structlog
 from starlette.responses import StreamingResponse
@@ -18,6 +19,8 @@ from service.problem_documents import problem
 
 EVERY_SECONDS = 2.0
 MOST_LISTENERS = 16
+# In the state that the server shares with its requests: an asyncio.Event, set when it is asked to stop.
+STOPPING = "stopping"
 
 log = structlog.get_logger()
 
@@ -51,10 +54,10 @@ class Listeners:
         self.count = 0
         self._every = every
 
-    async def messages(self) -> AsyncIterator[str]:
-        """Yield the facts as events, for ever."""
+    async def messages(self, stopping: asyncio.Event) -> AsyncIterator[str]:
+        """Yield the facts as events, until the server stops: it waits for the answers that are under way."""
         yield f"retry: {EVERY_SECONDS * 1000:.0f}\n\n"
-        while True:
+        while not stopping.is_set():
             try:
                 facts = await anyio.to_thread.run_sync(self.pulse.now)
                 yield f"data: {json.dumps(facts)}\n\n"
@@ -62,18 +65,19 @@ class Listeners:
                 # The page goes on showing what it has; a comment keeps the connection, and finds one that is gone.
                 log.exception("the dashboard's facts cannot be found just now")
                 yield ": nothing new\n\n"
-            await anyio.sleep(self._every)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), self._every)
 
 
 class EventStream(StreamingResponse):
     """The answer to one listener, counted for as long as it is sent."""
 
-    def __init__(self, listeners: Listeners) -> None:
-        super().__init__(listeners.messages(), media_type="text/event-stream")
+    def __init__(self, listeners: Listeners, stopping: asyncio.Event) -> None:
+        super().__init__(listeners.messages(stopping), media_type="text/event-stream")
         self._listeners = listeners
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the listener goes; 503 where too many listen."""
+        """Send events until the listener goes or the server stops; 503 where too many listen."""
         if self._listeners.count >= MOST_LISTENERS:
             refused = problem(
                 scope, 503, "too many pages listen; reload to see what is new", {"Retry-After": "10"}

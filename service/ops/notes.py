@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
 from pipelines import vault
 from pipelines.retrieval.traverse import MOST_HOPS
-from pipelines.store.proposals import Proposal, State
 from service.answers import NodeAnswer
 from service.graph import Graph
 from service.names import Names
@@ -20,8 +19,6 @@ from service.traversal import Traversal
 
 _LONGEST_NAME = 1_000
 _MOST_NAMES = 20
-
-_STATES: tuple[State, ...] = get_args(State)
 
 
 class NotePages:
@@ -61,7 +58,7 @@ class NotePages:
             standing=standing,
             node=node,
             names=found,
-            proposals=self._proposals(node.domain, node.path) if node else [],
+            proposals=self._tags.desk.proposals().of_note(node.domain, node.path) if node else [],
         )
 
     def _node(self, standing: dict[str, Any] | None) -> NodeAnswer | None:
@@ -71,10 +68,6 @@ class NotePages:
             return self._questions.node(standing["path"])
         except HTTPException:
             return None  # nothing of it is indexed
-
-    def _proposals(self, domain: str, path: str) -> list[Proposal]:
-        proposed = self._tags.desk.proposals().of_state(domain, *_STATES)
-        return [one for one in proposed if one.path == path]
 
     def walk(self, path: str, q: str, depth: int) -> HTMLResponse:
         """Show what a walk from a note keeps and leaves out; of what is not indexed, why it is not."""

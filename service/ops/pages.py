@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlencode
@@ -9,6 +10,7 @@ from urllib.parse import urlencode
 from fastapi import FastAPI, HTTPException, Query
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
+from starlette.requests import Request
 
 from pipelines.holds import held_key
 from pipelines.model import HIGH_PRIORITY
@@ -18,7 +20,7 @@ from service.names import Names
 from service.operations import Operations
 from service.operations_answers import DomainOverview, Overview, ParkedNote, QueueState
 from service.ops.charts import bar_chart, line_chart
-from service.ops.events import EventStream, Listeners, Pulse
+from service.ops.events import STOPPING, EventStream, Listeners, Pulse
 from service.ops.notes import NotePages, add_note_pages
 from service.ops.rendering import Pages
 from service.ops.review import add_review_page
@@ -154,9 +156,9 @@ def add_ops(
     listeners = Listeners(pulse)
 
     @app.get("/ops/events", include_in_schema=False)
-    def events() -> EventStream:
+    def events(request: Request) -> EventStream:
         """Tell a page what changed, for as long as it is open."""
-        return EventStream(listeners)
+        return EventStream(listeners, getattr(request.state, STOPPING, None) or asyncio.Event())
 
 
 def _add_work_pages(app: FastAPI, pages: WorkPages) -> None:

@@ -1,4 +1,7 @@
-"""A real browser before a real query worker. Where Chromium or Playwright is missing, these tests are left out."""
+"""A real browser before a real query worker. Where Chromium or Playwright is missing, these tests are left out.
+
+The large vault has 500 notes here; EVERINDEX_BROWSER_NOTES=3000 makes it larger, by hand.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.browser.serving import cookie_of, serving
-from tests.browser.stage import make_stage
+from tests.browser.stage import make_stage, multiply_jobs
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-NOTES, JOBS = 500, 600
+NOTES = int(os.environ.get("EVERINDEX_BROWSER_NOTES", "500"))
+JOBS, TIMES = 600, 166
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +51,9 @@ def screenshots(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def large(chromium, tmp_path_factory, tiny_model):  # noqa: ARG001 - without it nothing need be made
-    """A large vault that nobody changes, and its address."""
+    """A large vault that nobody changes, with a hundred thousand jobs behind it, and its address."""
     stage = make_stage(tmp_path_factory.mktemp("large"), tiny_model, notes=NOTES, jobs=JOBS)
+    multiply_jobs(stage.state, TIMES)
     with serving(stage.settings) as address:
         yield stage, address
 

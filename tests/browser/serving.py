@@ -13,6 +13,7 @@ from queue_config.settings import Settings
 from service.listen import bind
 from service.query import create_app
 from service.security import Sessions
+from service.server import StreamEndingServer
 from service.tokens import read_token
 from workers.resources import Resources
 from workers.tag_desk import TagDesk
@@ -25,9 +26,7 @@ def serving(settings: Settings) -> Iterator[str]:
     """Serve on a free port; give the address."""
     socket = bind(0)
     port = socket.getsockname()[1]
-    server = uvicorn.Server(
-        uvicorn.Config(create_app(settings, port), log_config=None, timeout_graceful_shutdown=1)
-    )
+    server = StreamEndingServer(uvicorn.Config(create_app(settings, port), log_config=None))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()
     try:

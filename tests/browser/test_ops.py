@@ -35,6 +35,7 @@ PAGES = {
     "rejected": "/ops/review?state=rejected",
     "walk": "/ops/walk?path=Soils/Soil+1.md",
     "communities": "/ops/communities",
+    "text": "/notes/Soils/Soil%201.md",
 }
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 360, "height": 740}
 LOOKS = {

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 from starlette.testclient import TestClient
 
@@ -32,6 +33,22 @@ CHECKS = (
     "unsupported_method",
     "ignored_auth",
 )
+
+
+# Answers whose rooms give no example yet.
+WITHOUT_EXAMPLE = {
+    *("GET /links", "GET /orphans", "GET /communities", "GET /graph", "GET /traverse/{path}", "GET /deep"),
+    *("GET /titles", "GET /similar/{path}", "GET /why/{path}", "POST /verify"),
+    *("GET /v1/rx", "POST /v1/rx", "POST /v1/rx/deep", "GET /v1/rx/{record_id}", "DELETE /v1/rx/{record_id}"),
+    *(
+        "GET /proposals",
+        "POST /proposals/decide",
+        "POST /proposals/ask",
+        "POST /promote",
+        "POST /apply-renames",
+    ),
+    *("GET /changes", "POST /changes/undo"),
+}
 
 
 @pytest.fixture
@@ -67,6 +84,22 @@ def test_every_route_says_what_it_answers_and_for_what(document):
             if status.startswith("2"):
                 (content,) = answer["content"].values()
                 assert content["schema"], name
+
+
+def test_json_answers_have_examples_that_keep_to_their_schemas(document):
+    without = set()
+    for name, operation in operations(document).items():
+        for status, answer in operation["responses"].items():
+            schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+            if not status.startswith("2") or not schema:
+                continue
+            examples = document["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], {})
+            if not examples.get("examples"):
+                without.add(name)
+            for one in examples.get("examples", ()):
+                jsonschema_rs.validate(schema | {"components": document["components"]}, one)
+                assert one.keys() == examples["properties"].keys(), name
+    assert without == WITHOUT_EXAMPLE
 
 
 def test_every_route_declares_its_errors_as_problem_documents(document):

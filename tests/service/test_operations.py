@@ -19,6 +19,7 @@ from queue_config.settings import Settings
 from service.operations import Operations, _percentile
 from service.operations_routes import add_operations
 from service.problems import find_problems
+from service.questions import Questions
 from workers.resources import Resources
 from workers.tasks import make_tasks, sweep
 
@@ -334,6 +335,7 @@ def test_a_forgotten_note_is_shown_no_more_until_it_changes_and_fails_again(reso
     assert ([note["path"] for note in found["notes"]], found["forgotten"]) == (["c.md"], 2)
     assert operator.get("/ops/overview.json").json()["domains"][0]["parked"] == 1
     (domain,) = resources.domains()
+    assert Questions(resources).health().domains[domain.slug].parked == 1
     cache = resources.cache(domain)
     changed = [(FoundFile("a.md", "a.md", 2, 2, 0), "another hash")]
     cache.ledger.record(domain.slug, changed, [], priority=LOW_PRIORITY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from html.parser import HTMLParser
 from urllib.parse import urlencode
@@ -176,7 +177,8 @@ def test_what_no_link_of_ours_asks_for_is_refused(browser, query):
         ("plain.txt", "ignored"),
         ("no/such note.md", "unknown"),
         ("../../etc/passwd", "ignored"),
-        ("/etc/passwd.md", "unknown"),
+        ("/etc/passwd.md", "ignored"),
+        ("../elsewhere.md", "ignored"),
     ],
 )
 def test_a_path_is_said_to_be_in_or_why_it_is_not(browser, typed, state):
@@ -235,7 +237,7 @@ def test_a_listener_hears_the_facts_even_after_they_could_not_be_found():
 
     async def hear():
         clock = iter(range(0, 1000, 10))
-        messages = Listeners(Pulse(find, lambda: float(next(clock))), every=0.0).messages()
+        messages = Listeners(Pulse(find, lambda: float(next(clock))), every=0.0).messages(asyncio.Event())
         return [await anext(messages) for _ in range(4)]
 
     heard = anyio.run(hear)
@@ -257,14 +259,31 @@ def test_too_many_listeners_are_asked_to_come_again_and_a_place_is_free_when_one
 
         async with anyio.create_task_group() as group:
             for _ in range(MOST_LISTENERS):
-                group.start_soon(EventStream(listeners), scope, forever, send)
+                group.start_soon(EventStream(listeners, asyncio.Event()), scope, forever, send)
             await anyio.wait_all_tasks_blocked()
-            await EventStream(listeners)(scope, forever, send)
+            await EventStream(listeners, asyncio.Event())(scope, forever, send)
             group.cancel_scope.cancel()
         return begun, listeners.count
 
     begun, left = anyio.run(listen)
     assert (begun, left) == ([200] * MOST_LISTENERS + [503], 0)
+
+
+def test_a_stream_ends_by_itself_when_the_server_stops():
+    async def listen():
+        listeners, stopping, sent = Listeners(Pulse(dict), every=3600.0), asyncio.Event(), []
+
+        async def send(message):
+            sent.append(message)
+            if message.get("body", b"").startswith(b"data:"):
+                stopping.set()
+
+        scope = {"type": "http", "path": "/ops/events", "method": "GET", "headers": []}
+        await EventStream(listeners, stopping)(scope, anyio.sleep_forever, send)
+        return sent, listeners.count
+
+    sent, left = anyio.run(listen)
+    assert (sent[-1]["body"], sent[-1]["more_body"], left) == (b"", False, 0)
 
 
 # Charts and words
