@@ -30,11 +30,13 @@ from pipelines.ingest import Ingest
 from pipelines.model import Domain
 from pipelines.reconcile import Report, check_paths
 from pipelines.store.cache import Cache
+from pipelines.store.sentences import owes_sentences
 from queue_config.settings import Settings
 from service.maintenance import repair_caches, verify_caches
 from service.oneshot import rebuild_caches
 from workers.resources import Resources
 from workers.tasks import announce, load_models, make_tasks, reconcile_now, rehash_share, sweep
+from workers.upkeep import make_upkeep_tasks, sweep_upkeep
 
 DAY_SECONDS = 24 * 3600.0
 LARGEST_NOTE_MB = 0.05
@@ -73,6 +75,9 @@ class FakeEmbedder:
 
     def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
         self.before()
+        return self.encode_queries(texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         digests = [hashlib.sha256(f"{self.info.dimension}{text}".encode()).digest() for text in texts]
         numbers = np.frombuffer(b"".join(digests), np.uint8).reshape(len(texts), -1)
         vectors = numbers[:, : self.info.dimension].astype(np.float32) - 127.5
@@ -180,6 +185,7 @@ class Service:
         self.resources = LightResources(settings)
         self.queue = self.resources.queue()
         self.tasks = make_tasks(self.queue, self.resources)
+        self.upkeep = make_upkeep_tasks(self.queue, self.resources)
         self.troubles: list[BaseException] = []
         self.queue.signal(SIGNAL_ERROR)(lambda _signal, _task, error: self.troubles.append(error))
 
@@ -222,6 +228,7 @@ class Service:
         """What the worker does next: sweep, load models, and execute a task; say whether there was one."""
         for work in (sweep, load_models):
             self.carry_on(partial(work, self.queue, self.tasks, self.resources))
+        self.carry_on(partial(sweep_upkeep, self.queue, self.upkeep, self.resources))
         task = self.queue.dequeue()
         if task is not None:
             self.queue.execute(task)
@@ -250,7 +257,7 @@ class Service:
         caches = self.resources.caches().values()
         counts = [cache.counts() for cache in caches]
         return sum(c.pending + c.vectors_pending for c in counts) + sum(
-            c.edges.ranks_behind() for c in caches
+            c.edges.ranks_behind() + owes_sentences(c) for c in caches
         )
 
     def shortcomings(self) -> list[str]:

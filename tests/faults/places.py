@@ -87,6 +87,7 @@ ELSEWHERE = {
     "service.query": "asks for a comparison: the life enqueues the same task",
     "pipelines.store.history": "what jobs did, for people to read: no work depends on it",
     "pipelines.store.processes": "which processes live, for people to read: no work depends on it",
+    "pipelines.openvino": "exports a model; half an export is made anew, and needs an extra that the tests do not have",
     "service.tags": "asks for what `tag_places` enqueues itself",
     **dict.fromkeys(
         (
