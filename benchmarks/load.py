@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,7 +21,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tests.whole.conftest import free_port
+from benchmarks.bulk import wait_until_quiet
+from benchmarks.freshness import Service
+from service.tokens import read_token
 
 _WORDS = 20_000
 
@@ -86,37 +86,16 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         base = given.keep or Path(folder)
-        root, state, port = base / "vault", base / "state", free_port()
-        write_vault(root, given.notes)
-        place = ["--vault", str(root), "--state", str(state)]
-        service = subprocess.Popen(
-            [sys.executable, "-m", "service.cli", "up", *place, "--port", str(port)],
-            stdout=subprocess.DEVNULL,
-        )
+        write_vault(base / "vault", given.notes)
+        service = Service(base / "vault", base / "state", None)
+        service.start()
         try:
-            subprocess.run(
-                [sys.executable, "-m", "service.cli", "status", "--wait", *place],
-                check=False,
-                capture_output=True,
-            )
-            address = f"http://127.0.0.1:{port}"
-            while True:
-                try:
-                    h = httpx.get(f"{address}/health", timeout=30).json()
-                    if (
-                        h["last_reconcile"]
-                        and h["model_ready"]
-                        and not h["pending"]
-                        and not h["vectors_pending"]
-                    ):
-                        break
-                except (httpx.HTTPError, ValueError):
-                    pass
-                time.sleep(1)
-            token = (state / "token").read_text().strip()
+            wait_until_quiet(service)
+            token = read_token(service.state)
+            address = f"http://127.0.0.1:{service.port}"
             table = Table("clients", "answers/s", "median, ms", "95 %", "99 %", "by status")
             for clients in given.clients:
-                told = measure(address, token, root, clients, given.seconds)
+                told = measure(address, token, service.root, clients, given.seconds)
                 ms = [1000 * seconds for status, seconds in told if status == httpx.codes.OK]
                 table.add_row(
                     str(clients),
@@ -126,8 +105,7 @@ def main() -> None:
                 )
             Console(width=110).print(table)
         finally:
-            service.terminate()
-            service.wait(30)
+            service.stop()
 
 
 if __name__ == "__main__":
