@@ -27,6 +27,7 @@ from rich.table import Table
 
 from benchmarks.bulk import compared_since, logged, processes, wait_until_quiet
 from benchmarks.freshness import Service, save_to_searchable, wait
+from benchmarks.load import word
 from benchmarks.saves import SAVES
 from pipelines.chunk import chunk_note
 from pipelines.ingest import index_saved
@@ -56,9 +57,7 @@ def write_vault(root: Path, notes: int) -> None:
     chance = np.random.default_rng(1)
     ends = [0]
     for n in range(notes):
-        words = " ".join(
-            f"word{w}" for w in np.minimum(chance.zipf(1.3, int(chance.integers(40, 200))), _WORDS)
-        )
+        words = " ".join(word(w) for w in np.minimum(chance.zipf(1.3, int(chance.integers(40, 200))), _WORDS))
         linked = [ends[int(chance.integers(len(ends)))] for _ in range(2)]
         # Barabási and Albert, Science 286 (1999): who has links is linked to.
         ends += [n, *linked]
@@ -124,7 +123,7 @@ def _search_ms(service: Service) -> float:
     chance, seconds = np.random.default_rng(2), []
     with service.client() as client:
         for _ in range(SAVES):
-            q = " ".join(f"word{w}" for w in np.minimum(chance.zipf(1.3, 3), _WORDS))
+            q = " ".join(word(w) for w in np.minimum(chance.zipf(1.3, 3), _WORDS))
             started = time.perf_counter()
             client.get("/search", params={"q": q}).raise_for_status()
             seconds.append(time.perf_counter() - started)
