@@ -185,9 +185,9 @@ def wait_until_quiet(service: Service) -> None:
     """
     history = History(service.state)
     while True:
-        (last,) = history.page(JobFilter(), limit=1)
-        ended = datetime.fromisoformat(last.finished_at) if last.finished_at else datetime.now(UTC)
-        if datetime.now(UTC) - ended > QUIET and ready(service):
+        last = history.page(JobFilter(), limit=1)
+        ended = last[0].finished_at if last else None
+        if ended and datetime.now(UTC) - datetime.fromisoformat(ended) > QUIET and ready(service):
             break
         if service.process is None or service.process.poll() is not None:
             raise RuntimeError(f"the service ended; {service.state / 'logs'} says why")
