@@ -29,9 +29,9 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.freshness import BARE, Service, redis_server, wait
+from benchmarks.freshness import BARE, Service, p95, redis_server, wait
 from benchmarks.judged import COLLECTIONS, DATA
-from benchmarks.saves import SAVES, SETTLE_MS, one_text_ms, p95, spread, timed_saves
+from benchmarks.saves import SAVES, SETTLE_MS, one_text_ms, spread, timed_saves
 from pipelines.store.history import History, JobFilter
 
 SMALL = 100

@@ -33,7 +33,7 @@ from ir_measures import Qrel, ScoredDoc, nDCG
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.judged import DATA
+from benchmarks.judged import DATA, read_grades, read_rows
 from benchmarks.passages import save_large_model
 from pipelines.chunk import chunk_note, chunk_settings
 from pipelines.embed import Embedder, find_model
@@ -194,9 +194,11 @@ def _judged(text: str, *, good: bool) -> str:
 
 def ranking(table: Table, folder: Path) -> None:
     """Add a row for each way: nDCG@10 of the judged set by vectors alone, each passage against each question."""
-    grades = _grades(folder / "qrels.tsv")
-    questions = {row["_id"]: row["text"] for row in _rows(folder / "queries.jsonl") if row["_id"] in grades}
-    documents = {row["_id"]: f"{row['title']}\n\n{row['text']}" for row in _rows(folder / "corpus.jsonl")}
+    grades = read_grades(folder / "qrels.tsv")
+    questions = {
+        row["_id"]: row["text"] for row in read_rows(folder / "queries.jsonl") if row["_id"] in grades
+    }
+    documents = {row["_id"]: f"{row['title']}\n\n{row['text']}" for row in read_rows(folder / "corpus.jsonl")}
     judged = {document for of in grades.values() for document in of}
     others = sorted(documents.keys() - judged)
     random.Random(1).shuffle(others)  # noqa: S311 - a draw, not a secret
@@ -218,20 +220,6 @@ def ranking(table: Table, folder: Path) -> None:
         ndcg = ir_measures.calc_aggregate([nDCG @ 10], qrels, run)[nDCG @ 10]
         print(f"  {JUDGED}, {way}: {ndcg:.4f}", file=sys.stderr, flush=True)
         table.add_row(way, how, f"{len(kept)} of {len(documents)}", str(len(questions)), f"{ndcg:.4f}")
-
-
-def _rows(file: Path) -> Iterator[dict[str, str]]:
-    with file.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
-
-
-def _grades(file: Path) -> dict[str, dict[str, int]]:
-    grades: dict[str, dict[str, int]] = {}
-    for line in file.read_text(encoding="utf-8").splitlines()[1:]:
-        query, document, grade = line.split("\t")
-        if int(grade) > 0:
-            grades.setdefault(query, {})[document] = int(grade)
-    return grades
 
 
 def main() -> None:

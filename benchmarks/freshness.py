@@ -260,11 +260,14 @@ def _saves_during_a_scan(service: Service, saves: int) -> Iterator[tuple[str, st
     yield "save to searchable, while 3,000 notes are indexed", _spread(save_to_searchable(service, saves, 2))
 
 
+def p95(values: list[float]) -> float:
+    """Return the value that 95 of 100 are not above."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]
+
+
 def _spread(seconds: list[float]) -> str:
-    ordered = sorted(seconds)
-    p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-    middle = statistics.median(ordered)
-    return f"median {middle:.2f} s, 95th {p95:.2f} s, worst {ordered[-1]:.2f} s (n = {len(ordered)})"
+    middle, worst = statistics.median(seconds), max(seconds)
+    return f"median {middle:.2f} s, 95th {p95(seconds):.2f} s, worst {worst:.2f} s (n = {len(seconds)})"
 
 
 @contextmanager

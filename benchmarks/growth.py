@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bulk import compared_since, logged, processes, wait_until_quiet
-from benchmarks.freshness import Service, save_to_searchable, wait
-from benchmarks.load import word
+from benchmarks.freshness import Service, p95, save_to_searchable, wait
+from benchmarks.made_up import WORDS, word, write_vault
 from benchmarks.saves import SAVES
 from pipelines.chunk import chunk_note
 from pipelines.ingest import index_saved
@@ -40,7 +40,6 @@ from workers.resources import Resources
 CHART = Path(__file__).parents[1] / "docs" / "growth.svg"
 SIZES = (1_000, 10_000, 100_000)
 WORSE = 1.25
-_WORDS = 20_000
 _SAMPLE = 1_000
 _SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 360" font-family="sans-serif" font-size="12">
 <title>Growth with the number of notes, by the smallest vault's figures</title>
@@ -50,21 +49,6 @@ _SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 360" font-fam
 """
 Figures = dict[str, float]
 """What was measured at one size, by what it is; each so that no growth means the same number at every size."""
-
-
-def write_vault(root: Path, notes: int) -> None:
-    """Write notes of some 120 words in folders of a hundred; each links to two earlier ones, the linked-to first."""
-    chance = np.random.default_rng(1)
-    ends = [0]
-    for n in range(notes):
-        words = " ".join(word(w) for w in np.minimum(chance.zipf(1.3, int(chance.integers(40, 200))), _WORDS))
-        linked = [ends[int(chance.integers(len(ends)))] for _ in range(2)]
-        # Barabási and Albert, Science 286 (1999): who has links is linked to.
-        ends += [n, *linked]
-        file = root / f"{n // 100:03}" / f"note-{n}.md"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        links = " ".join(f"[[note-{other}]]" for other in linked)
-        file.write_text(f"# Note {n}\n\n{words}\n\n{links}\n")
 
 
 def measure(size: int, folder: Path) -> Iterator[tuple[str, float]]:
@@ -86,9 +70,9 @@ def measure(size: int, folder: Path) -> Iterator[tuple[str, float]]:
         yield "index jobs of 1,000 notes, s", jobs / size
         wait_until_quiet(service)
         yield "index jobs / bare embedding", jobs / 1000 / size / _bare_seconds(root, state)
-        saves = sorted(save_to_searchable(service, SAVES, 1))
+        saves = save_to_searchable(service, SAVES, 1)
         yield "save to searchable, median, ms", 1000 * statistics.median(saves)
-        yield "save to searchable, 95th, ms", 1000 * saves[int(len(saves) * 0.95)]
+        yield "save to searchable, 95th, ms", 1000 * p95(saves)
         yield "search, median, ms", _search_ms(service)
         for role, process in processes():
             yield f"memory of the {role}, MB", process.memory_info().rss / 1e6
@@ -123,7 +107,7 @@ def _search_ms(service: Service) -> float:
     chance, seconds = np.random.default_rng(2), []
     with service.client() as client:
         for _ in range(SAVES):
-            q = " ".join(word(w) for w in np.minimum(chance.zipf(1.3, 3), _WORDS))
+            q = " ".join(word(w) for w in np.minimum(chance.zipf(1.3, 3), WORDS))
             started = time.perf_counter()
             client.get("/search", params={"q": q}).raise_for_status()
             seconds.append(time.perf_counter() - started)

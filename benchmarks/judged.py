@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,28 +66,36 @@ def _write_notes(corpus: Path, vault: Path) -> dict[str, str]:
     """Write a note a document: its title as the heading, its text below; return the paths by document."""
     vault.mkdir(parents=True, exist_ok=True)
     paths = {}
-    with corpus.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines):
-            document = json.loads(line)
-            paths[document["_id"]] = f"{number:05}.md"
-            title = f"# {document['title']}\n\n" if document["title"] else ""
-            text = document["text"]
-            note = text if text.startswith("# ") else title + text
-            file = vault / f"{number:05}.md"
-            if not file.exists():
-                file.write_text(note, encoding="utf-8")
+    for number, document in enumerate(read_rows(corpus)):
+        paths[document["_id"]] = f"{number:05}.md"
+        title = f"# {document['title']}\n\n" if document["title"] else ""
+        text = document["text"]
+        note = text if text.startswith("# ") else title + text
+        file = vault / f"{number:05}.md"
+        if not file.exists():
+            file.write_text(note, encoding="utf-8")
     return paths
 
 
 def _read(folder: Path, prefix: str) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
-    with (folder / f"{prefix}queries.jsonl").open(encoding="utf-8") as lines:
-        queries = {row["_id"]: row["text"] for row in map(json.loads, lines)}
+    queries = {row["_id"]: row["text"] for row in read_rows(folder / f"{prefix}queries.jsonl")}
+    return queries, read_grades(folder / f"{prefix}qrels.tsv")
+
+
+def read_rows(file: Path) -> Iterator[dict[str, str]]:
+    """Yield the documents or questions of a file."""
+    with file.open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def read_grades(file: Path) -> dict[str, dict[str, int]]:
+    """Return the grade of each relevant document by question and document."""
     grades: dict[str, dict[str, int]] = {}
-    for line in (folder / f"{prefix}qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+    for line in file.read_text(encoding="utf-8").splitlines()[1:]:
         query, document, grade = line.split("\t")
         if int(grade) > 0:
             grades.setdefault(query, {})[document] = int(grade)
-    return queries, grades
+    return grades
 
 
 def _remove_links(vault: Path, texts: set[str]) -> None:

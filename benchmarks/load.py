@@ -2,7 +2,7 @@
 
     python -m benchmarks.load [--notes N] [--clients N] [--seconds S] [--keep FOLDER]
 
-The vault is made up (Zipfian words, links); everything else is real, the embedded model included.
+The vault is made up (`made_up.py`); everything else is real, the embedded model included.
 """
 
 from __future__ import annotations
@@ -23,28 +23,8 @@ from rich.table import Table
 
 from benchmarks.bulk import wait_until_quiet
 from benchmarks.freshness import Service
+from benchmarks.made_up import WORDS, word, write_vault
 from service.tokens import read_token
-
-_WORDS = 20_000
-_LETTERS = str.maketrans("0123456789", "abcdefghij")
-
-
-def word(number: int) -> str:
-    """Return a made-up word: letters alone, as an identifier's parts are searched, too, and none that is stemmed."""
-    return f"qu{str(number).translate(_LETTERS)}o"
-
-
-def write_vault(root: Path, notes: int) -> None:
-    """Write notes of about 120 words, drawn by Zipf's law, in folders of a hundred, each with two links."""
-    chance = np.random.default_rng(1)
-    for n in range(notes):
-        file = root / f"{n // 100:03}" / f"note-{n}.md"
-        if file.exists():
-            continue
-        file.parent.mkdir(parents=True, exist_ok=True)
-        words = " ".join(map(word, np.minimum(chance.zipf(1.3, 120), _WORDS)))
-        links = " ".join(f"[[note-{int(chance.integers(0, max(1, n)))}]]" for _ in range(2))
-        file.write_text(f"# Note {n}\n\n{words}\n\n{links}\n")
 
 
 def ask(base: str, token: str, until: float, seed: int, told: list[tuple[int, float]]) -> None:
@@ -52,7 +32,7 @@ def ask(base: str, token: str, until: float, seed: int, told: list[tuple[int, fl
     chance = random.Random(seed)  # noqa: S311 - questions, not secrets
     with httpx.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
         while time.monotonic() < until:
-            q = " ".join(word(min(_WORDS, int(chance.paretovariate(0.5)))) for _ in range(3))
+            q = " ".join(word(min(WORDS, int(chance.paretovariate(0.5)))) for _ in range(3))
             started = time.monotonic()
             answer = client.get("/search", params={"q": q})
             told.append((answer.status_code, time.monotonic() - started))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.judged import COLLECTIONS
+from benchmarks.judged import COLLECTIONS, read_rows
 from pipelines.domains import DOMAINS_FILE
 from pipelines.embed import EMBEDDED_MODEL, find_model
 from pipelines.ingest import embed_owed, index_words
@@ -45,15 +44,10 @@ _LARGE: dict[str, Any] = {
 Vectors = npt.NDArray[np.float32]
 
 
-def _read(file: Path) -> Iterator[dict[str, str]]:
-    with file.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
-
-
 def real_sentences(data: Path) -> Iterator[list[str]]:
     """Yield the sentences of each document of the judged collections, its title first; 60 words at most."""
     for name in COLLECTIONS:
-        for document in _read(data / name / "corpus.jsonl"):
+        for document in read_rows(data / name / "corpus.jsonl"):
             parts = re.split(r"(?<=[.!?])\s+", f"{document['title']}. {document['text']}")
             yield [
                 " ".join(words[at : at + _LONGEST_SENTENCE])
@@ -198,7 +192,7 @@ def real_questions(data: Path, count: int) -> list[str]:
     chance = random.Random(3)  # noqa: S311
     pools = []
     for name in COLLECTIONS:
-        texts = dict.fromkeys(row["text"].strip() for row in _read(data / name / "queries.jsonl"))
+        texts = dict.fromkeys(row["text"].strip() for row in read_rows(data / name / "queries.jsonl"))
         pools.append(chance.sample(list(texts), len(texts)))
     turns = (pool[n] for n in range(max(map(len, pools))) for pool in pools if n < len(pool))
     chosen = list(islice((text for text in turns if 0 < len(text) <= LONGEST_QUERY), count))

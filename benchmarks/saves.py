@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from benchmarks.freshness import Service
+from benchmarks.freshness import Service, p95
 from pipelines.store.cache import Cache
 from pipelines.store.history import History, JobFilter
 
@@ -91,11 +91,6 @@ def one_text_ms() -> float:
     """Return how long the embedder alone needs for one such note, with as many threads as while questions come."""
     command = [sys.executable, "-c", _ONE_BY_ONE, str(max(1, (os.cpu_count() or 1) - 1))]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
-def p95(values: list[float]) -> float:
-    """Return the value that 95 of 100 are not above."""
-    return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]
 
 
 def spread(values: list[float]) -> str:

@@ -150,7 +150,6 @@ class Embedder:
     def _load(self) -> None:
         """Load the weights as they are, to compute in float32. Raises ModelUnavailableError."""
         info, openvino = self.info, self._openvino
-        folder = info.folder
         way_out = (
             f"remove {openvino} to export it again, or take EMBEDDING_BACKEND=torch"
             if openvino
@@ -169,7 +168,7 @@ class Embedder:
             raise
         except Exception as error:  # each library below has errors of its own; all mean the same to the user
             raise ModelUnavailableError(
-                f"the model {info.name!r} in {folder} cannot be loaded ({error}); {way_out}"
+                f"the model {info.name!r} in {info.folder} cannot be loaded ({error}); {way_out}"
             ) from error
         self._model.eval()
         self._model.max_seq_length = info.window

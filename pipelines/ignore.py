@@ -15,7 +15,6 @@ from pathspec import GitIgnoreSpec
 RULE_FILES = (".gitignore", ".everindexignore")
 OBSIDIAN_SETTINGS = ".obsidian/app.json"
 _FOLDERS = ("@eaDir",)
-_SYMLINK = "symlink (not followed)"
 _OUTSIDE = "outside the vault"
 _FILES = ("._*", ".DS_Store", "*.tmp", "~$*", "*.sync-conflict-*")
 
@@ -25,6 +24,8 @@ class IgnoreRules:
 
     `generated` are the paths of our own files, `owned` says which paths belong to a domain at all.
     """
+
+    SYMLINK = "symlink (not followed)"
 
     def __init__(self, root: Path, generated: Iterable[str], owned: Iterable[str]) -> None:
         self._root = root
@@ -81,7 +82,7 @@ class IgnoreRules:
         self.enter(folder, (n for n in RULE_FILES if os.path.isfile(self._root / folder / n)))  # noqa: PTH113
 
     def _link(self, path: str) -> str | None:
-        return _SYMLINK if os.path.islink(self._root / path) else None  # noqa: PTH114 - likewise
+        return self.SYMLINK if os.path.islink(self._root / path) else None  # noqa: PTH114 - likewise
 
     def match(self, path: str, *, is_folder: bool = False) -> str | None:
         """Return the rule that ignores this very path, its parents not considered, or None."""

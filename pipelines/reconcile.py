@@ -72,9 +72,12 @@ def rules_of(root: Path, registry: Registry) -> IgnoreRules:
     return IgnoreRules(root, registry.generated, registry.prefixes)
 
 
-def is_mass_deletion(vanished: int, known: int) -> bool:
-    """Say whether so many notes of a domain vanished at once that it is more likely an accident."""
-    return vanished >= _MASS_AT_LEAST and vanished > _MASS_SHARE * known
+def is_mass_deletion(vanished: int, known: Callable[[], int]) -> bool:
+    """Say whether so many notes of a domain vanished at once that it is more likely an accident.
+
+    `known` counts every row: it is asked only where many vanished, for this is on the way of each save.
+    """
+    return vanished >= _MASS_AT_LEAST and vanished > _MASS_SHARE * known()
 
 
 def reconcile(
@@ -145,9 +148,7 @@ def _write_down(
     renamed, and no deletion. `excused` are gone for another reason than that they vanished.
     """
     vanished = cache.ledger.without_files([path for path in gone if path not in excused], moved)
-    # Few are asked about first: `known` counts every row, and this is on the way of each save.
-    mass = len(vanished) >= _MASS_AT_LEAST and is_mass_deletion(len(vanished), cache.ledger.known())
-    if mass and not may_delete(slug, vanished):
+    if is_mass_deletion(len(vanished), cache.ledger.known) and not may_delete(slug, vanished):
         report.held = len(vanished)
         held = set(vanished)
         gone = [path for path in gone if path not in held]

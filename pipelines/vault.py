@@ -176,7 +176,7 @@ def _scan_folder(root: Path, folder: str, rules: IgnoreRules, inherited: str | N
         if not hidden and not is_hidden(entry.name):
             out.files.add(note_key(raw))
         if is_note(entry.name):
-            rule = inherited or ("symlink (not followed)" if entry.is_symlink() else rules.match(raw))
+            rule = inherited or (rules.SYMLINK if entry.is_symlink() else rules.match(raw))
             if rule:
                 out.ignored[note_key(raw)] = rule
             else:

@@ -41,7 +41,7 @@ from service.operations_answers import (
 from service.parked import Parked
 from service.problems import find_problems
 from workers.resources import Resources
-from workers.tasks import make_tasks, paused_key
+from workers.tasks import is_paused, make_tasks, paused_key
 
 _HOUR = timedelta(hours=1)
 _BUCKET_SECONDS = {1: 60, 24: 900}
@@ -108,7 +108,7 @@ class Operations:
             vectors_pending=counts.vectors_pending,
             parked=len(self.parked.of(domain, cache)),
             ignored=counts.ignored,
-            paused=domain.slug in self.paused(),
+            paused=is_paused(self.resources, domain.slug),
             model=cache.meta.model,
             dimension=cache.meta.dimension,
             device=embedder.value["device"] if embedder else None,
@@ -170,8 +170,7 @@ class Operations:
 
     def paused(self) -> list[str]:
         """Return the domains that are paused."""
-        state = self.resources.state()
-        return [domain.slug for domain in self.resources.domains() if state.heard(paused_key(domain.slug))]
+        return [one.slug for one in self.resources.domains() if is_paused(self.resources, one.slug)]
 
     def pause(self, slug: str, *, paused: bool) -> Paused:
         """Let a domain's notes wait, or be indexed again. Raises HTTPException 404."""

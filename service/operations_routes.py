@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import FastAPI, Path, Query
 
-from pipelines.store.history import JobFilter, JobState
+from pipelines.store.history import LAST_ID, JobFilter, JobState
 from service.operations import Operations
 from service.operations_answers import (
     Confirmation,
@@ -24,7 +24,6 @@ from service.operations_answers import (
 from service.parked import Parked
 
 _MOST_JOBS = 500
-_LAST_ID = 2**63 - 1
 _Name = Annotated[str | None, Query(max_length=200)]
 _Text = Annotated[str | None, Query(max_length=1_000)]
 
@@ -49,7 +48,7 @@ def _add_facts(app: FastAPI, operations: Operations) -> None:
         state: JobState | None = None,
         path: _Text = None,
         error: _Text = None,
-        before: Annotated[int | None, Query(ge=1, le=_LAST_ID)] = None,
+        before: Annotated[int | None, Query(ge=1, le=LAST_ID)] = None,
         limit: Annotated[int, Query(ge=1, le=_MOST_JOBS)] = 50,
     ) -> JobList:
         """List jobs, newest first; `path` and `error` are looked for anywhere in theirs."""
@@ -57,7 +56,7 @@ def _add_facts(app: FastAPI, operations: Operations) -> None:
         return operations.jobs(wanted, before=before, limit=limit)
 
     @app.get("/ops/jobs/{number}.json")
-    def job(number: Annotated[int, Path(ge=1, le=_LAST_ID)]) -> JobItem:
+    def job(number: Annotated[int, Path(ge=1, le=LAST_ID)]) -> JobItem:
         """Return one job, with the lines of its log."""
         return operations.job(number)
 

@@ -49,7 +49,7 @@ from service.tokens import read_token
 from service.traversal import Traversal, add_traversal
 from service.worker_answers import wait_for_answer
 from workers.resources import Resources
-from workers.tasks import make_tasks, paused_key
+from workers.tasks import is_paused, make_tasks
 
 # The alert EverindexPendingTooLong has the same.
 LONGEST_WAIT_SECONDS = 300.0
@@ -180,11 +180,10 @@ def _add_questions(app: FastAPI, questions: Questions) -> None:
 
 
 def _readiness(questions: Questions) -> Readiness:
-    state = questions.resources.state()
     found = {domain.slug: questions.index_state([domain.slug]) for domain in questions.resources.domains()}
     failed = {slug: reason for one in found.values() for slug, reason in one.failed.items()}
     # What an operator paused is late because he wants it to be.
-    waits = [one.oldest_pending_s for slug, one in found.items() if not state.heard(paused_key(slug))]
+    waits = [one.oldest_pending_s for slug, one in found.items() if not is_paused(questions.resources, slug)]
     model_ready = all(one.model_ready for one in found.values())
     caches_ready = not failed and bool(questions.readers())
     index_ready = max(waits, default=0.0) <= LONGEST_WAIT_SECONDS
@@ -206,7 +205,8 @@ def _add_requests(app: FastAPI, resources: Resources, questions: Questions) -> N
         resources.require_present()
         request = secrets.token_hex(8)
         tasks.reconcile_vault(request, confirmed)
-        return ReloadAnswer(found=wait_for_answer(resources.state(), f"reload:{request}", _RELOAD_SECONDS))
+        until = time.monotonic() + _RELOAD_SECONDS
+        return ReloadAnswer(found=wait_for_answer(resources.state(), f"reload:{request}", until))
 
     @app.post("/reload")
     def reload() -> ReloadAnswer:

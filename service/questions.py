@@ -110,10 +110,6 @@ class Questions:
         """Bring the vectors in memory in step with the caches whose models are loaded. One thread calls it."""
         self._in_memory.follow([cache for _, cache in self.readers() if cache.meta.model in self._loaded])
 
-    def model_ready(self) -> bool:
-        """Say whether questions are searched by meaning in every domain."""
-        return all(cache.meta.model in self._loaded for _, cache in self.readers())
-
     def _vector(self, model: str, query: str) -> Vector | None:
         if model not in self._loaded:
             if not self._wait:

@@ -163,12 +163,10 @@ class Tags:
         names = {one.slug: secrets.token_hex(8) for one in named_domains(self._resources, domain)}
         for slug, name in names.items():
             enqueue(slug, name)
-        until = time.monotonic() + _PATIENCE_SECONDS
-        return Promoted(domains={slug: self._answer(name, until) for slug, name in names.items()})
-
-    def _answer(self, name: str, until: float) -> dict[str, Any]:
-        patience = until - time.monotonic()
-        return dict(wait_for_answer(self._resources.state(), f"tags:{name}", patience))
+        state, until = self._resources.state(), time.monotonic() + _PATIENCE_SECONDS
+        return Promoted(
+            domains={slug: wait_for_answer(state, f"tags:{name}", until) for slug, name in names.items()}
+        )
 
 
 def add_tags(app: FastAPI, tags: Tags) -> None:

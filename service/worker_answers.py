@@ -12,12 +12,11 @@ from pipelines.store.state import State
 _LOOK_SECONDS = 0.02
 
 
-def wait_for_answer(state: State, key: str, patience: float) -> Any:
+def wait_for_answer(state: State, key: str, deadline: float) -> Any:
     """Return the fact that a worker says under a key, and forget it.
 
-    Raises HTTPException 504 where none has said it after so many seconds.
+    Raises HTTPException 504 where none has said it by then (on the monotonic clock).
     """
-    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         answer = state.heard(key)
         if answer:

@@ -179,10 +179,13 @@ def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: li
 
 def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
     """Enqueue a drain of a domain that owes something and is not paused, unless one waits already."""
-    if tasks.paused(domain.slug) or not (cache.leases.owes("words") or cache.leases.owes("vectors")):
-        return
-    if not waits(huey, "drain", domain):
+    if not tasks.paused(domain.slug) and owes(cache) and not waits(huey, "drain", domain):
         tasks.drain(domain.slug)
+
+
+def owes(cache: Cache) -> bool:
+    """Say whether words or vectors are owed, due and free."""
+    return cache.leases.owes("words") or cache.leases.owes("vectors")
 
 
 def waits(huey: Queue, task: str, domain: Domain) -> bool:

@@ -17,7 +17,7 @@ from pipelines.store.sentences import owes_sentences
 from queue_config.inspect import waiting
 from queue_config.queue import Queue
 from workers.resources import Resources
-from workers.tasks import SLICE_SECONDS, is_paused, job, require_running, waits
+from workers.tasks import SLICE_SECONDS, is_paused, job, owes, require_running, waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,9 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
     cache = resources.cache(domain)
     if cache.edges.ranks_due() and not waits(huey, "recompute_graph", domain):
         tasks.recompute_graph(domain.slug)
-    idle = not (
-        is_paused(resources, domain.slug) or cache.leases.owes("words") or cache.leases.owes("vectors")
-    )
     if (
-        idle
+        not is_paused(resources, domain.slug)
+        and not owes(cache)
         and resources.has_loaded(cache.meta.model)
         and owes_sentences(cache)
         and not waits(huey, "prepare_sentences", domain)

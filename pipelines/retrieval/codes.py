@@ -33,6 +33,12 @@ class _Table:
     ids: npt.NDArray[np.int64]
 
 
+def to_codes(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """Return vectors as signed bytes, and what a unit of each is worth: shapes (..., dimension), (...)."""
+    units = np.abs(vectors).max(axis=-1) / _LARGEST
+    return np.round(vectors / units[..., np.newaxis]).astype(np.int8), units
+
+
 class VectorCodes:
     """The codes of one cache file. One thread keeps them in step (`follow`); any may ask."""
 
@@ -68,9 +74,7 @@ class VectorCodes:
             self._grow()
         for chunk, vector in vectors.items():
             row = self._free.pop()
-            unit = float(np.abs(vector).max()) / _LARGEST
-            self._table.codes[row] = np.round(vector / unit)
-            self._table.units[row] = unit
+            self._table.codes[row], self._table.units[row] = to_codes(vector)
             self._table.ids[row] = chunk  # last: until then the row is nobody's
             self._rows[chunk] = row
 
@@ -92,7 +96,7 @@ class VectorCodes:
 
     def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:
         table = self._table
-        question = np.round(vector * (_LARGEST / np.abs(vector).max())).astype(np.int8)
+        question, _ = to_codes(vector)
         scores = self._product(table.codes, question).astype(np.float32) * table.units
         allowed = table.ids != _NO_CHUNK if only is None else np.isin(table.ids, np.fromiter(only, np.int64))
         scores[~allowed] = -np.inf

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import BadVectorError
+from pipelines.retrieval.codes import to_codes
 from pipelines.retrieval.excerpts import split_sentences
 from pipelines.retrieval.search import Similarities
 from pipelines.store import sentences as store
@@ -21,7 +22,6 @@ from pipelines.store.sentences import Codes
 BUDGET_SECONDS = 0.03
 """So long may the sentences of one answer take; after it, excerpts are chosen by words."""
 _KEPT = 20_000
-_LARGEST = 127
 # Some thirty sentences: a save that comes meanwhile waits for no more than these.
 _TEXTS_AT_ONCE = 4
 
@@ -38,19 +38,13 @@ def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
         codes = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}
         sentences = list(dict.fromkeys(s for several in split.values() for s in several))
         with suppress(BadVectorError):
-            of = dict(zip(sentences, _codes(encode(sentences)), strict=True)) if sentences else {}
+            of = dict(zip(sentences, to_codes(encode(sentences))[0], strict=True))
             codes |= {text_hash: np.array([of[s] for s in several]) for text_hash, several in split.items()}
         store.keep_codes(cache, codes)
         done += len(sentences)
         if enough():
             break
     return done
-
-
-def _codes(vectors: npt.NDArray[np.float32]) -> Codes:
-    largest = np.abs(vectors).max(axis=1, keepdims=True)
-    codes: Codes = np.round(vectors * (_LARGEST / largest)).astype(np.int8)
-    return codes
 
 
 def _cosines(codes: Codes, question: Vector) -> list[float]:

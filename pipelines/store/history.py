@@ -28,7 +28,8 @@ _BUCKETS: Mapping[str, tuple[float, ...]] = {
 _FOREVER = float("inf")
 # Not JSON: its brackets would be found, too.
 _BETWEEN = "\x1f"
-_LAST_ID = 2**63 - 1
+LAST_ID = 2**63 - 1
+"""The largest number that a job can have."""
 _COLUMNS = (
     "id, task_id, task, domain, path, paths, notes, state, worker, attempt, waited_ms, started_at, finished_at,"
     " ran_ms, error, log, saved_ms"
@@ -204,7 +205,7 @@ class History:
                     " WHERE id < max((SELECT max(id) FROM job_history) - :most + 1, coalesce("
                     "  (SELECT id FROM job_history WHERE started_at >= :oldest ORDER BY id LIMIT 1), :last))"
                     " ORDER BY id LIMIT :count)",
-                    {"most": most, "oldest": oldest, "count": _DELETED_AT_ONCE, "last": _LAST_ID},
+                    {"most": most, "oldest": oldest, "count": _DELETED_AT_ONCE, "last": LAST_ID},
                 )
                 changes = self._con.changes()
             deleted += changes
@@ -315,7 +316,7 @@ def _stored(text: str) -> str:
 
 def _conditions(wanted: JobFilter, before: int | None) -> tuple[str, dict[str, Any]]:
     conditions = ["id < :before"]
-    bindings: dict[str, Any] = {"before": _LAST_ID if before is None else before}
+    bindings: dict[str, Any] = {"before": LAST_ID if before is None else before}
     for name in ("task", "domain", "state"):
         if (value := getattr(wanted, name)) is not None:
             conditions.append(f"{name} = :{name}")

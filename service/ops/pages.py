@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from pipelines.holds import held_key
 from pipelines.model import HIGH_PRIORITY
-from pipelines.store.history import JobFilter, JobState
+from pipelines.store.history import LAST_ID, JobFilter, JobState
 from service.graph import Graph
 from service.names import Names
 from service.operations import Operations
@@ -31,7 +31,6 @@ from service.traversal import Traversal
 
 _JOBS_A_PAGE = 50
 _PARKED_A_KIND = 200
-_LARGEST_ID = 2**63 - 1
 _AGE_STEP_SECONDS = 5
 _SUMMED = ("notes", "chunks", "pending", "vectors_pending", "parked", "review_waiting")
 _STATES: tuple[JobState, ...] = get_args(JobState)
@@ -179,7 +178,7 @@ def _add_work_pages(app: FastAPI, pages: WorkPages) -> None:
         domain: Annotated[str, Query(max_length=200)] = "",
         path: Annotated[str, Query(max_length=500)] = "",
         error: Annotated[str, Query(max_length=200)] = "",
-        before: Annotated[int | None, Query(ge=1, le=_LARGEST_ID)] = None,
+        before: Annotated[int | None, Query(ge=1, le=LAST_ID)] = None,
     ) -> HTMLResponse:
         """Show the history of jobs; a form sends empty fields, too."""
         wanted = JobFilter(
@@ -190,7 +189,7 @@ def _add_work_pages(app: FastAPI, pages: WorkPages) -> None:
     @app.get("/ops/jobs/{number:int}", response_class=HTMLResponse, include_in_schema=False)
     def job(number: int) -> HTMLResponse:
         """Show one job."""
-        return pages.job(min(number, _LARGEST_ID))
+        return pages.job(min(number, LAST_ID))
 
     @app.get("/ops/parked", response_class=HTMLResponse, include_in_schema=False)
     def parked() -> HTMLResponse:

@@ -3,7 +3,8 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.growth import chart, ratios, worse, write_vault
+from benchmarks.growth import chart, ratios, worse
+from benchmarks.made_up import write_vault
 
 positive = st.floats(1e-3, 1e6)
 SVG = "{http://www.w3.org/2000/svg}"

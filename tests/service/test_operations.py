@@ -20,6 +20,7 @@ from service.operations import Operations, _percentile
 from service.operations_routes import add_operations
 from service.problems import find_problems
 from service.questions import Questions
+from tests.consumer import work
 from workers.resources import Resources
 from workers.tasks import make_tasks, sweep
 
@@ -61,15 +62,6 @@ def job(history, *paths, state="done", task="index_notes", **fields):
     number = history.start("id", task, "vault", worker=process_name(), paths=paths)
     history.finish(number, Result(state=state, ran_ms=40.0, **fields))
     return number
-
-
-def work(queue):
-    for _ in range(100):
-        task = queue.dequeue()
-        if task is None:
-            return
-        queue.execute(task)
-    raise AssertionError("the queue is never empty")
 
 
 def park(resources, *paths, kind="too-large"):

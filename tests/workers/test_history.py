@@ -13,6 +13,7 @@ from pipelines.errors import StorageUnavailableError
 from pipelines.heartbeat import process_name
 from pipelines.reconcile import check_paths
 from pipelines.store.history import History, JobFilter
+from tests.consumer import work
 from workers.signals import recorded
 from workers.tasks import announce, make_tasks, paused_key, reconcile_now, sweep
 from workers.upkeep import make_upkeep_tasks
@@ -40,16 +41,6 @@ def history(resources):
     opened = History(resources.place.state)
     yield opened
     opened.close()
-
-
-def work(queue):
-    """Do what a consumer does until the queue is empty."""
-    for _ in range(100):
-        task = queue.dequeue()
-        if task is None:
-            return
-        queue.execute(task)
-    raise AssertionError("the queue is never empty")
 
 
 def save(resources, queue, tasks, **notes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines.model import LOW_PRIORITY, FoundFile
+from tests.consumer import work
 from workers.tasks import load_models, make_tasks, reconcile_now, sweep
 
 
@@ -10,16 +11,6 @@ def owe(resources, count: int) -> None:
     (domain,) = resources.domains()
     seen = [(FoundFile(f"{n}.md", f"{n}.md", 1, 1, n), "hash") for n in range(count)]
     resources.cache(domain).ledger.record(domain.slug, seen, [], priority=LOW_PRIORITY)
-
-
-def work(queue) -> None:
-    """Do what a consumer does until the queue is empty."""
-    for _ in range(100):
-        task = queue.dequeue()
-        if task is None:
-            return
-        queue.execute(task)
-    raise AssertionError("the queue is never empty")
 
 
 def test_the_queue_does_not_grow_with_what_is_owed(resources, queue):

@@ -7,6 +7,7 @@ import pytest
 from pipelines.model import LOW_PRIORITY, FoundFile
 from pipelines.store.sentences import owes_sentences
 from queue_config.inspect import waiting
+from tests.consumer import work
 from workers.tasks import load_models, make_tasks, paused_key, reconcile_now
 from workers.upkeep import make_upkeep_tasks, sweep_upkeep
 
@@ -14,12 +15,6 @@ from workers.upkeep import make_upkeep_tasks, sweep_upkeep
 @pytest.fixture
 def upkeep(resources, queue):
     return make_upkeep_tasks(queue, resources)
-
-
-def work(queue):
-    """Do what a consumer does until the queue is empty."""
-    while task := queue.dequeue():
-        queue.execute(task)
 
 
 @pytest.fixture
