@@ -5,7 +5,9 @@ The FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) then only folds case
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 from pipelines.chunk import CJK
@@ -36,27 +38,49 @@ _STOPWORDS = frozenset(
 _Term = tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The words and phrases of a query as the full-text index has them: how much each counts, and what excludes."""
+
+    weights: dict[str, int]
+    excluded: tuple[str, ...]
+
+    def expression(self) -> str:
+        """Return the FTS5 MATCH expression: any word, each as often as it counts, and none of the excluded."""
+        either = _any_of(term for term, weight in self.weights.items() for _ in range(weight))
+        return f"({either}) NOT ({_any_of(self.excluded)})" if self.excluded else either
+
+
 def index_text(text: str) -> str:
     """Return a text as FTS5 shall read it: words, identifiers whole and in parts, CJK by the character."""
     return " ".join(_tokens(text))
 
 
-def match_expression(query: str) -> str | None:
-    """Return an FTS5 MATCH expression that finds what a person typed; None if there is nothing to search.
+def wanted(query: str) -> Wanted | None:
+    """Return what to look for when a person typed this; None if there is nothing to search.
 
-    Words are joined by OR, `"a phrase"` stays together, `-word` excludes.
+    One word is enough, `"a phrase"` stays together, `-word` excludes.
     """
-    wanted, excluded = _read_query(query)
-    words, parts = _wanted(wanted)
+    asked, unwanted = _read_query(query)
+    words, parts = _terms(asked)
     if not words and not parts:
         return None
     # A compound says the same thing twice, whole and in parts: each counts half as much as a word.
-    either = _any_of([*words, *words, *parts] if parts else words)
-    unwanted = dict.fromkeys(filter(None, map(_tokens, excluded)))
-    return f"({either}) NOT ({_any_of(list(unwanted)[:MOST_TERMS])})" if unwanted else either
+    weights = Counter(map(_folded, [*words, *words, *parts] if parts else words))
+    excluded = dict.fromkeys(filter(None, map(_tokens, unwanted)))
+    return Wanted(
+        dict(weights),
+        tuple(map(" ".join, list(excluded)[:MOST_TERMS])),
+    )
 
 
-def _wanted(asked: Iterable[tuple[str, bool]]) -> tuple[list[_Term], list[_Term]]:
+def _folded(term: _Term) -> str:
+    """Return a word or phrase as one string: FTS5 does not tell `Apple` from `apple`, so they count together."""
+    text = " ".join(term)
+    return text.lower() if text.isascii() else text
+
+
+def _terms(asked: Iterable[tuple[str, bool]]) -> tuple[list[_Term], list[_Term]]:
     """Return the words and phrases to look for, and apart the compounds with their parts.
 
     A repeated word counts again. At most 64 of each, each cut to 64 tokens: a phrase's beginning still finds it.
@@ -88,10 +112,15 @@ def _add_terms(word: str, words: list[_Term], parts: list[_Term]) -> None:
             words.append(tokens)
 
 
+def telling_words(text: str) -> set[str]:
+    """Return the words of a text that a query for them would look for, as `Wanted` has them."""
+    return {_folded((token,)) for token in _tokens(text)} - _STOPWORDS
+
+
 def query_terms(query: str) -> tuple[str, ...]:
     """Return what an excerpt should mark of a query: its words in lower case, identifiers also in parts."""
-    wanted, _ = _read_query(query)
-    words = dict.fromkeys(word.lower() for text, _ in wanted for word in _marked(text))
+    asked, _ = _read_query(query)
+    words = dict.fromkeys(word.lower() for text, _ in asked for word in _marked(text))
     return tuple([word for word in words if word not in _STOPWORDS] or words)[:MOST_TERMS]
 
 
@@ -132,17 +161,17 @@ def _is_hump(word: str, at: int) -> bool:
 
 
 def _read_query(query: str) -> tuple[list[tuple[str, bool]], list[str]]:
-    """Split a query into wanted (text, is a phrase) and excluded texts."""
-    wanted: list[tuple[str, bool]] = []
-    excluded: list[str] = []
+    """Split a query into what is asked for (text, is a phrase) and what is not wanted."""
+    asked: list[tuple[str, bool]] = []
+    unwanted: list[str] = []
     for part in _QUERY_PART.finditer(_composed(query)):
         is_phrase = part["phrase"] is not None
         text = part["phrase"] if is_phrase else part["word"]
         if part["minus"]:
-            excluded.append(text)
+            unwanted.append(text)
         else:
-            wanted.append((text, is_phrase))
-    return wanted, excluded
+            asked.append((text, is_phrase))
+    return asked, unwanted
 
 
 def _is_part(token: str, word: str) -> bool:
@@ -170,5 +199,5 @@ def _is_stopword(term: _Term) -> bool:
     return len(term) == 1 and term[0].lower() in _STOPWORDS
 
 
-def _any_of(terms: Iterable[_Term]) -> str:
-    return " OR ".join(f'"{" ".join(term)}"' for term in terms)
+def _any_of(terms: Iterable[str]) -> str:
+    return " OR ".join(f'"{term}"' for term in terms)

@@ -241,8 +241,8 @@ def _keep_models_loaded(questions: Questions) -> None:
 
 
 def _follow_commits(questions: Questions) -> None:
-    """Keep the vectors in memory a moment behind the caches."""
-    trouble = Trouble("vectors are read from the file for each question")
+    """Keep what is in memory a moment behind the caches."""
+    trouble = Trouble("questions are answered from the file")
     while True:
         try:
             questions.follow_commits()

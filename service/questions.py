@@ -38,7 +38,7 @@ from service.answers import (
     SearchAnswer,
 )
 from service.hits import explanation, search_hit
-from service.in_memory import VectorsInMemory
+from service.in_memory import InMemory
 from service.named import named_domains
 from service.problems import find_problems, storage_problem
 from workers.resources import LAST_QUERY_FILE, Resources
@@ -64,7 +64,7 @@ class Questions:
         self._wait = wait_for_model
         self._loaded: set[str] = set()
         self._sentences: dict[str, SentenceVectors] = {}
-        self._in_memory = VectorsInMemory()
+        self._in_memory = InMemory()
         self.observe: Callable[[str, float], None] = _unobserved
         self._queue = resources.queue()
 
@@ -107,7 +107,7 @@ class Questions:
             self._loaded.add(model)
 
     def follow_commits(self) -> None:
-        """Bring the vectors in memory in step with the caches whose models are loaded. One thread calls it."""
+        """Bring what is in memory in step with the caches whose models are loaded. One thread calls it."""
         self._in_memory.follow([cache for _, cache in self.readers() if cache.meta.model in self._loaded])
 
     def _vector(self, model: str, query: str) -> Vector | None:
@@ -139,8 +139,9 @@ class Questions:
             model = models[domain.slug] = cache.meta.model
             if model not in vectors:
                 vectors[model] = self._vector(model, query)
-            only, codes = matching_chunks(cache, filters), self._in_memory.codes(cache)
-            source = Source(domain, cache, vectors[model], only, codes)
+            held = self._in_memory
+            only = matching_chunks(cache, filters)
+            source = Source(domain, cache, vectors[model], only, held.codes(cache), held.words(cache))
             with self._timed("find"):
                 return find(source, query, k, root=root, present=present, now=now)
 

@@ -57,7 +57,7 @@ class VectorCodes:
 
     def follow(self, cache: Cache) -> None:
         """Take in what was committed since the last time, and nothing else. Raises CacheError."""
-        last, changed = store.vector_changes(cache, self._followed)
+        last, changed = store.chunk_changes(cache, self._followed)
         there = store.chunks_with_vectors(cache, changed)
         known = self._rows.keys() if changed is None else self._rows.keys() & changed
         for chunk in known - there:

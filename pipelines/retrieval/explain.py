@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from pipelines import lexical
 from pipelines.model import Hit
 from pipelines.retrieval.layers import Ranking, Source, depth_for, rank_notes
 from pipelines.store import search as store
@@ -42,8 +41,7 @@ def standing(source: Source, query: str, path: str, k: int, now: datetime) -> St
             if source.vector is not None and best is not None
             else None
         )
-        expression = lexical.match_expression(query)
-        matches = store.matching(cache, expression, 1, chunks) if expression else []
+        matches = source.matching(query, 1, chunks)
     return Standing(
         hit=next((hit for hit in ranking.hits if hit.path == path), None),
         ranks=ranking.ranks_of(path),

@@ -11,6 +11,7 @@ from pipelines.model import Domain, Hit, NoteFacts
 from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.fusion import convex_combination, reciprocal_rank_fusion
+from pipelines.retrieval.postings import WordPostings
 from pipelines.retrieval.rerank import FEWEST_CITATIONS, graph_scores
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
@@ -22,7 +23,7 @@ _SHALLOWEST = 60
 class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
-    `codes` are the cache's vectors in memory; without them the cache itself is scanned.
+    `codes` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
     """
 
     domain: Domain
@@ -30,6 +31,16 @@ class Source:
     vector: Vector | None
     only: Sequence[int] | None = None
     codes: VectorCodes | None = None
+    words: WordPostings | None = None
+
+    def matching(self, query: str, depth: int, only: Sequence[int] | None) -> list[tuple[int, float]]:
+        """Return chunk ids (of `only` these) with their BM25, best first. Raises CacheError."""
+        wanted = lexical.wanted(query)
+        if wanted is None:
+            return []
+        if self.words is not None:
+            return self.words.matching(self.cache, wanted, depth, only)
+        return store.matching(self.cache, wanted.expression(), depth, only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +82,7 @@ def _retrieve(source: Source, query: str, depth: int) -> tuple[dict[int, float],
     if source.vector is not None:
         nearest = source.codes.nearest if source.codes is not None else store.nearest
         near = nearest(source.cache, source.vector, depth, source.only)
-    expression = lexical.match_expression(query)
-    match = store.matching(source.cache, expression, depth, source.only) if expression else []
-    return dict(near), dict(match)
+    return dict(near), dict(source.matching(query, depth, source.only))
 
 
 def _fuse(source: Source, query: str, near: dict[int, float], match: dict[int, float]) -> list[Hit]:
@@ -99,15 +108,14 @@ def _completed(
     source: Source, query: str, near: dict[int, float], match: dict[int, float]
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Return both scores of what either retriever found."""
-    more_match: list[tuple[int, float]] = []
-    more_near: dict[int, float] = {}
-    expression = lexical.match_expression(query)
     only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
-    if expression and only_near:
-        more_match = store.matching(source.cache, expression, len(only_near), only_near)
-    if source.vector is not None and only_match:
-        more_near = store.cosines(source.cache, source.vector, only_match)
-    return near | more_near, match | dict(more_match)
+    more_match = dict(source.matching(query, len(only_near), only_near)) if only_near else {}
+    more_near = (
+        store.cosines(source.cache, source.vector, only_match)
+        if source.vector is not None and only_match
+        else {}
+    )
+    return near | more_near, match | more_match
 
 
 def _notes_of(cache: Cache, chunks: Mapping[int, float]) -> list[str]:

@@ -24,6 +24,7 @@ from pipelines.store.edges import Edges
 from pipelines.store.leases import Leases
 from pipelines.store.ledger import Ledger
 from pipelines.store.meta import CacheMeta, build, check_model, missing, read_meta
+from pipelines.store.postings import register_functions
 
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
 Vector = npt.NDArray[np.float32]
@@ -36,6 +37,7 @@ class Cache:
         self.path = path
         self.meta = meta
         self.con = con
+        register_functions(con)
         self.ledger = Ledger(con, clock)
         self.leases = Leases(con, clock)
         self.edges = Edges(con, clock)
@@ -223,14 +225,15 @@ class Cache:
         return "\n".join((row[0], *json.loads(row[1]))) if row else None
 
     def _replace_chunks(self, note: Note, chunks: Sequence[Chunk], *, reworded: bool) -> None:
-        """Keep the rows whose text stayed, so that an edit touches only its own chunks."""
+        """Keep the rows whose words stayed, so that an edit touches only its own chunks."""
+        old: list[int] = []
         kept: dict[tuple[str, str], list[int]] = defaultdict(list)
         for chunk_id, text_hash, section in select(
             self.con,
             "SELECT id, text_hash, section FROM vault_chunk WHERE path = ? ORDER BY position DESC",
             (note.path,),
         ):
-            kept[text_hash, section].append(chunk_id)
+            (old if reworded else kept[text_hash, section]).append(chunk_id)
         titles = lexical.index_text(_titles(note))
         for chunk in chunks:
             same = kept.get((chunk.text_hash, chunk.section))
@@ -243,33 +246,28 @@ class Cache:
                 chunk.last_line,
             )
             if same:
-                chunk_id = same.pop()
                 self.con.execute(
                     "UPDATE vault_chunk SET position = ?, heading_path = ?, start_offset = ?, end_offset = ?,"
                     " first_line = ?, last_line = ? WHERE id = ?",
-                    (*place, chunk_id),
+                    (*place, same.pop()),
                 )
-                if not reworded:
-                    continue
-                self.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = ?", (chunk_id,))
-            else:
-                self.con.execute(
-                    "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
-                    " last_line, path, section, text, text_hash, has_vector)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-                    (*place, note.path, chunk.section, chunk.text, chunk.text_hash),
-                )
-                chunk_id = self.con.last_insert_rowid()
+                continue
+            self.con.execute(
+                "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
+                " last_line, path, section, text, text_hash, has_vector)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+                (*place, note.path, chunk.section, chunk.text, chunk.text_hash),
+            )
             self.con.execute(
                 "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
                 (
-                    chunk_id,
+                    self.con.last_insert_rowid(),
                     titles,
                     lexical.index_text(section_words(chunk.section, note.title)),
                     lexical.index_text(chunk.text),
                 ),
             )
-        self._remove_chunks([chunk_id for ids in kept.values() for chunk_id in ids])
+        self._remove_chunks(old + [chunk_id for ids in kept.values() for chunk_id in ids])
 
     def _remove_chunks(self, ids: Sequence[int]) -> None:
         for chunk_id in ids:
@@ -293,20 +291,19 @@ class Cache:
         self.edges.resolve_note(note.path)
 
     def _attach_vectors(self, path: str) -> bool:
-        """Give a note's chunks their vectors, if every one of them has one."""
+        """Give a note's chunks the vectors that are stored; say whether these are all of them."""
         rows = select(
             self.con,
             "SELECT c.id, c.text_hash, v.embedding FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.path = ? AND c.has_vector = 0",
             (path,),
         )
-        if any(blob is None for _, _, blob in rows):
-            return False
-        for chunk_id, text_hash, blob in rows:
+        stored = [row for row in rows if row[2] is not None]
+        for chunk_id, text_hash, blob in stored:
             self.con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk_id, blob))
             self.con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", (chunk_id,))
             self.con.execute("UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?", (text_hash,))
-        return True
+        return len(stored) == len(rows)
 
     def _remove(self, path: str) -> None:
         ids = select(self.con, "SELECT id FROM vault_chunk WHERE path = ?", (path,))

@@ -12,7 +12,7 @@ from pipelines.errors import CacheError, CacheMissingError, ModelMismatchError
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,20 +103,21 @@ CREATE TRIGGER vault_vector_went AFTER DELETE ON vault_vector BEGIN
     DELETE FROM vault_sentence WHERE text_hash = OLD.text_hash;
 END;
 
--- Chunks that got or lost their vector, in order, the last 20,000: who holds vectors in memory reads what is new.
-CREATE TABLE vault_vector_change (
+-- Chunks that got their vector, or went, in order, the last 20,000: who holds them in memory reads what is new.
+-- Their words never change: a note with another title gets new chunks.
+CREATE TABLE vault_chunk_change (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     chunk_id INTEGER NOT NULL
 );
 CREATE TRIGGER vault_chunk_embedded AFTER UPDATE OF has_vector ON vault_chunk
 WHEN NEW.has_vector <> OLD.has_vector BEGIN
-    INSERT INTO vault_vector_change (chunk_id) VALUES (NEW.id);
+    INSERT INTO vault_chunk_change (chunk_id) VALUES (NEW.id);
 END;
-CREATE TRIGGER vault_chunk_went AFTER DELETE ON vault_chunk WHEN OLD.has_vector BEGIN
-    INSERT INTO vault_vector_change (chunk_id) VALUES (OLD.id);
+CREATE TRIGGER vault_chunk_went AFTER DELETE ON vault_chunk BEGIN
+    INSERT INTO vault_chunk_change (chunk_id) VALUES (OLD.id);
 END;
-CREATE TRIGGER vault_vector_change_kept AFTER INSERT ON vault_vector_change BEGIN
-    DELETE FROM vault_vector_change WHERE number <= NEW.number - 20000;
+CREATE TRIGGER vault_chunk_change_kept AFTER INSERT ON vault_chunk_change BEGIN
+    DELETE FROM vault_chunk_change WHERE number <= NEW.number - 20000;
 END;
 
 CREATE VIRTUAL TABLE vault_chunk_vec USING vec0 (

@@ -14,9 +14,8 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import one
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
+from pipelines.store.postings import COLUMN_WEIGHTS
 
-# bm25() weights of the FTS columns: a word in a title or a section's heading says more.
-_TITLE_WEIGHT, _SECTION_WEIGHT, _TEXT_WEIGHT = 2.0, 1.5, 1.0
 _ROUNDING = 1e-5  # between numpy's cosine and sqlite-vec's
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
 
@@ -78,7 +77,7 @@ def matching(
         cache.con,
         "SELECT rowid, -bm25(vault_chunk_fts, ?, ?, ?) AS score FROM vault_chunk_fts"
         f" WHERE vault_chunk_fts MATCH ? {among} ORDER BY score DESC, rowid LIMIT ?",
-        (_TITLE_WEIGHT, _SECTION_WEIGHT, _TEXT_WEIGHT, expression, *bindings, depth),
+        (*COLUMN_WEIGHTS, expression, *bindings, depth),
     )
     return [(chunk_id, score) for chunk_id, score in rows]
 
@@ -101,20 +100,20 @@ def chunks_with_vectors(cache: Cache, only: Collection[int] | None) -> set[int]:
     return {chunk_id for (chunk_id,) in found}
 
 
-def vector_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None]:
-    """Return the number of the last change, and the chunks that got or lost their vector after a number.
+def chunk_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None]:
+    """Return the number of the last change, and the chunks that got their vector or went after a number.
 
     None where these are no longer known, or `after` is None: any chunk may have.
     """
     oldest, last = one(
         cache.con,
         # Two queries: SQLite finds one end of an index at once, and reads all of it for both.
-        "SELECT coalesce((SELECT min(number) FROM vault_vector_change), 1),"
-        " coalesce((SELECT max(number) FROM vault_vector_change), 0)",
+        "SELECT coalesce((SELECT min(number) FROM vault_chunk_change), 1),"
+        " coalesce((SELECT max(number) FROM vault_chunk_change), 0)",
     )
     if after is None or not oldest - 1 <= after <= last:
         return last, None
-    changed = select(cache.con, "SELECT chunk_id FROM vault_vector_change WHERE number > ?", (after,))
+    changed = select(cache.con, "SELECT chunk_id FROM vault_chunk_change WHERE number > ?", (after,))
     return last, {chunk_id for (chunk_id,) in changed}
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pipelines.lexical import MOST_TERMS, index_text, match_expression, query_terms
+from pipelines.lexical import MOST_TERMS, index_text, query_terms, telling_words, wanted
 
 CREATE = """CREATE VIRTUAL TABLE t USING fts5(
     text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')"""
@@ -15,9 +15,9 @@ def matching(query, *texts):
     database.execute(CREATE)
     for rowid, text in enumerate(texts):
         database.execute("INSERT INTO t(rowid, text) VALUES (?, ?)", (rowid, index_text(text)))
-    expression = match_expression(query)
-    assert expression is not None
-    rows = database.execute("SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (expression,))
+    rows = database.execute(
+        "SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (wanted(query).expression(),)
+    )
     found = [rowid for (rowid,) in rows]
     database.close()
     return found
@@ -126,7 +126,7 @@ def test_stopwords_are_dropped_unless_nothing_is_left():
     "query", ["", " ", "-x", '-"a b"', '""', '"', "\0", "!?", "...", "---", "(", "*", "・"]
 )
 def test_there_may_be_nothing_to_search(query):
-    assert match_expression(query) is None
+    assert wanted(query) is None
 
 
 @pytest.mark.parametrize(
@@ -148,22 +148,30 @@ def test_no_query_is_taken_for_fts5_syntax(query):
 
 
 def test_a_word_that_is_repeated_counts_again():
-    assert match_expression("apple pie Apple") == '"apple" OR "pie" OR "Apple"'
+    assert wanted("apple pie Apple").weights == {"apple": 2, "pie": 1}
+    assert wanted("apple pie Apple").expression() == '"apple" OR "apple" OR "pie"'
 
 
 def test_a_compound_and_its_parts_count_half_as_much_as_a_word():
-    assert match_expression("well-read cats") == '"cats" OR "cats" OR "well read" OR "well" OR "read"'
-    assert match_expression("well-read") == '"well read" OR "well" OR "read"'
+    assert wanted("well-read cats").expression() == '"cats" OR "cats" OR "well read" OR "well" OR "read"'
+    assert wanted("well-read").expression() == '"well read" OR "well" OR "read"'
 
 
 def test_a_compound_without_a_word_of_its_own_is_a_word():
-    assert match_expression("§3 cats") == '"syma7 3" OR "cats"'
+    assert wanted("§3 cats").expression() == '"syma7 3" OR "cats"'
 
 
 def test_a_pasted_page_is_cut_to_its_first_terms():
-    expression = match_expression(" ".join(f"word{number}x" for number in range(500)))
+    expression = wanted(" ".join(f"word{number}x" for number in range(500))).expression()
     assert expression.count(" OR ") == MOST_TERMS - 1
     assert finds('"' + "long " * 500 + '"', "long " * 500)
+
+
+def test_the_words_of_a_text_are_those_that_a_query_for_them_looks_for():
+    assert telling_words("The Cafés of getUserId, 机器.") == {
+        *("Cafés", "getuserid", "get", "user", "id", "机", "器"),
+    }
+    assert telling_words("Apple pies") == wanted("apple pies").weights.keys()
 
 
 def test_query_terms_are_what_an_excerpt_marks():
@@ -210,7 +218,7 @@ def test_whatever_is_typed_as_it_stands_in_a_text_is_found(text, data):
     words = [word for word in text.split() if not word.startswith("-") and '"' not in word]
     assume(words)
     query = data.draw(st.sampled_from(words)) if data else words[0]
-    if match_expression(query) is not None:
+    if wanted(query) is not None:
         assert finds(query, text)
         assert finds(f'"{query}"', text)
 
@@ -222,8 +230,8 @@ def test_whatever_is_typed_as_it_stands_in_a_text_is_found(text, data):
 def test_no_query_makes_fts5_raise(query):
     database = apsw.Connection(":memory:")
     database.execute(CREATE)
-    expression = match_expression(query)
-    if expression is not None:
-        assert database.execute("SELECT rowid FROM t WHERE t MATCH ?", (expression,)).fetchall() == []
+    found = wanted(query)
+    if found is not None:
+        assert database.execute("SELECT rowid FROM t WHERE t MATCH ?", (found.expression(),)).fetchall() == []
     assert len(query_terms(query)) <= MOST_TERMS
     database.close()

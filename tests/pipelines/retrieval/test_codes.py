@@ -95,7 +95,7 @@ def test_changes_that_are_no_longer_known_are_found_by_comparing_all(house, code
     house.save("3.md", "A boat on the river in winter.")
     house.save("21.md", "Bread and flour.")
     house.cache.con.execute(
-        "DELETE FROM vault_vector_change WHERE number < (SELECT max(number) FROM vault_vector_change)"
+        "DELETE FROM vault_chunk_change WHERE number < (SELECT max(number) FROM vault_chunk_change)"
     )
     codes.follow(house.cache)
     for text in WORDS:

@@ -1,0 +1,205 @@
+"""Words in memory give FTS5's scores, whatever was saved, renamed and deleted, and whoever asks from which moment."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines import lexical
+from pipelines.retrieval.postings import WordPostings, _best
+from pipelines.store import postings, search
+from pipelines.store.cache import Cache
+from pipelines.store.connection import snapshot
+from tests.pipelines.conftest import House
+
+QUERIES = [
+    "garden",
+    "Garden soil",
+    "garden garden soil",
+    "the",
+    '"garden soil"',
+    "garden -river",
+    'boat -"river boat"',
+    "getUserById",
+    "well-read boats",
+    "机器学习 river",
+    "café",
+    "nothing of it",
+]
+TEXTS = [
+    "The garden soil. The garden.",
+    "# Boat\n\nThe river boat.\n\n## Sail\n\nA boat, and a garden.",
+    "# Garden soil\n\nWell read: getUserById.",
+    "# River\n\n机器学习 in a café.\n\n## Garden\n\nThe well-read user.",
+    "# Boat\n\nThe river boat.\n\n## Sail\n\nA boat, and soil.",
+    "",
+]
+
+
+def agree(words, cache, query, depth=60, only=None):
+    wanted = lexical.wanted(query)
+    with snapshot(cache.con):
+        ours = words.matching(cache, wanted, depth, only)
+        theirs = search.matching(cache, wanted.expression(), depth, only)
+    assert dict(ours) == pytest.approx(dict(theirs), rel=1e-5)
+    assert [score for _, score in ours] == sorted((score for _, score in ours), reverse=True)
+
+
+@pytest.fixture
+def words():
+    return WordPostings()
+
+
+def write_many(house, count):
+    chance = np.random.default_rng(count)
+    for n in range(count):
+        house.write(f"{n}.md", f"{chance.choice(TEXTS)}\n\n{n} {n % 7}.")
+    house.index()
+
+
+def test_they_find_what_fts5_finds(house, words):
+    write_many(house, 60)
+    words.follow(house.cache)
+    for query in QUERIES:
+        agree(words, house.cache, query)
+        agree(words, house.cache, query, depth=3)
+
+
+def test_only_some_chunks_can_be_asked(house, words):
+    write_many(house, 40)
+    words.follow(house.cache)
+    some = sorted(search.chunks_with_vectors(house.cache, None))[::3]
+    for query in QUERIES:
+        agree(words, house.cache, query, only=some)
+        agree(words, house.cache, query, only=[*some, 10_000])
+        agree(words, house.cache, query, only=[])
+
+
+steps = st.one_of(
+    st.tuples(st.just("save"), st.integers(0, 4), st.sampled_from(TEXTS)),
+    st.tuples(st.just("delete"), st.integers(0, 4)),
+    st.tuples(st.just("follow")),
+    st.tuples(st.just("ask"), st.sampled_from(QUERIES)),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(steps, max_size=25))
+def test_whatever_happens_they_agree_with_fts5(tiny_embedder, history):
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        (base / "vault").mkdir()
+        (base / "state").mkdir()
+        house, words = House(base / "vault", base / "state", tiny_embedder), WordPostings()
+        words.follow(house.cache)
+        for what, *how in [*history, *(("ask", query) for query in QUERIES)]:
+            if what == "save":
+                house.save(f"{how[0]}.md", how[1])
+            elif what == "delete":
+                (house.root / f"{how[0]}.md").unlink(missing_ok=True)
+                house.index()
+            elif what == "follow":
+                words.follow(house.cache)
+            else:
+                agree(words, house.cache, *how)
+        house.cache.close()
+
+
+def test_a_save_is_found_before_anyone_followed_it(house, words):
+    write_many(house, 20)
+    words.follow(house.cache)
+    house.save("3.md", "A walrus.")
+    assert len(words.matching(house.cache, lexical.wanted("walrus"), 5)) == 1
+
+
+def test_only_the_end_of_a_list_is_read_again(house, words, monkeypatch):
+    write_many(house, 20)
+    words.follow(house.cache)
+    agree(words, house.cache, "garden")
+    newest = postings.newest_chunk(house.cache)
+    read = []
+    occurrences = postings.occurrences
+    monkeypatch.setattr(postings, "occurrences", lambda *asked: read.append(asked[1:]) or occurrences(*asked))
+    agree(words, house.cache, "garden")
+    house.save("3.md", "A garden.")
+    agree(words, house.cache, "garden")
+    assert read == [("garden", newest)]
+
+
+def test_a_note_with_another_title_is_found_by_it_and_keeps_its_vectors(house, words):
+    house.save("a.md", "# Boat\n\nThe garden.\n\n## Sail\n\nThe river.")
+    words.follow(house.cache)
+    agree(words, house.cache, "boat walrus")
+    before = len(house.embedder.texts)
+    house.save("a.md", "# Walrus\n\nThe garden.\n\n## Sail\n\nThe river.")
+    agree(words, house.cache, "boat walrus")
+    assert len(house.embedder.texts) - before <= 1  # the heading is a part of the first passage
+    assert house.cache.counts().vectors_pending == 0
+
+
+def test_changes_that_are_no_longer_known_begin_it_anew(house, words):
+    write_many(house, 20)
+    words.follow(house.cache)
+    agree(words, house.cache, "garden")
+    for n in range(5):
+        (house.root / f"{n}.md").unlink()
+    house.save("21.md", "A garden.")
+    house.index()
+    house.cache.con.execute(
+        "DELETE FROM vault_chunk_change WHERE number < (SELECT max(number) FROM vault_chunk_change)"
+    )
+    words.follow(house.cache)
+    for query in QUERIES:
+        agree(words, house.cache, query)
+    assert len(words) == house.cache.counts().chunks
+
+
+def test_who_asks_from_an_older_moment_hides_nothing_from_others(house, words):
+    write_many(house, 20)
+    words.follow(house.cache)
+    old = Cache.open(house.cache.path)
+    with snapshot(old.con):
+        house.cache.counts()
+        found = words.matching(old, lexical.wanted("walrus garden"), 60)
+        house.save("3.md", "A walrus in the garden.")
+        (house.root / "4.md").unlink()
+        house.index()
+        words.follow(house.cache)
+        assert words.matching(old, lexical.wanted("walrus"), 60) == []
+        assert len(words.matching(old, lexical.wanted("garden"), 60)) <= len(found)
+    old.close()
+    agree(words, house.cache, "walrus")
+    agree(words, house.cache, "garden")
+
+
+def test_what_many_deleted_is_let_go(house, words):
+    write_many(house, 40)
+    words.follow(house.cache)
+    for n in range(5, 40):
+        (house.root / f"{n}.md").unlink()
+    house.index()
+    words.follow(house.cache)
+    words.follow(house.cache)
+    assert len(words._chunks.ids) == len(words) == house.cache.counts().chunks
+    agree(words, house.cache, "garden")
+
+
+def test_common_words_are_read_ahead(house, words):
+    write_many(house, 40)
+    while not words.follow(house.cache):
+        pass
+    assert words._postings.keys() >= {"garden", "boat"}
+    assert "the" not in words._postings
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 9), max_size=200), st.integers(1, 60))
+def test_the_best_are_the_largest_scores_the_first_of_equal_ones(scores, count):
+    found = _best(np.array(scores, np.float64), count).tolist()
+    assert (
+        found == sorted((n for n, score in enumerate(scores) if score), key=lambda n: (-scores[n], n))[:count]
+    )
