@@ -41,7 +41,7 @@ def standing(source: Source, query: str, path: str, k: int, now: datetime) -> St
             if source.vector is not None and best is not None
             else None
         )
-        matches = source.matching(query, 1, chunks)
+        matches = source.matches(query)(1, chunks)
     return Standing(
         hit=next((hit for hit in ranking.hits if hit.path == path), None),
         ranks=ranking.ranks_of(path),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from pipelines import lexical
 from pipelines.model import Domain, Hit, NoteFacts
@@ -17,6 +18,7 @@ from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 
 _SHALLOWEST = 60
+Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,14 @@ class Source:
     codes: VectorCodes | None = None
     words: WordPostings | None = None
 
-    def matching(self, query: str, depth: int, only: Sequence[int] | None) -> list[tuple[int, float]]:
-        """Return chunk ids (of `only` these) with their BM25, best first. Raises CacheError."""
+    def matches(self, query: str) -> Matches:
+        """Return the function that gives the best so many chunk ids (of only these) with their BM25."""
         wanted = lexical.wanted(query)
         if wanted is None:
-            return []
+            return lambda _depth, _only: []
         if self.words is not None:
-            return self.words.matching(self.cache, wanted, depth, only)
-        return store.matching(self.cache, wanted.expression(), depth, only)
+            return self.words.scores(self.cache, wanted).best
+        return partial(store.matching, self.cache, wanted.expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,9 @@ def depth_for(k: int) -> int:
 def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking:
     """Rank the notes of a domain for a question. Raises CacheError."""
     domain, cache = source.domain, source.cache
-    near, match = _retrieve(source, query, depth)
-    hits = _fuse(source, query, near, match)
+    matches = source.matches(query)
+    near, match = _nearest(source, depth), dict(matches(depth, source.only))
+    hits = _fuse(source, near, match, matches)
     notes = store.note_facts(cache, [hit.path for hit in hits])
     layers = {"vector": _notes_of(cache, near), "lexical": _notes_of(cache, match), "fused": _paths(hits)}
     if domain.decay.mode != "off":
@@ -76,22 +79,24 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
     return Ranking(hits, layers)
 
 
-def _retrieve(source: Source, query: str, depth: int) -> tuple[dict[int, float], dict[int, float]]:
-    """Ask both retrievers for chunks: the cosine and the BM25 of each by its id, best first."""
-    near: list[tuple[int, float]] = []
-    if source.vector is not None:
-        nearest = source.codes.nearest if source.codes is not None else store.nearest
-        near = nearest(source.cache, source.vector, depth, source.only)
-    return dict(near), dict(source.matching(query, depth, source.only))
+def _nearest(source: Source, depth: int) -> dict[int, float]:
+    if source.vector is None:
+        return {}
+    nearest = source.codes.nearest if source.codes is not None else store.nearest
+    return dict(nearest(source.cache, source.vector, depth, source.only))
 
 
-def _fuse(source: Source, query: str, near: dict[int, float], match: dict[int, float]) -> list[Hit]:
-    """Fuse chunks, and keep each note's best one."""
+def _fuse(source: Source, near: dict[int, float], match: dict[int, float], matches: Matches) -> list[Hit]:
+    """Fuse chunks by their cosine and BM25, and keep each note's best one."""
     if source.domain.fusion == "rrf":
         rankings = {"vector": list(near), "lexical": list(match)}
         fused = reciprocal_rank_fusion(rankings, {"vector": 1.0, "lexical": source.domain.lexical_weight})
     else:
-        near, match = _completed(source, query, near, match)
+        # Both scores of what either retriever found.
+        only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
+        match = match | dict(matches(len(only_near), only_near))
+        if source.vector is not None:
+            near = near | store.cosines(source.cache, source.vector, only_match)
         fused = convex_combination(near, match)
     paths = store.chunk_paths(source.cache, [chunk_id for chunk_id, _ in fused])
     hits: dict[str, Hit] = {}
@@ -102,20 +107,6 @@ def _fuse(source: Source, query: str, near: dict[int, float], match: dict[int, f
             known = {name: value for name, value in scores.items() if value is not None}
             hits[path] = Hit(path, chunk_id, score, known)
     return list(hits.values())
-
-
-def _completed(
-    source: Source, query: str, near: dict[int, float], match: dict[int, float]
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Return both scores of what either retriever found."""
-    only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
-    more_match = dict(source.matching(query, len(only_near), only_near)) if only_near else {}
-    more_near = (
-        store.cosines(source.cache, source.vector, only_match)
-        if source.vector is not None and only_match
-        else {}
-    )
-    return near | more_near, match | more_match
 
 
 def _notes_of(cache: Cache, chunks: Mapping[int, float]) -> list[str]:

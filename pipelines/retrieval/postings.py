@@ -27,7 +27,7 @@ _K1, _B, _LEAST_IDF = 1.2, 0.75, 1e-6
 
 _SAMPLE = 2_000
 _COMMON = 0.004  # of the chunks: the list of a rarer word is read in a moment
-_AHEAD_SECONDS = 0.02
+_AHEAD_SECONDS = 0.05
 _GROWN = 1.25
 _MOST_POSTINGS = 192  # for each chunk: all its words twice, and some phrases
 
@@ -140,26 +140,36 @@ class WordPostings:
             self._postings[phrase] = known
         return known
 
-    def matching(
-        self, cache: Cache, wanted: lexical.Wanted, depth: int, only: Sequence[int] | None = None
-    ) -> list[tuple[int, float]]:
-        """Return chunk ids (of `only` these) with their BM25 (higher is better), best first. Raises CacheError."""
+    def scores(self, cache: Cache, wanted: lexical.Wanted) -> WordScores:
+        """Return how well each chunk matches. Raises CacheError."""
         with self._lock:
             self._take_in(cache)
             chunks = self._chunks
             found = [(self._read(cache, phrase), weight) for phrase, weight in wanted.weights.items()]
             excluded = [self._read(cache, phrase) for phrase in wanted.excluded]
         scores = _bm25(chunks, found)
-        allowed = chunks.there
-        if only is not None:
-            allowed = np.zeros(len(allowed), np.bool_)
-            allowed[chunks.rows(only)[0]] = True
-            allowed &= chunks.there
-        scores[~allowed] = 0.0
+        scores[~chunks.there] = 0.0
         for postings in excluded:
             scores[postings.rows] = 0.0
+        return WordScores(chunks, scores)
+
+
+class WordScores:
+    """The BM25 (higher is better) of all chunks for one question."""
+
+    def __init__(self, chunks: _Chunks, scores: npt.NDArray[np.float64]) -> None:
+        self._chunks = chunks
+        self._scores = scores
+
+    def best(self, depth: int, only: Sequence[int] | None = None) -> list[tuple[int, float]]:
+        """Return chunk ids (of `only` these) that have any of the words, with their scores, best first."""
+        scores = self._scores
+        if only is not None:
+            rows, _ = self._chunks.rows(only)
+            scores = np.zeros_like(scores)
+            scores[rows] = self._scores[rows]
         best = _best(scores, depth)
-        return list(zip(chunks.ids[best].tolist(), scores[best].tolist(), strict=True))
+        return list(zip(self._chunks.ids[best].tolist(), scores[best].tolist(), strict=True))
 
 
 def _pairs(found: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 from pipelines import lexical, vault
@@ -44,10 +45,13 @@ def find(source: Source, query: str, k: int, *, root: Path, present: bool, now: 
     """
     with snapshot(source.cache.con):
         ranking = rank_notes(source, query, depth_for(k), now)
-        paths = [hit.path for hit in ranking.hits]
-        current = _on_disk(source.cache, paths, root) if present else dict.fromkeys(paths, True)
-        kept = [hit for hit in ranking.hits if hit.path in current][:k]
-        chunks = [hit.chunk_id for hit in kept]
+        hits = ranking.hits
+        kept = (
+            list(islice(_on_disk(source.cache, hits, root), k))
+            if present
+            else [(hit, True) for hit in hits[:k]]
+        )
+        chunks = [hit.chunk_id for hit, _ in kept]
         rows, codes = store.chunk_rows(source.cache, chunks), codes_of_chunks(source.cache, chunks)
     return [
         Found(
@@ -55,10 +59,10 @@ def find(source: Source, query: str, k: int, *, root: Path, present: bool, now: 
             hit,
             row,
             ranking.ranks_of(hit.path),
-            current[hit.path],
+            stale,
             codes.get(hit.chunk_id),
         )
-        for hit in kept
+        for hit, stale in kept
         if (row := rows.get(hit.chunk_id))
     ]
 
@@ -106,11 +110,12 @@ def excerpts(
     return cut
 
 
-def _on_disk(cache: Cache, paths: Sequence[str], root: Path) -> dict[str, bool]:
-    """Return for each note whose file is there whether it changed since it was indexed: one `stat` a note."""
-    current = {}
-    for path, (raw, size, mtime_ns, dirty) in cache.ledger.stat_of(paths).items():
-        file = vault.look(root, raw)
-        if file is not None:
-            current[path] = dirty or (file.size, file.mtime_ns) != (size, mtime_ns)
-    return current
+def _on_disk(cache: Cache, hits: Sequence[Hit], root: Path) -> Iterator[tuple[Hit, bool]]:
+    """Yield each hit whose file is there, and whether that changed since it was indexed: one `stat` a note."""
+    files = cache.ledger.stat_of([hit.path for hit in hits])
+    for hit in hits:
+        if hit.path in files:
+            raw, size, mtime_ns, dirty = files[hit.path]
+            file = vault.look(root, raw)
+            if file is not None:
+                yield hit, dirty or (file.size, file.mtime_ns) != (size, mtime_ns)

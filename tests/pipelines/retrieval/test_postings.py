@@ -44,7 +44,7 @@ TEXTS = [
 def agree(words, cache, query, depth=60, only=None):
     wanted = lexical.wanted(query)
     with snapshot(cache.con):
-        ours = words.matching(cache, wanted, depth, only)
+        ours = words.scores(cache, wanted).best(depth, only)
         theirs = search.matching(cache, wanted.expression(), depth, only)
     assert dict(ours) == pytest.approx(dict(theirs), rel=1e-5)
     assert [score for _, score in ours] == sorted((score for _, score in ours), reverse=True)
@@ -114,7 +114,7 @@ def test_a_save_is_found_before_anyone_followed_it(house, words):
     write_many(house, 20)
     words.follow(house.cache)
     house.save("3.md", "A walrus.")
-    assert len(words.matching(house.cache, lexical.wanted("walrus"), 5)) == 1
+    assert len(words.scores(house.cache, lexical.wanted("walrus")).best(5)) == 1
 
 
 def test_only_the_end_of_a_list_is_read_again(house, words, monkeypatch):
@@ -165,13 +165,13 @@ def test_who_asks_from_an_older_moment_hides_nothing_from_others(house, words):
     old = Cache.open(house.cache.path)
     with snapshot(old.con):
         house.cache.counts()
-        found = words.matching(old, lexical.wanted("walrus garden"), 60)
+        found = words.scores(old, lexical.wanted("walrus garden")).best(60)
         house.save("3.md", "A walrus in the garden.")
         (house.root / "4.md").unlink()
         house.index()
         words.follow(house.cache)
-        assert words.matching(old, lexical.wanted("walrus"), 60) == []
-        assert len(words.matching(old, lexical.wanted("garden"), 60)) <= len(found)
+        assert words.scores(old, lexical.wanted("walrus")).best(60) == []
+        assert len(words.scores(old, lexical.wanted("garden")).best(60)) <= len(found)
     old.close()
     agree(words, house.cache, "walrus")
     agree(words, house.cache, "garden")
