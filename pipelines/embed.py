@@ -28,6 +28,8 @@ EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 # Small batches of one length keep the caches warm: measured best at 512 to 1,024 on two cores.
 _TOKENS_PER_BATCH = 1024
+# For every shape of a batch the library below keeps a program, and its memory: lengths are padded to a few.
+_LENGTHS = 8
 _DEFAULT_WINDOW = 512
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
 _CLOSE_ENOUGH = 0.999
@@ -145,7 +147,10 @@ class Embedder:
         torch.set_num_threads(threads)
         self.device = "cuda" if torch.cuda.is_available() and not openvino else "cpu"
         self._load()
-        self._choose_precision()
+        exact = self._encode(_PROBES)
+        self._choose_precision(exact)
+        if self.device == "cpu" and not self._openvino:
+            self._pack(exact)
 
     def _load(self) -> None:
         """Load the weights as they are, to compute in float32. Raises ModelUnavailableError."""
@@ -178,26 +183,50 @@ class Embedder:
         """How it computes, for people to read."""
         return f"{self._computes}, OpenVINO" if self._openvino else self._computes
 
-    def _choose_precision(self) -> None:
+    def _choose_precision(self, exact: npt.NDArray[np.float32]) -> None:
         """Use bfloat16 where the processor computes in it, if it gives the vectors that float32 gives."""
         if self.device == "cpu" and not self._processor_has_bfloat16():
             return
-        exact = self._encode(_PROBES)
-        self._computes = "bfloat16"
-        if self._openvino:
-            compile_openvino(self._model, "bfloat16", self._threads)
-        else:
-            self._model.to(self._torch.bfloat16)
-        try:
-            cosine = float((exact * self._encode(_PROBES)).sum(axis=1).min())
-        except BadVectorError:
-            cosine = 0.0
+        self._compute_in_bfloat16()
+        cosine = self._agreement(exact)
         if cosine < _CLOSE_ENOUGH:
             self._load()  # the weights were rounded: only their file still has what float32 needs
             self.warning = (
                 f"the model {self.info.name!r} gives other vectors in bfloat16 (cosine {cosine:.4f} to float32's); "
                 "it computes in float32, at about half the speed"
             )
+
+    def _compute_in_bfloat16(self) -> None:
+        self._computes = "bfloat16"
+        if self._openvino:
+            compile_openvino(self._model, "bfloat16", self._threads)
+        else:
+            self._model.to(self._torch.bfloat16)
+
+    def _pack(self, exact: npt.NDArray[np.float32]) -> None:
+        """Lay the weights out for the processor, if the model then still gives the same vectors."""
+        from pipelines.packed import pack  # noqa: PLC0415 - it needs torch
+
+        computed = self._computes
+        try:
+            pack(self._model)
+            agrees = self._agreement(exact) >= _CLOSE_ENOUGH
+        except (
+            RuntimeError,
+            AttributeError,
+        ):  # a machine without the operations, a model with layers of its own
+            agrees = False
+        if not agrees:
+            self._load()
+            if computed == "bfloat16":
+                self._compute_in_bfloat16()
+
+    def _agreement(self, exact: npt.NDArray[np.float32]) -> float:
+        """Return the smallest cosine of the probes' vectors to the exact ones; 0 where they are no vectors."""
+        try:
+            return float((exact * self._encode(_PROBES)).sum(axis=1).min())
+        except BadVectorError:
+            return 0.0
 
     def _processor_has_bfloat16(self) -> bool:
         if not self._torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - it has no public name
@@ -233,8 +262,10 @@ class Embedder:
             return out
         tokenizer: Any = self._model.tokenizer
         tokens = tokenizer(list(texts), truncation=True, max_length=self.info.window)["input_ids"]
-        for batch in _batches([len(t) for t in tokens]):
-            features = tokenizer.pad({"input_ids": [tokens[i] for i in batch]}, return_tensors="pt")
+        for batch in _batches([-(-len(t) // _LENGTHS) * _LENGTHS for t in tokens]):
+            features = tokenizer.pad(
+                {"input_ids": [tokens[i] for i in batch]}, return_tensors="pt", pad_to_multiple_of=_LENGTHS
+            )
             out[batch] = self._forward({key: value.to(self.device) for key, value in features.items()})
         return _unit(out, self.info.name)
 

@@ -372,6 +372,43 @@ def test_a_processor_without_bfloat16_computes_in_float32_without_a_warning(monk
     assert (embedder.precision, embedder.warning) == ("float32", None)
 
 
+# Packed weights
+
+
+def linear_layers(embedder):
+    return {type(layer).__name__ for layer in embedder._model.modules() if "Linear" in type(layer).__name__}
+
+
+def test_packed_weights_give_the_same_vectors(monkeypatch, tiny_model):
+    monkeypatch.setattr(Embedder, "_processor_has_bfloat16", lambda _: False)
+    embedder = load(tiny_model)
+    assert linear_layers(embedder) == {"_PackedLinear"}
+    assert np.abs(embedder.encode_documents(WORDS) - expected(reference(tiny_model), WORDS)).max() < 1e-5
+
+
+def cannot(_):
+    raise RuntimeError("no such operation")
+
+
+def forget(model):
+    for layer in model.modules():
+        if hasattr(layer, "weight"):
+            layer.weight.data.normal_()
+
+
+@pytest.mark.parametrize("pack", [cannot, forget])
+@pytest.mark.parametrize("has_bfloat16", [True, False])
+def test_where_weights_cannot_be_packed_they_are_used_as_they_are(
+    monkeypatch, tiny_model, pack, has_bfloat16
+):
+    monkeypatch.setattr(Embedder, "_processor_has_bfloat16", lambda _: has_bfloat16)
+    monkeypatch.setattr("pipelines.packed.pack", pack)
+    embedder = load(tiny_model)
+    assert embedder.precision == ("bfloat16" if has_bfloat16 else "float32")
+    assert linear_layers(embedder) == {"Linear"}
+    assert close(embedder.encode_documents(WORDS), expected(reference(tiny_model), WORDS))
+
+
 # OpenVINO
 
 
