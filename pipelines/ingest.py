@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -33,7 +34,9 @@ PIPELINE_VERSION = 3
 """Raise it when the same note would give other chunks, links or index words: every note is done again."""
 
 TEXTS_PER_SLICE = 32
-"""So many texts are embedded before a worker looks up: about half a second of work."""
+"""So many texts at most are embedded before a worker looks up: with a small model half a second of work."""
+_FIRST_SLICE = 4
+_SLICE_SECONDS = 0.25
 _ROWS_PER_SLICE = 32
 # So many are looked at together, to put those of like length into one slice.
 _ROWS_AHEAD = _TEXTS_AHEAD = 256
@@ -131,7 +134,7 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
 def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
     """Embed the next owed texts, and attach the vectors of each note that has all of its own by now.
 
-    Texts of like length go together: they fill a batch without padding. It ends early when `hurried` says so.
+    Texts of like length go together: they fill a batch without padding. It ends after a slice of them if `hurried`.
     """
     outcome = Outcome()
     rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
@@ -142,13 +145,20 @@ def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambd
         return outcome
     chosen, texts = _choose_texts(cache, rows)
     bad: BadVectorError | None = None
-    for slice_of in _slices_by_length(texts):
+    ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
+    count = _FIRST_SLICE
+    while ordered:
+        began = time.monotonic()
         try:
-            cache.store_vectors(_encode(cache, ingest, slice_of, outcome))
+            cache.store_vectors(_encode(cache, ingest, {h: texts[h] for h in ordered[:count]}, outcome))
         except BadVectorError as error:
             bad = error
         if hurried():
             break
+        del ordered[:count]
+        # A large model takes seconds for what a small one does at once, and a save waits meanwhile.
+        if time.monotonic() - began < _SLICE_SECONDS:
+            count = min(2 * count, TEXTS_PER_SLICE)
     for row in chosen:
         _finish_vectors(cache, row, outcome, bad, alone=len(chosen) == 1)
     return outcome
@@ -166,12 +176,6 @@ def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedR
         texts |= islice(owed[row.path].items(), _TEXTS_AHEAD - len(texts))
     cache.leases.release(rows[len(chosen) :])
     return chosen, texts
-
-
-def _slices_by_length(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    ordered = sorted(texts.items(), key=lambda item: len(item[1]))
-    for start in range(0, len(ordered), TEXTS_PER_SLICE):
-        yield dict(ordered[start : start + TEXTS_PER_SLICE])
 
 
 def _finish_vectors(

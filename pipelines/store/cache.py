@@ -226,14 +226,14 @@ class Cache:
 
     def _replace_chunks(self, note: Note, chunks: Sequence[Chunk], *, reworded: bool) -> None:
         """Keep the rows whose words stayed, so that an edit touches only its own chunks."""
-        old: list[int] = []
-        kept: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for chunk_id, text_hash, section in select(
+        old = select(
             self.con,
-            "SELECT id, text_hash, section FROM vault_chunk WHERE path = ? ORDER BY position DESC",
+            "SELECT id, text_hash, section, has_vector FROM vault_chunk WHERE path = ? ORDER BY position DESC",
             (note.path,),
-        ):
-            (old if reworded else kept[text_hash, section]).append(chunk_id)
+        )
+        kept: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for chunk_id, text_hash, section, _ in [] if reworded else old:
+            kept[text_hash, section].append(chunk_id)
         titles = lexical.index_text(_titles(note))
         for chunk in chunks:
             same = kept.get((chunk.text_hash, chunk.section))
@@ -267,7 +267,11 @@ class Cache:
                     lexical.index_text(chunk.text),
                 ),
             )
-        self._remove_chunks(old + [chunk_id for ids in kept.values() for chunk_id in ids])
+        if reworded and old:
+            embedded = {text_hash for _, text_hash, _, has_vector in old if has_vector}
+            self._attach(row for row in self._without_vector(note.path) if row[1] in embedded)
+            self._remove_chunks([chunk_id for chunk_id, *_ in old])
+        self._remove_chunks([chunk_id for ids in kept.values() for chunk_id in ids])
 
     def _remove_chunks(self, ids: Sequence[int]) -> None:
         for chunk_id in ids:
@@ -291,19 +295,26 @@ class Cache:
         self.edges.resolve_note(note.path)
 
     def _attach_vectors(self, path: str) -> bool:
-        """Give a note's chunks the vectors that are stored; say whether these are all of them."""
-        rows = select(
+        """Give a note's chunks their vectors, if every one of them has one."""
+        rows = self._without_vector(path)
+        if any(blob is None for _, _, blob in rows):
+            return False
+        self._attach(rows)
+        return True
+
+    def _without_vector(self, path: str) -> list[tuple[int, str, bytes | None]]:
+        return select(
             self.con,
             "SELECT c.id, c.text_hash, v.embedding FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.path = ? AND c.has_vector = 0",
             (path,),
         )
-        stored = [row for row in rows if row[2] is not None]
-        for chunk_id, text_hash, blob in stored:
+
+    def _attach(self, rows: Iterable[tuple[int, str, bytes | None]]) -> None:
+        for chunk_id, text_hash, blob in rows:
             self.con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk_id, blob))
             self.con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", (chunk_id,))
             self.con.execute("UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?", (text_hash,))
-        return len(stored) == len(rows)
 
     def _remove(self, path: str) -> None:
         ids = select(self.con, "SELECT id FROM vault_chunk WHERE path = ?", (path,))
