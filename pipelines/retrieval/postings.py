@@ -29,7 +29,7 @@ _SAMPLE = 2_000
 _COMMON = 0.004  # of the chunks: the list of a rarer word is read in a moment
 _AHEAD_SECONDS = 0.05
 _GROWN = 1.25
-_MOST_POSTINGS = 192  # for each chunk: all its words twice, and some phrases
+_MOST_POSTINGS = 192  # for each chunk, 8 bytes each: all its words twice, and some phrases
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,15 @@ class WordPostings:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._ahead: list[str] = []
+        self._begin()
+
+    def _begin(self) -> None:
         self._followed: int | None = None
         self._chunks = _NO_CHUNKS
         self._postings: dict[str, _Postings] = {}
-        self._ahead: list[str] = []
+        """Those that were asked for last stand last."""
+        self._held = 0
         self._sampled = 0
 
     def __len__(self) -> int:
@@ -84,8 +89,9 @@ class WordPostings:
         Raises CacheError.
         """
         with self._lock, snapshot(cache.con):
-            if self._is_worn() or not self._take_in(cache):
-                self._chunks, self._postings, self._followed = _NO_CHUNKS, {}, None
+            mostly_gone = len(self._chunks.ids) > 2 * len(self)
+            if mostly_gone or not self._take_in(cache):
+                self._begin()
                 self._take_in(cache)
         if len(self) > _GROWN * self._sampled:
             self._ahead = _common_words(cache, self._chunks.ids)
@@ -95,11 +101,6 @@ class WordPostings:
             with self._lock, snapshot(cache.con):
                 self._read(cache, self._ahead.pop())
         return not self._ahead
-
-    def _is_worn(self) -> bool:
-        held = sum(len(postings.rows) for postings in self._postings.values())
-        rows = len(self._chunks.ids)
-        return held > _MOST_POSTINGS * rows or rows > 2 * len(self)
 
     def _take_in(self, cache: Cache) -> bool:
         """Learn which chunks came and went; say whether that could be told from the journal."""
@@ -126,7 +127,7 @@ class WordPostings:
 
     def _read(self, cache: Cache, phrase: str) -> _Postings:
         """Return a word's postings, reading what is not known of them."""
-        known = self._postings.get(phrase, _NO_POSTINGS)
+        known = self._postings.pop(phrase, _NO_POSTINGS)
         # What this connection sees may be older than what another one took in, or newer.
         newest = min(self._chunks.newest, store.newest_chunk(cache))
         if newest > known.newest:
@@ -137,7 +138,10 @@ class WordPostings:
                 np.concatenate([known.counts, found[are_known, 1].astype(np.float32)]),
                 newest,
             )
-            self._postings[phrase] = known
+            self._held += len(rows)
+        self._postings[phrase] = known
+        while self._held > _MOST_POSTINGS * len(self._chunks.ids):
+            self._held -= len(self._postings.pop(next(iter(self._postings))).rows)
         return known
 
     def scores(self, cache: Cache, wanted: lexical.Wanted) -> WordScores:

@@ -200,6 +200,28 @@ def test_common_words_are_read_ahead(house, words):
     assert "the" not in words._postings
 
 
+def test_words_are_read_ahead_again_when_it_began_anew(house, words):
+    write_many(house, 40)
+    words.follow(house.cache)
+    for n in range(5, 40):
+        (house.root / f"{n}.md").unlink()
+    house.index()
+    words.follow(house.cache)
+    while not words.follow(house.cache):
+        pass
+    assert "garden" in words._postings
+
+
+def test_however_much_is_asked_memory_is_bounded_and_the_answers_right(house, words, monkeypatch):
+    monkeypatch.setattr("pipelines.retrieval.postings._MOST_POSTINGS", 1)
+    write_many(house, 40)
+    words.follow(house.cache)
+    for query in QUERIES:
+        agree(words, house.cache, query)
+        held = sum(len(postings.rows) for postings in words._postings.values())
+        assert held == words._held <= len(words)
+
+
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 9), max_size=200), st.integers(1, 60))
 def test_the_best_are_the_largest_scores_the_first_of_equal_ones(scores, count):
     found = _best(np.array(scores, np.float64), count).tolist()
