@@ -128,8 +128,7 @@ class WordPostings:
     def _read(self, cache: Cache, phrase: str) -> _Postings:
         """Return a word's postings, reading what is not known of them."""
         known = self._postings.pop(phrase, _NO_POSTINGS)
-        # What this connection sees may be older than what another one took in, or newer.
-        newest = min(self._chunks.newest, store.newest_chunk(cache))
+        newest = store.newest_chunk(cache)  # as this connection sees it: another one may have taken in more
         if newest > known.newest:
             found = _pairs(store.occurrences(cache, phrase, known.newest))
             rows, are_known = self._chunks.rows(found[:, 0].astype(np.int64))
