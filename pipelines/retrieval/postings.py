@@ -127,7 +127,7 @@ class WordPostings:
 
     def _read(self, cache: Cache, phrase: str) -> _Postings:
         """Return a word's postings, reading what is not known of them."""
-        known = self._postings.pop(phrase, _NO_POSTINGS)
+        known = self._postings.get(phrase, _NO_POSTINGS)
         newest = store.newest_chunk(cache)  # as this connection sees it: another one may have taken in more
         if newest > known.newest:
             found = _pairs(store.occurrences(cache, phrase, known.newest))
@@ -138,6 +138,7 @@ class WordPostings:
                 newest,
             )
             self._held += len(rows)
+        self._postings.pop(phrase, None)
         self._postings[phrase] = known
         while self._held > _MOST_POSTINGS * len(self._chunks.ids):
             self._held -= len(self._postings.pop(next(iter(self._postings))).rows)
