@@ -70,14 +70,14 @@ def _terms_in(sentence: str, pattern: re.Pattern[str] | None) -> int:
 
 
 def _pattern(terms: Sequence[str]) -> re.Pattern[str] | None:
-    """Match any of the terms: a Latin word whole, or with an English ending; anything else as it stands."""
-    parts = [
-        rf"((?<!\w){re.escape(term)}(?:s|es|ed|ing)?(?!\w))"
-        if term.isalnum() and not _CJK.search(term)
-        else f"({re.escape(term)})"
-        for term in sorted(terms, key=len, reverse=True)
-        if term
-    ]
+    """Match any of the terms, a group each: a Latin word whole or with an English ending, others as they stand."""
+    longest_first = sorted(filter(None, terms), key=len, reverse=True)
+    words = [term for term in longest_first if term.isalnum() and not _CJK.search(term)]
+    parts = [f"({re.escape(term)})" for term in longest_first if term not in words]
+    if words:
+        # Where no word begins, none of them is tried.
+        any_word = "|".join(f"({re.escape(word)})" for word in words)
+        parts.append(rf"(?<!\w)(?:{any_word})(?:s|es|ed|ing)?(?!\w)")
     return re.compile("|".join(parts), re.IGNORECASE) if parts else None
 
 
