@@ -64,7 +64,8 @@ class VectorCodes:
             row = self._rows.pop(chunk)
             self._table.ids[row] = _NO_CHUNK
             self._free.append(row)
-        new = sorted(there - self._rows.keys())
+        # Not a difference of sets: that would look at all rows for each commit.
+        new = sorted(chunk for chunk in there if chunk not in self._rows)
         for start in range(0, len(new), _AT_ONCE):
             self._add(store.vectors_of_chunks(cache, new[start : start + _AT_ONCE]))
         self._followed = last
