@@ -168,7 +168,7 @@ def chart(figures: Mapping[int, Figures]) -> str:
     top = np.log10(sizes[-1] / sizes[0])
 
     def place(size: int, value: float) -> tuple[float, float]:
-        return 50 + 380 * np.log10(size / sizes[0]) / top, 270 - 240 * np.log10(value) / top
+        return 50 + 380 * np.log10(size / sizes[0]) / top, 240 - 210 * np.log10(value) / top
 
     marks = [
         f'<text x="{place(size, 1)[0]:.0f}" y="340" text-anchor="middle">{size:,} notes</text>'
