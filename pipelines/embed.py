@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,8 @@ BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 _TOKENS_PER_BATCH = 1024
 # For every shape of a batch the library below keeps a program, and its memory: lengths are padded to a few.
 _LENGTHS = 8
+# Batches side by side keep more of a processor busy than one on all its cores; but Python's part of each takes turns.
+_MOST_AT_ONCE = 4
 _DEFAULT_WINDOW = 512
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
 _CLOSE_ENOUGH = 0.999
@@ -144,7 +148,7 @@ class Embedder:
         self._turn = threading.Lock()
         self._openvino = openvino
         self._threads = threads
-        torch.set_num_threads(threads)
+        self._pool = ThreadPoolExecutor(min(threads, _MOST_AT_ONCE))
         self.device = "cuda" if torch.cuda.is_available() and not openvino else "cpu"
         self._load()
         exact = self._encode(_PROBES)
@@ -236,11 +240,14 @@ class Embedder:
         return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
     def use_threads(self, threads: int) -> None:
-        """Compute with so many threads from the next batch on."""
+        """Compute with so many threads from the next text on."""
         with self._turn:
-            self._torch.set_num_threads(threads)
-            if self._openvino and threads != self._threads:
-                self._threads = threads
+            if threads == self._threads:
+                return
+            self._threads = threads
+            self._pool.shutdown()
+            self._pool = ThreadPoolExecutor(min(threads, _MOST_AT_ONCE))
+            if self._openvino:
                 compile_openvino(self._model, self._computes, threads)
 
     def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -262,17 +269,33 @@ class Embedder:
             return out
         tokenizer: Any = self._model.tokenizer
         tokens = tokenizer(list(texts), truncation=True, max_length=self.info.window)["input_ids"]
-        for batch in _batches([-(-len(t) // _LENGTHS) * _LENGTHS for t in tokens]):
-            features = tokenizer.pad(
-                {"input_ids": [tokens[i] for i in batch]}, return_tensors="pt", pad_to_multiple_of=_LENGTHS
+        batches = list(_batches([-(-len(t) // _LENGTHS) * _LENGTHS for t in tokens]))
+        padded = [
+            tokenizer.pad(
+                {"input_ids": [tokens[i] for i in b]}, return_tensors="pt", pad_to_multiple_of=_LENGTHS
             )
-            out[batch] = self._forward({key: value.to(self.device) for key, value in features.items()})
+            for b in batches
+        ]
+        with self._turn:
+            for batch, vectors in zip(batches, self._forward_all(padded), strict=True):
+                out[batch] = vectors
         return _unit(out, self.info.name)
 
-    def _forward(self, features: dict[str, torch.Tensor]) -> npt.NDArray[np.float32]:
-        with self._turn, self._torch.inference_mode():
-            vectors = self._model(features)["sentence_embedding"]
-            return np.asarray(vectors.float().cpu().numpy(), np.float32)
+    def _forward_all(
+        self, batches: Sequence[Mapping[str, torch.Tensor]]
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield each batch's vectors; several are computed at once, with an equal share of the threads each."""
+        if len(batches) == 1 or self._openvino or self.device != "cpu":
+            yield from map(partial(self._forward, threads=self._threads), batches)
+        else:
+            share = self._threads // min(self._threads, _MOST_AT_ONCE)
+            yield from self._pool.map(partial(self._forward, threads=share), batches)
+
+    def _forward(self, features: Mapping[str, torch.Tensor], threads: int) -> npt.NDArray[np.float32]:
+        self._torch.set_num_threads(threads)  # of the thread that calls it
+        with self._torch.inference_mode():
+            vectors = self._model({key: value.to(self.device) for key, value in features.items()})
+            return np.asarray(vectors["sentence_embedding"].float().cpu().numpy(), np.float32)
 
 
 def _torch_model(folder: Path, device: str) -> SentenceTransformer:

@@ -298,13 +298,17 @@ def test_threads_may_share_a_model(tiny_model):
     assert len(found) == 8
 
 
-def test_the_number_of_threads_can_be_changed_later(tiny_embedder):
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_with_any_number_of_threads_it_gives_the_same_vectors(tiny_model, threads):
     import torch
 
-    before = torch.get_num_threads()
-    tiny_embedder.use_threads(1)
-    assert torch.get_num_threads() == 1
-    tiny_embedder.use_threads(before)
+    embedder = load(tiny_model)
+    texts = [" ".join(WORDS[: n % 7 + 1] * 9) for n in range(200)]
+    exact = embedder.encode_documents(texts)
+    embedder.use_threads(threads)
+    assert np.abs(embedder.encode_documents(texts) - exact).max() < TOLERANCE
+    embedder.encode_query("bread")
+    assert torch.get_num_threads() == threads
 
 
 def test_the_embedded_model_knows_what_texts_mean(embedded):
