@@ -215,11 +215,8 @@ class Embedder:
         try:
             pack(self._model)
             agrees = self._agreement(exact) >= _CLOSE_ENOUGH
-        except (
-            RuntimeError,
-            AttributeError,
-        ):  # a machine without the operations, a model with layers of its own
-            agrees = False
+        except (RuntimeError, AttributeError):
+            agrees = False  # a machine without the operations, or a model with layers of its own
         if not agrees:
             self._load()
             if computed == "bfloat16":
@@ -269,12 +266,16 @@ class Embedder:
             return out
         tokenizer: Any = self._model.tokenizer
         tokens = tokenizer(list(texts), truncation=True, max_length=self.info.window)["input_ids"]
-        batches = list(_batches([-(-len(t) // _LENGTHS) * _LENGTHS for t in tokens]))
+        lengths = [min(-(-len(t) // _LENGTHS) * _LENGTHS, self.info.window) for t in tokens]
+        batches = list(_batches(lengths))
         padded = [
             tokenizer.pad(
-                {"input_ids": [tokens[i] for i in b]}, return_tensors="pt", pad_to_multiple_of=_LENGTHS
+                {"input_ids": [tokens[i] for i in batch]},
+                padding="max_length",
+                max_length=lengths[batch[0]],  # the longest
+                return_tensors="pt",
             )
-            for b in batches
+            for batch in batches
         ]
         with self._turn:
             for batch, vectors in zip(batches, self._forward_all(padded), strict=True):

@@ -2,6 +2,7 @@ import json
 import shutil
 import sys
 import threading
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -309,6 +310,18 @@ def test_with_any_number_of_threads_it_gives_the_same_vectors(tiny_model, thread
     assert np.abs(embedder.encode_documents(texts) - exact).max() < TOLERANCE
     embedder.encode_query("bread")
     assert torch.get_num_threads() == threads
+
+
+def test_no_text_is_padded_beyond_the_window(tiny_model):
+    embedder = Embedder(replace(find_model(str(tiny_model)), window=30), threads=1)
+    lengths = set()
+    forward = embedder._forward
+    embedder._forward = lambda features, threads: (
+        lengths.add(features["input_ids"].shape[1]) or forward(features, threads)
+    )
+    for n in range(1, 60):
+        embedder.encode_documents(["bread " * n])
+    assert lengths == {8, 16, 24, 30}
 
 
 def test_the_embedded_model_knows_what_texts_mean(embedded):
