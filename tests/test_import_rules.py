@@ -40,7 +40,7 @@ HOMES = {
     "apsw": ("pipelines.store",),
     "sqlite_vec": ("pipelines.store",),
     "sentence_transformers": ("pipelines.embed", "pipelines.openvino"),
-    "torch": ("pipelines.embed", "pipelines.retrieval.codes"),
+    "torch": ("pipelines.embed", "pipelines.packed", "pipelines.retrieval.codes"),
     "transformers": ("pipelines.embed",),
     "huggingface_hub": ("pipelines.embed",),
     "networkx": ("pipelines.graph",),
