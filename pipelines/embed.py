@@ -147,8 +147,7 @@ class Embedder:
         self._torch = torch
         self._turn = threading.Lock()
         self._openvino = openvino
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(min(threads, _MOST_AT_ONCE))
+        self._share_out(threads)
         self.device = "cuda" if torch.cuda.is_available() and not openvino else "cpu"
         self._load()
         exact = self._encode(_PROBES)
@@ -241,11 +240,16 @@ class Embedder:
         with self._turn:
             if threads == self._threads:
                 return
-            self._threads = threads
             self._pool.shutdown()
-            self._pool = ThreadPoolExecutor(min(threads, _MOST_AT_ONCE))
+            self._share_out(threads)
             if self._openvino:
                 compile_openvino(self._model, self._computes, threads)
+
+    def _share_out(self, threads: int) -> None:
+        """Divide the threads among the batches that are computed at once."""
+        self._threads, at_once = threads, min(threads, _MOST_AT_ONCE)
+        self._share = threads // at_once
+        self._pool = ThreadPoolExecutor(at_once)
 
     def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Encode texts as they are: shape (len(texts), dimension), unit length. Raises BadVectorError."""
@@ -289,8 +293,7 @@ class Embedder:
         if len(batches) == 1 or self._openvino or self.device != "cpu":
             yield from map(partial(self._forward, threads=self._threads), batches)
         else:
-            share = self._threads // min(self._threads, _MOST_AT_ONCE)
-            yield from self._pool.map(partial(self._forward, threads=share), batches)
+            yield from self._pool.map(partial(self._forward, threads=self._share), batches)
 
     def _forward(self, features: Mapping[str, torch.Tensor], threads: int) -> npt.NDArray[np.float32]:
         self._torch.set_num_threads(threads)  # of the thread that calls it

@@ -68,10 +68,7 @@ def wanted(query: str) -> Wanted | None:
     # A compound says the same thing twice, whole and in parts: each counts half as much as a word.
     weights = Counter(map(_folded, [*words, *words, *parts] if parts else words))
     excluded = dict.fromkeys(filter(None, map(_tokens, unwanted)))
-    return Wanted(
-        dict(weights),
-        tuple(map(" ".join, list(excluded)[:MOST_TERMS])),
-    )
+    return Wanted(weights, tuple(map(" ".join, list(excluded)[:MOST_TERMS])))
 
 
 def _folded(term: _Term) -> str:

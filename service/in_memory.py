@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -16,6 +17,12 @@ from pipelines.store.notes import data_version
 _FEWEST = 4_000
 
 log = structlog.get_logger()
+
+Held = TypeVar("Held", VectorCodes, WordPostings)
+
+
+def _if_many(held: Held | None) -> Held | None:
+    return held if held is not None and len(held) >= _FEWEST else None
 
 
 class InMemory:
@@ -32,13 +39,11 @@ class InMemory:
 
     def codes(self, cache: Cache) -> VectorCodes | None:
         """Return a cache's vectors."""
-        codes = self._codes.get(cache.path)
-        return codes if codes is not None and len(codes) >= _FEWEST else None
+        return _if_many(self._codes.get(cache.path))
 
     def words(self, cache: Cache) -> WordPostings | None:
         """Return a cache's words."""
-        words = self._words.get(cache.path)
-        return words if words is not None and len(words) >= _FEWEST else None
+        return _if_many(self._words.get(cache.path))
 
     def follow(self, caches: Sequence[Cache]) -> None:
         """Take in what was committed to these caches, and let go of those that are no longer among them."""

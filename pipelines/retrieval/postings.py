@@ -99,7 +99,7 @@ class WordPostings:
         until = time.monotonic() + _AHEAD_SECONDS
         while self._ahead and time.monotonic() < until:
             with self._lock, snapshot(cache.con):
-                self._read(cache, self._ahead.pop())
+                self._read(cache, self._ahead.pop(), store.newest_chunk(cache))
         return not self._ahead
 
     def _take_in(self, cache: Cache) -> bool:
@@ -125,10 +125,12 @@ class WordPostings:
         self._chunks, self._followed = chunks, last
         return True
 
-    def _read(self, cache: Cache, phrase: str) -> _Postings:
-        """Return a word's postings, reading what is not known of them."""
+    def _read(self, cache: Cache, phrase: str, newest: int) -> _Postings:
+        """Return a word's postings, reading what is not known of them.
+
+        `newest` is the newest chunk that this connection sees: another one may have taken in more.
+        """
         known = self._postings.get(phrase, _NO_POSTINGS)
-        newest = store.newest_chunk(cache)  # as this connection sees it: another one may have taken in more
         if newest > known.newest:
             found = _pairs(store.occurrences(cache, phrase, known.newest))
             rows, are_known = self._chunks.rows(found[:, 0].astype(np.int64))
@@ -148,9 +150,9 @@ class WordPostings:
         """Return how well each chunk matches. Raises CacheError."""
         with self._lock:
             self._take_in(cache)
-            chunks = self._chunks
-            found = [(self._read(cache, phrase), weight) for phrase, weight in wanted.weights.items()]
-            excluded = [self._read(cache, phrase) for phrase in wanted.excluded]
+            chunks, newest = self._chunks, store.newest_chunk(cache)
+            found = [(self._read(cache, phrase, newest), weight) for phrase, weight in wanted.weights.items()]
+            excluded = [self._read(cache, phrase, newest) for phrase in wanted.excluded]
         scores = _bm25(chunks, found)
         scores[~chunks.there] = 0.0
         for postings in excluded:

@@ -267,11 +267,12 @@ class Cache:
                     lexical.index_text(chunk.text),
                 ),
             )
+        gone = [chunk_id for ids in kept.values() for chunk_id in ids]
         if reworded and old:
             embedded = {text_hash for _, text_hash, _, has_vector in old if has_vector}
             self._attach(row for row in self._without_vector(note.path) if row[1] in embedded)
-            self._remove_chunks([chunk_id for chunk_id, *_ in old])
-        self._remove_chunks([chunk_id for ids in kept.values() for chunk_id in ids])
+            gone = [chunk_id for chunk_id, *_ in old]
+        self._remove_chunks(gone)
 
     def _remove_chunks(self, ids: Sequence[int]) -> None:
         for chunk_id in ids:

@@ -167,7 +167,6 @@ def test_who_asks_from_an_older_moment_hides_nothing_from_others(house, words):
     words.follow(house.cache)
     old = Cache.open(house.cache.path)
     with snapshot(old.con):
-        house.cache.counts()
         found = words.scores(old, lexical.wanted("walrus garden")).best(60)
         house.save("3.md", "A walrus in the garden.")
         (house.root / "4.md").unlink()
@@ -180,13 +179,18 @@ def test_who_asks_from_an_older_moment_hides_nothing_from_others(house, words):
     agree(words, house.cache, "garden")
 
 
-def test_what_many_deleted_is_let_go(house, words):
+def delete_most(house, words):
+    """Follow forty notes, and the deletion of all but five."""
     write_many(house, 40)
     words.follow(house.cache)
     for n in range(5, 40):
         (house.root / f"{n}.md").unlink()
     house.index()
     words.follow(house.cache)
+
+
+def test_what_many_deleted_is_let_go(house, words):
+    delete_most(house, words)
     words.follow(house.cache)
     assert len(words._chunks.ids) == len(words) == house.cache.counts().chunks
     agree(words, house.cache, "garden")
@@ -201,12 +205,7 @@ def test_common_words_are_read_ahead(house, words):
 
 
 def test_words_are_read_ahead_again_when_it_began_anew(house, words):
-    write_many(house, 40)
-    words.follow(house.cache)
-    for n in range(5, 40):
-        (house.root / f"{n}.md").unlink()
-    house.index()
-    words.follow(house.cache)
+    delete_most(house, words)
     while not words.follow(house.cache):
         pass
     assert "garden" in words._postings
