@@ -7,6 +7,7 @@ files, so that words can be indexed while the model loads, and the watcher never
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -147,8 +148,8 @@ class Embedder:
         self._torch = torch
         self._turn = threading.Lock()
         self._openvino = openvino
-        self._share_out(threads)
         self.device = "cuda" if torch.cuda.is_available() and not openvino else "cpu"
+        self._share_out(threads)
         self._load()
         exact = self._encode(_PROBES)
         self._choose_precision(exact)
@@ -247,9 +248,9 @@ class Embedder:
 
     def _share_out(self, threads: int) -> None:
         """Divide the threads among the batches that are computed at once."""
-        self._threads, at_once = threads, min(threads, _MOST_AT_ONCE)
-        self._share = threads // at_once
-        self._pool = ThreadPoolExecutor(at_once)
+        self._threads = threads
+        self._at_once = min(threads, _MOST_AT_ONCE) if self.device == "cpu" and not self._openvino else 1
+        self._pool = ThreadPoolExecutor(self._at_once)
 
     def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Encode texts as they are: shape (len(texts), dimension), unit length. Raises BadVectorError."""
@@ -271,7 +272,7 @@ class Embedder:
         tokenizer: Any = self._model.tokenizer
         tokens = tokenizer(list(texts), truncation=True, max_length=self.info.window)["input_ids"]
         lengths = [min(-(-len(t) // _LENGTHS) * _LENGTHS, self.info.window) for t in tokens]
-        batches = list(_batches(lengths))
+        batches = list(_batches(lengths, self._at_once))
         padded = [
             tokenizer.pad(
                 {"input_ids": [tokens[i] for i in batch]},
@@ -290,10 +291,11 @@ class Embedder:
         self, batches: Sequence[Mapping[str, torch.Tensor]]
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield each batch's vectors; several are computed at once, with an equal share of the threads each."""
-        if len(batches) == 1 or self._openvino or self.device != "cpu":
+        if len(batches) == 1 or self._at_once == 1:
             yield from map(partial(self._forward, threads=self._threads), batches)
         else:
-            yield from self._pool.map(partial(self._forward, threads=self._share), batches)
+            share = self._threads // self._at_once
+            yield from self._pool.map(partial(self._forward, threads=share), batches)
 
     def _forward(self, features: Mapping[str, torch.Tensor], threads: int) -> npt.NDArray[np.float32]:
         self._torch.set_num_threads(threads)  # of the thread that calls it
@@ -308,14 +310,23 @@ def _torch_model(folder: Path, device: str) -> SentenceTransformer:
     return SentenceTransformer(str(folder), device=device, local_files_only=True)
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield indices in batches of like length, none above the token budget (padding counted)."""
+def _batches(lengths: Sequence[int], at_once: int) -> Iterator[list[int]]:
+    """Yield indices in batches of like length and about as many tokens each, so that `at_once` are done together.
+
+    None has more than twice the token budget, padding counted.
+    """
+    tokens = sum(lengths)
+    share = tokens / (at_once * math.ceil(tokens / (at_once * _TOKENS_PER_BATCH)))
     batch: list[int] = []
+    taken, end = 0, share
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > _TOKENS_PER_BATCH:
-            yield batch
-            batch = []
+        padded = (len(batch) + 1) * lengths[batch[0]] if batch else 0
+        if taken + lengths[index] / 2 > end or padded > 2 * _TOKENS_PER_BATCH:
+            if batch:
+                yield batch
+            batch, end = [], end + share
         batch.append(index)
+        taken += lengths[index]
     if batch:
         yield batch
 

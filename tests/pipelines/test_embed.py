@@ -247,13 +247,20 @@ def test_a_text_has_its_vector_in_any_company_and_order(tiny_embedder, texts, da
         assert np.abs(together[place] - alone).max() < TOLERANCE
 
 
-@given(lengths=st.lists(st.integers(1, 600), max_size=60))
-def test_a_batch_stays_within_its_tokens_with_padding(lengths):
-    batches = list(_batches(lengths))
+@given(lengths=st.lists(st.integers(1, 600), min_size=1, max_size=60), at_once=st.integers(1, 4))
+def test_a_batch_stays_within_its_tokens_with_padding(lengths, at_once):
+    batches = list(_batches(lengths, at_once))
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
         padded = len(batch) * max(lengths[index] for index in batch)
-        assert padded <= _TOKENS_PER_BATCH or len(batch) == 1
+        assert padded <= 2 * _TOKENS_PER_BATCH or len(batch) == 1
+
+
+@given(count=st.integers(1, 60), length=st.integers(1, 256), at_once=st.integers(1, 4))
+def test_threads_get_equal_shares_of_equal_texts(count, length, at_once):
+    sizes = [len(batch) for batch in _batches([length] * count, at_once)]
+    assert max(sizes) - min(sizes) <= 1
+    assert len(sizes) % at_once == 0 or len(sizes) == count
 
 
 def test_many_texts_of_all_lengths_keep_their_places(tiny_embedder, tiny_reference):

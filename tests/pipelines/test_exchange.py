@@ -507,7 +507,10 @@ HUMAN = textwrap.dedent("""
 
 
 def race(note, kept, ways, seed):
-    """Let a process write in its ways while we do in ours; return all that is left or was told, and our successes."""
+    """Let a process write in its ways while we do in ours; return all that is left or was told.
+
+    On a busy machine we may never come to write: that race shows nothing, and is run again.
+    """
     note.write_bytes(b"")
     command = [sys.executable, "-c", HUMAN, note, str(ROUNDS), str(seed), ways]
     ours, told = [], []
@@ -530,16 +533,15 @@ def race(note, kept, ways, seed):
                     settle(late)
         assert human.returncode == 0
     told += [late.late for late in lates(kept)]
-    return b"".join([note.read_bytes(), *told]), len(ours)
+    return b"".join([note.read_bytes(), *told]) if ours else race(note, kept, ways, seed + 1)
 
 
 @pytest.mark.parametrize("ways", ["in place", "anew", "renaming", "late", "in place,anew,renaming,late"])
 def test_no_byte_of_a_person_is_lost_however_the_editor_saves(note, kept, ways, monkeypatch):
     monkeypatch.setattr(room, "QUIET_S", 0.0)
-    left, ours = race(note, kept, ways, seed=ROUNDS)
+    left = race(note, kept, ways, seed=ROUNDS)
     lost = [number for number in range(ROUNDS) if b"<human-%d>" % number not in left]
     assert lost == []
-    assert ours > 0
     assert beside(note) == []
 
 
@@ -547,9 +549,8 @@ def test_no_byte_of_a_person_is_lost_however_the_editor_saves(note, kept, ways, 
 def test_no_byte_is_lost_where_there_is_no_exchange_but_by_renaming(note, kept, ways, monkeypatch):
     monkeypatch.setattr(room, "_rename", lambda *_, **__: False)
     monkeypatch.setattr(room, "QUIET_S", 0.0)
-    left, ours = race(note, kept, ways, seed=ROUNDS)
+    left = race(note, kept, ways, seed=ROUNDS)
     assert [number for number in range(ROUNDS) if b"<human-%d>" % number not in left] == []
-    assert ours > 0
 
 
 def test_the_record_says_where_a_displaced_file_came_from(note, kept):
