@@ -10,22 +10,18 @@ import json
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import BadVectorError, ModelUnavailableError
-from pipelines.openvino import Precision, compile_openvino, load_openvino
-
-if TYPE_CHECKING:
-    import torch
-    from sentence_transformers import SentenceTransformer
+from pipelines.model import Precision
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
@@ -123,6 +119,19 @@ def _json(path: Path, default: Any = None) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+class Model(Protocol):
+    """What computes vectors, on a `device`; `side_by_side` says whether several batches at once are faster."""
+
+    device: str
+    side_by_side: bool
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Cut texts into tokens, no more each than the window has."""
+
+    def vectors(self, batch: Sequence[Sequence[int]], length: int, threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens, padded to a length: shape (len(batch), dimension)."""
+
+
 class Embedder:
     """A loaded model. Calls from several threads take turns.
 
@@ -138,26 +147,17 @@ class Embedder:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         # Threads that wait for each other by spinning are four times slower as soon as others want the processor.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        import torch  # noqa: PLC0415 - takes seconds; the watcher and the CLI never need it
-        from transformers.utils import logging  # noqa: PLC0415 - likewise
-
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a bar of its own amid ours, or in a log
-
         self.info = info
         self.warning: str | None = None
-        self._torch = torch
         self._turn = threading.Lock()
         self._openvino = openvino
-        self.device = "cuda" if torch.cuda.is_available() and not openvino else "cpu"
+        self._computes: Precision = "float32"
+        self._model = self._load("float32")
         self._share_out(threads)
-        self._load()
-        exact = self._encode(_PROBES)
-        self._choose_precision(exact)
-        if self.device == "cpu" and not self._openvino:
-            self._pack(exact)
+        self._choose_precision()
 
-    def _load(self) -> None:
-        """Load the weights as they are, to compute in float32. Raises ModelUnavailableError."""
+    def _load(self, precision: Precision) -> Model:
+        """Load the weights, to compute in a precision. Raises ModelUnavailableError."""
         info, openvino = self.info, self._openvino
         way_out = (
             f"remove {openvino} to export it again, or take EMBEDDING_BACKEND=torch"
@@ -165,62 +165,39 @@ class Embedder:
             else "fetch it again or choose another with EMBEDDING_MODEL"
         )
         try:
-            self._model = (
-                load_openvino(info.name, info.folder, openvino)
-                if openvino
-                else _torch_model(info.folder, self.device)
-            )
-            self._computes: Precision = "float32"
-            if openvino:
-                compile_openvino(self._model, "float32", self._threads)
+            return _load(info, openvino, precision)
         except ModelUnavailableError:
             raise
         except Exception as error:  # each library below has errors of its own; all mean the same to the user
             raise ModelUnavailableError(
                 f"the model {info.name!r} in {info.folder} cannot be loaded ({error}); {way_out}"
             ) from error
-        self._model.eval()
-        self._model.max_seq_length = info.window
+
+    @property
+    def device(self) -> str:
+        """Where it computes: `cpu` or `cuda`."""
+        return self._model.device
 
     @property
     def precision(self) -> str:
         """How it computes, for people to read."""
         return f"{self._computes}, OpenVINO" if self._openvino else self._computes
 
-    def _choose_precision(self, exact: npt.NDArray[np.float32]) -> None:
+    def _choose_precision(self) -> None:
         """Use bfloat16 where the processor computes in it, if it gives the vectors that float32 gives."""
-        if self.device == "cpu" and not self._processor_has_bfloat16():
+        if self.device == "cpu" and not _processor_has_bfloat16():
             return
-        self._compute_in_bfloat16()
+        exact, exactly = self._encode(_PROBES), self._model
+        self._model = self._load("bfloat16")
         cosine = self._agreement(exact)
-        if cosine < _CLOSE_ENOUGH:
-            self._load()  # the weights were rounded: only their file still has what float32 needs
+        if cosine >= _CLOSE_ENOUGH:
+            self._computes = "bfloat16"
+        else:
+            self._model = exactly
             self.warning = (
                 f"the model {self.info.name!r} gives other vectors in bfloat16 (cosine {cosine:.4f} to float32's); "
                 "it computes in float32, at about half the speed"
             )
-
-    def _compute_in_bfloat16(self) -> None:
-        self._computes = "bfloat16"
-        if self._openvino:
-            compile_openvino(self._model, "bfloat16", self._threads)
-        else:
-            self._model.to(self._torch.bfloat16)
-
-    def _pack(self, exact: npt.NDArray[np.float32]) -> None:
-        """Lay the weights out for the processor, if the model then still gives the same vectors."""
-        from pipelines.packed import pack  # noqa: PLC0415 - it needs torch
-
-        computed = self._computes
-        try:
-            pack(self._model)
-            agrees = self._agreement(exact) >= _CLOSE_ENOUGH
-        except (RuntimeError, AttributeError):
-            agrees = False  # a machine without the operations, or a model with layers of its own
-        if not agrees:
-            self._load()
-            if computed == "bfloat16":
-                self._compute_in_bfloat16()
 
     def _agreement(self, exact: npt.NDArray[np.float32]) -> float:
         """Return the smallest cosine of the probes' vectors to the exact ones; 0 where they are no vectors."""
@@ -229,13 +206,6 @@ class Embedder:
         except BadVectorError:
             return 0.0
 
-    def _processor_has_bfloat16(self) -> bool:
-        if not self._torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - it has no public name
-            return False
-        # On x86 the library below also says so of processors on which it imitates bfloat16, at a loss.
-        has = self._torch.cpu.get_capabilities()
-        return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
-
     def use_threads(self, threads: int) -> None:
         """Compute with so many threads from the next text on."""
         with self._turn:
@@ -243,13 +213,11 @@ class Embedder:
                 return
             self._pool.shutdown()
             self._share_out(threads)
-            if self._openvino:
-                compile_openvino(self._model, self._computes, threads)
 
     def _share_out(self, threads: int) -> None:
         """Divide the threads among the batches that are computed at once."""
         self._threads = threads
-        self._at_once = min(threads, _MOST_AT_ONCE) if self.device == "cpu" and not self._openvino else 1
+        self._at_once = min(threads, _MOST_AT_ONCE) if self._model.side_by_side else 1
         self._pool = ThreadPoolExecutor(self._at_once)
 
     def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -269,45 +237,56 @@ class Embedder:
         out = np.zeros((len(texts), self.info.dimension), np.float32)
         if not texts:
             return out
-        tokenizer: Any = self._model.tokenizer
-        tokens = tokenizer(list(texts), truncation=True, max_length=self.info.window)["input_ids"]
+        tokens = self._model.tokens(texts)
         lengths = [min(-(-len(t) // _LENGTHS) * _LENGTHS, self.info.window) for t in tokens]
         batches = list(_batches(lengths, self._at_once))
-        padded = [
-            tokenizer.pad(
-                {"input_ids": [tokens[i] for i in batch]},
-                padding="max_length",
-                max_length=lengths[batch[0]],  # the longest
-                return_tensors="pt",
-            )
-            for batch in batches
-        ]
         with self._turn:
-            for batch, vectors in zip(batches, self._forward_all(padded), strict=True):
+            padded = [([tokens[i] for i in batch], lengths[batch[0]]) for batch in batches]
+            for batch, vectors in zip(batches, self._vectors(padded), strict=True):
                 out[batch] = vectors
         return _unit(out, self.info.name)
 
-    def _forward_all(
-        self, batches: Sequence[Mapping[str, torch.Tensor]]
+    def _vectors(
+        self, batches: Sequence[tuple[Sequence[Sequence[int]], int]]
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield each batch's vectors; several are computed at once, with an equal share of the threads each."""
+
+        def compute(batch: tuple[Sequence[Sequence[int]], int], threads: int) -> npt.NDArray[np.float32]:
+            return self._model.vectors(*batch, threads)
+
         if len(batches) == 1 or self._at_once == 1:
-            yield from map(partial(self._forward, threads=self._threads), batches)
+            yield from map(partial(compute, threads=self._threads), batches)
         else:
             share = self._threads // self._at_once
-            yield from self._pool.map(partial(self._forward, threads=share), batches)
-
-    def _forward(self, features: Mapping[str, torch.Tensor], threads: int) -> npt.NDArray[np.float32]:
-        self._torch.set_num_threads(threads)  # of the thread that calls it
-        with self._torch.inference_mode():
-            vectors = self._model({key: value.to(self.device) for key, value in features.items()})
-            return np.asarray(vectors["sentence_embedding"].float().cpu().numpy(), np.float32)
+            yield from self._pool.map(partial(compute, threads=share), batches)
 
 
-def _torch_model(folder: Path, device: str) -> SentenceTransformer:
-    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes seconds
+def _load(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model:
+    """Load a model by the fastest way that can; each imports what takes seconds, and only what it needs."""
+    if openvino:
+        from pipelines.openvino import load_openvino  # noqa: PLC0415
 
-    return SentenceTransformer(str(folder), device=device, local_files_only=True)
+        return load_openvino(info.name, info.folder, openvino, info.window, precision)
+    import torch  # noqa: PLC0415
+
+    from pipelines.bert import Bert, pooling_of_bert  # noqa: PLC0415
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu" and (pooling := pooling_of_bert(info.folder)):
+        return Bert(info.folder, info.window, pooling, precision)
+    from pipelines.any_model import load_any  # noqa: PLC0415
+
+    return load_any(info.folder, info.window, device, precision)
+
+
+def _processor_has_bfloat16() -> bool:
+    import torch  # noqa: PLC0415 - loaded by now
+
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - it has no public name
+        return False
+    # On x86 the library below also says so of processors on which it imitates bfloat16, at a loss.
+    has = torch.cpu.get_capabilities()
+    return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 
 def _batches(lengths: Sequence[int], at_once: int) -> Iterator[list[int]]:

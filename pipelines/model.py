@@ -14,6 +14,7 @@ GraphMode = Literal["off", "linear", "lift"]
 Promote = Literal["on_save", "manual"]
 EventKind = Literal["created", "modified", "deleted"]
 TagStatus = Literal["active", "retired"]
+Precision = Literal["float32", "bfloat16"]
 
 HIGH_PRIORITY = 100
 """A save: somebody is waiting for it."""

@@ -9,21 +9,42 @@ import os
 import shutil
 import sys
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from sentence_transformers import SentenceTransformer
+
+from pipelines.any_model import AnyModel
 from pipelines.errors import ModelUnavailableError
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
-Precision = Literal["float32", "bfloat16"]
+from pipelines.model import Precision
 
 
-def load_openvino(name: str, folder: Path, keep: Path) -> SentenceTransformer:
-    """Load a model for OpenVINO, not yet compiled; it is exported into `keep` where that was not done.
+class OpenVinoModel(AnyModel):
+    """A model that OpenVINO computes, and its tokenizer: one batch after another, each on all threads."""
+
+    side_by_side = False
+
+    def __init__(self, model: SentenceTransformer, window: int, precision: Precision) -> None:
+        """Take a loaded model; it is compiled at its first text."""
+        super().__init__(model, window)
+        self._precision = precision
+        self._threads = 0
+
+    def vectors(self, batch: Sequence[Sequence[int]], length: int, threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens, padded to a length: shape (len(batch), dimension)."""
+        if threads != self._threads:
+            _compile(self._model, self._precision, threads)
+            self._threads = threads
+        return super().vectors(batch, length, threads)
+
+
+def load_openvino(name: str, folder: Path, keep: Path, window: int, precision: Precision) -> OpenVinoModel:
+    """Load a model for OpenVINO; it is exported into `keep` where that was not done.
 
     Raises ModelUnavailableError where the extra is missing.
     """
@@ -35,10 +56,10 @@ def load_openvino(name: str, folder: Path, keep: Path) -> SentenceTransformer:
         raise ModelUnavailableError(
             f"OpenVINO cannot be used ({error}): install everindex[openvino], or take EMBEDDING_BACKEND=torch"
         ) from error
-    return _read(_exported(name, folder, keep))
+    return OpenVinoModel(_read(_exported(name, folder, keep)), window, precision)
 
 
-def compile_openvino(model: SentenceTransformer, precision: Precision, threads: int) -> None:
+def _compile(model: SentenceTransformer, precision: Precision, threads: int) -> None:
     """Make OpenVINO's program anew: its precision and its threads are fixed when it is made."""
     network: Any = model[0].auto_model
     network.ov_config |= {
@@ -52,8 +73,6 @@ def compile_openvino(model: SentenceTransformer, precision: Precision, threads: 
 
 
 def _read(folder: Path) -> SentenceTransformer:
-    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes seconds
-
     return SentenceTransformer(
         str(folder),
         device="cpu",

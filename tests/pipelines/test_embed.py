@@ -322,9 +322,9 @@ def test_with_any_number_of_threads_it_gives_the_same_vectors(tiny_model, thread
 def test_no_text_is_padded_beyond_the_window(tiny_model):
     embedder = Embedder(replace(find_model(str(tiny_model)), window=30), threads=1)
     lengths = set()
-    forward = embedder._forward
-    embedder._forward = lambda features, threads: (
-        lengths.add(features["input_ids"].shape[1]) or forward(features, threads)
+    vectors = embedder._model.vectors
+    embedder._model.vectors = lambda batch, length, threads: (
+        lengths.add(length) or vectors(batch, length, threads)
     )
     for n in range(1, 60):
         embedder.encode_documents(["bread " * n])
@@ -352,7 +352,7 @@ def test_the_embedded_model_gives_the_vectors_of_sentence_transformers(embedded)
 @pytest.fixture
 def bfloat16(monkeypatch):
     """Say that the processor computes in bfloat16: where it does not, it is imitated, with the same result."""
-    monkeypatch.setattr(Embedder, "_processor_has_bfloat16", lambda _: True)
+    monkeypatch.setattr("pipelines.embed._processor_has_bfloat16", lambda: True)
 
 
 @pytest.fixture
@@ -394,43 +394,6 @@ def test_a_processor_without_bfloat16_computes_in_float32_without_a_warning(monk
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
     embedder = load(tiny_model)
     assert (embedder.precision, embedder.warning) == ("float32", None)
-
-
-# Packed weights
-
-
-def linear_layers(embedder):
-    return {type(layer).__name__ for layer in embedder._model.modules() if "Linear" in type(layer).__name__}
-
-
-def test_packed_weights_give_the_same_vectors(monkeypatch, tiny_model):
-    monkeypatch.setattr(Embedder, "_processor_has_bfloat16", lambda _: False)
-    embedder = load(tiny_model)
-    assert linear_layers(embedder) == {"_PackedLinear"}
-    assert np.abs(embedder.encode_documents(WORDS) - expected(reference(tiny_model), WORDS)).max() < 1e-5
-
-
-def cannot(_):
-    raise RuntimeError("no such operation")
-
-
-def forget(model):
-    for layer in model.modules():
-        if hasattr(layer, "weight"):
-            layer.weight.data.normal_()
-
-
-@pytest.mark.parametrize("pack", [cannot, forget])
-@pytest.mark.parametrize("has_bfloat16", [True, False])
-def test_where_weights_cannot_be_packed_they_are_used_as_they_are(
-    monkeypatch, tiny_model, pack, has_bfloat16
-):
-    monkeypatch.setattr(Embedder, "_processor_has_bfloat16", lambda _: has_bfloat16)
-    monkeypatch.setattr("pipelines.packed.pack", pack)
-    embedder = load(tiny_model)
-    assert embedder.precision == ("bfloat16" if has_bfloat16 else "float32")
-    assert linear_layers(embedder) == {"Linear"}
-    assert close(embedder.encode_documents(WORDS), expected(reference(tiny_model), WORDS))
 
 
 # OpenVINO

@@ -1,0 +1,55 @@
+"""Any model that sentence-transformers can load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers.utils import logging
+
+from pipelines.model import Precision
+
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a bar of its own amid ours, or in a log
+
+
+class AnyModel:
+    """A model and its tokenizer, on the processor or on a GPU."""
+
+    def __init__(self, model: SentenceTransformer, window: int) -> None:
+        """Take a loaded model, whatever computes it."""
+        self._model = model.eval()
+        self._window = window
+        self.device = model.device.type
+        self.side_by_side = self.device == "cpu"
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Cut texts into tokens, no more each than the window has."""
+        found: list[list[int]] = self._tokenizer(list(texts), truncation=True, max_length=self._window)[
+            "input_ids"
+        ]
+        return found
+
+    def vectors(self, batch: Sequence[Sequence[int]], length: int, threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens, padded to a length: shape (len(batch), dimension)."""
+        torch.set_num_threads(threads)  # of the thread that calls it
+        padded = self._tokenizer.pad(
+            {"input_ids": list(batch)}, padding="max_length", max_length=length, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            found = self._model({key: value.to(self.device) for key, value in padded.items()})
+            return np.asarray(found["sentence_embedding"].float().cpu().numpy(), np.float32)
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self._model.tokenizer
+
+
+def load_any(folder: Path, window: int, device: str, precision: Precision) -> AnyModel:
+    """Load a model's files; sentence-transformers, transformers and torch raise errors of their own."""
+    model = SentenceTransformer(str(folder), device=device, local_files_only=True)
+    return AnyModel(model.to(getattr(torch, precision)), window)

@@ -1,0 +1,210 @@
+"""BERT, computed here: what is known to be nothing else needs none of the libraries that take seconds to import.
+
+The embedded model and bge are BERT. Every other model goes through sentence-transformers (`pipelines/any_model.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch.nn import functional
+
+from pipelines.model import Precision
+
+_PARTS = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+_LIKE = 0.02  # of the largest number: bfloat16 has eight bits
+_Weights = dict[str, torch.Tensor]
+
+
+def pooling_of_bert(folder: Path) -> str | None:
+    """Return how a BERT of sentence-transformers' format joins its tokens (`mean`, `cls`); None if it is not one.
+
+    Whatever in its files is not known to be plain BERT makes it another model.
+    """
+    files = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json")
+    if not (folder / "model.safetensors").exists() or not all((folder / file).exists() for file in files):
+        return None
+    config, modules, tokenizer, asked = (_json(folder / file) for file in files)
+    if [module["type"].rpartition(".")[2] for module in modules] not in _PARTS or modules[0]["path"]:
+        return None
+    plain = (
+        config.get("model_type") == "bert"
+        and config.get("hidden_act") == "gelu"
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and not config.get("is_decoder")
+        and not (folder / "adapter_config.json").exists()
+        and not _json(folder / "sentence_bert_config.json").get("do_lower_case")
+        and _cuts_as_asked(tokenizer, asked)
+    )
+    return _pooling(_json(folder / modules[1]["path"] / "config.json")) if plain else None
+
+
+def _cuts_as_asked(tokenizer: dict[str, Any], asked: dict[str, Any]) -> bool:
+    """Say whether a tokenizer does by itself what transformers would make it do by its configuration."""
+    normalizer = tokenizer.get("normalizer") or {}
+    return (
+        tokenizer["model"]["type"] == "WordPiece"
+        and normalizer.get("type") == "BertNormalizer"
+        and normalizer.get("lowercase") == asked.get("do_lower_case", True)
+        and normalizer.get("strip_accents") == asked.get("strip_accents")
+        and normalizer.get("handle_chinese_chars") == asked.get("tokenize_chinese_chars", True)
+    )
+
+
+def _pooling(config: dict[str, Any]) -> str | None:
+    mode = config.get("pooling_mode")
+    if mode is None:
+        modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
+        mode = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}.get("".join(modes))
+    return mode if mode in ("mean", "cls") else None
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+class _Linear:
+    """A linear layer whose weights are laid out for the processor once, by what torch uses for models it compiles.
+
+    That is a fifth faster than laying them out at every product (docs/performance.md).
+    """
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
+        self._bias = bias
+        packed = _packed(weight, bias)
+        self._is_packed = packed is not None
+        self._weight = weight if packed is None else packed
+
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self._is_packed:
+            return _product(inputs, self._weight, self._bias)
+        return functional.linear(inputs, self._weight, self._bias)
+
+
+def _packed(weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor | None:
+    """Return weights laid out for the processor; None where that is not possible, or gives other products."""
+    probe = weight[:8]
+    expected = functional.linear(probe, weight, bias)
+    try:
+        packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)  # noqa: SLF001 - no public name
+        error = (_product(probe, packed, bias) - expected).abs().max()
+    except (RuntimeError, AttributeError):
+        return None
+    return packed if error <= _LIKE * expected.abs().max() else None
+
+
+def _product(inputs: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001 - no public name
+        inputs, packed, bias, "none", [], ""
+    )
+    return product
+
+
+@dataclass(frozen=True, slots=True)
+class _Norm:
+    """Layer normalisation."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    eps: float
+
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
+        return functional.layer_norm(inputs, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Self-attention and a perceptron: arXiv 1706.03762, normalised after each; GELU as arXiv 1810.04805 has it."""
+
+    heads: int
+    attention: _Linear
+    attended: _Linear
+    attended_norm: _Norm
+    up: _Linear
+    down: _Linear
+    norm: _Norm
+
+    def __call__(self, hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        texts, length, size = hidden.shape
+        parts = self.attention(hidden).view(texts, length, 3, self.heads, size // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        joined = found.transpose(1, 2).reshape(texts, length, size)
+        hidden = self.attended_norm(self.attended(joined) + hidden)
+        return self.norm(self.down(functional.gelu(self.up(hidden))) + hidden)
+
+
+class Bert:
+    """A BERT and its tokenizer, on the processor."""
+
+    device = "cpu"
+    side_by_side = True
+
+    def __init__(self, folder: Path, window: int, pooling: str, precision: Precision) -> None:
+        """Load a model's files; they raise what their libraries raise."""
+        config, dtype = _json(folder / "config.json"), getattr(torch, precision)
+        weights = {name: w.to(dtype) for name, w in load_file(folder / "model.safetensors").items()}
+        eps = config.get("layer_norm_eps", 1e-12)
+        self._words = weights["embeddings.word_embeddings.weight"]
+        # Every token is of the first type: texts come alone, not in pairs.
+        kind = weights["embeddings.token_type_embeddings.weight"][0]
+        self._places = weights["embeddings.position_embeddings.weight"] + kind
+        self._norm = _Norm(weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"], eps)
+        self._layers = list(_layers(weights, config["num_hidden_layers"], config["num_attention_heads"], eps))
+        self._pooling = pooling
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(window)
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Cut texts into tokens, no more each than the window has."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
+
+    def vectors(self, batch: Sequence[Sequence[int]], length: int, threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens, padded to a length: shape (len(batch), dimension)."""
+        torch.set_num_threads(threads)  # of the thread that calls it
+        ids, there = np.zeros((len(batch), length), np.int64), np.zeros((len(batch), length), np.bool_)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens)] = tokens
+            there[row, : len(tokens)] = True
+        with torch.inference_mode():
+            found = self._forward(torch.from_numpy(ids), torch.from_numpy(there))
+            return np.asarray(found.numpy(), np.float32)
+
+    def _forward(self, ids: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+        hidden = self._norm(functional.embedding(ids, self._words) + self._places[: ids.shape[1]])
+        mask = None if there.all() else there[:, None, None, :]
+        for layer in self._layers:
+            hidden = layer(hidden, mask)
+        if self._pooling == "cls":
+            return hidden[:, 0].float()
+        counted = there[:, :, None].float()
+        return (hidden.float() * counted).sum(1) / counted.sum(1)
+
+
+def _layers(weights: _Weights, count: int, heads: int, eps: float) -> Iterator[_Layer]:
+    for number in range(count):
+
+        def named(name: str, own: str = f"encoder.layer.{number}") -> tuple[torch.Tensor, torch.Tensor]:
+            return weights[f"{own}.{name}.weight"], weights[f"{own}.{name}.bias"]
+
+        # One product instead of three.
+        three = [named(f"attention.self.{part}") for part in ("query", "key", "value")]
+        yield _Layer(
+            heads,
+            _Linear(torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])),
+            _Linear(*named("attention.output.dense")),
+            _Norm(*named("attention.output.LayerNorm"), eps),
+            _Linear(*named("intermediate.dense")),
+            _Linear(*named("output.dense")),
+            _Norm(*named("output.LayerNorm"), eps),
+        )

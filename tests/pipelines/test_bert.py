@@ -1,0 +1,172 @@
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.bert import Bert, pooling_of_bert
+from pipelines.embed import Embedder, find_model
+
+WORDS = [
+    "garden",
+    "Soil and compost",
+    "Zürich in WINTER",
+    "日记 bread",
+    "§ 3",
+    "tomato " * 90,
+    "river, boat.",
+]
+
+
+def reference(folder):
+    """Return what sentence-transformers itself makes of a model."""
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+
+
+@pytest.fixture
+def variant(tiny_model, tmp_path):
+    """Copy the tiny model, and change its JSON files (`x/y.json`); None removes a file, or a key."""
+
+    def make(changes):
+        folder = tmp_path / "variant"
+        shutil.copytree(tiny_model, folder)
+        for name, change in changes.items():
+            file = folder / name
+            if change is None:
+                file.unlink()
+            else:
+                known = (json.loads(file.read_text()) if file.exists() else {}) | change
+                file.write_text(json.dumps({key: value for key, value in known.items() if value is not None}))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Compute in float32, so that every difference counts."""
+    monkeypatch.setattr("pipelines.embed._processor_has_bfloat16", lambda: False)
+
+
+def holds(folder):
+    """Hold the vectors of a model to those of sentence-transformers."""
+    ours = Embedder(find_model(str(folder)), threads=2).encode_documents(WORDS)
+    theirs = reference(folder).encode(WORDS, normalize_embeddings=True, show_progress_bar=False)
+    return np.abs(ours - theirs).max() < 1e-5
+
+
+POOLING = "1_Pooling/config.json"
+OLD_POOLING = {"pooling_mode": None, "word_embedding_dimension": 32}
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize(
+    ("changes", "pooling"),
+    [
+        ({}, "mean"),
+        ({POOLING: {"pooling_mode": "cls"}}, "cls"),
+        (
+            {POOLING: OLD_POOLING | {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}},
+            "mean",
+        ),
+        ({POOLING: OLD_POOLING | {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}}, "cls"),
+        ({"config.json": {"layer_norm_eps": 0.1}}, "mean"),
+        ({"config.json": {"num_attention_heads": 8}}, "mean"),
+        ({"config.json": {"num_hidden_layers": 1}}, "mean"),
+        ({"tokenizer_config.json": {"model_max_length": 12}}, "mean"),
+        ({"sentence_bert_config.json": {"max_seq_length": 12, "do_lower_case": False}}, "mean"),
+    ],
+)
+def test_a_bert_is_computed_here_as_sentence_transformers_does(variant, changes, pooling):
+    folder = variant(changes)
+    assert pooling_of_bert(folder) == pooling
+    assert holds(folder)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {POOLING: {"pooling_mode": "max"}},
+        {POOLING: OLD_POOLING | {"pooling_mode_max_tokens": True}},
+        {"config.json": {"hidden_act": "relu"}},
+        {"config.json": {"is_decoder": True}},
+        {"tokenizer_config.json": {"do_lower_case": False}},
+        {"tokenizer_config.json": {"strip_accents": False}},
+        {"tokenizer_config.json": {"tokenize_chinese_chars": False}},
+        {"tokenizer.json": None},
+        {"tokenizer_config.json": None},
+    ],
+)
+def test_any_other_model_is_left_to_sentence_transformers(variant, changes):
+    folder = variant(changes)
+    assert pooling_of_bert(folder) is None
+    assert holds(folder)
+
+
+def test_a_model_with_an_adapter_is_left_to_sentence_transformers(variant):
+    assert pooling_of_bert(variant({"adapter_config.json": {}})) is None
+
+
+def test_a_further_layer_is_left_to_sentence_transformers(tiny_model, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
+
+    modules = [Transformer(str(tiny_model)), Pooling(32), Dense(32, 8)]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "dense"))
+    assert pooling_of_bert(tmp_path / "dense") is None
+
+
+SPECIAL = st.sampled_from(
+    ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "##s", "\u0301", "İ", "ß", "　", "\x00"]
+)
+TEXTS = st.lists(st.lists(st.one_of(st.text(max_size=20), SPECIAL), max_size=8).map(" ".join), max_size=5)
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    """The embedded model's, ours and transformers'."""
+    from transformers import AutoTokenizer
+
+    info = find_model(None)
+    return Bert(info.folder, info.window, "mean", "float32"), AutoTokenizer.from_pretrained(info.folder)
+
+
+@given(texts=TEXTS)
+@settings(max_examples=200, deadline=None)
+def test_texts_are_cut_into_the_tokens_that_transformers_cuts(tokenizers, texts):
+    ours, theirs = tokenizers
+    assert ours.tokens(texts) == [
+        theirs(text, truncation=True, max_length=256)["input_ids"] for text in texts
+    ]
+
+
+def cannot(*_):
+    raise RuntimeError("no such operation")
+
+
+def wrong(inputs, _, bias):
+    return inputs.new_zeros(*inputs.shape[:-1], len(bias))
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("product", [cannot, wrong])
+def test_where_weights_cannot_be_packed_they_are_used_as_they_are(monkeypatch, tiny_model, product):
+    monkeypatch.setattr("pipelines.bert._product", product)
+    assert holds(tiny_model)
+
+
+def test_the_embedded_model_needs_no_library_that_is_slow_to_import():
+    code = (
+        "import sys; from pipelines.embed import Embedder, find_model; "
+        "Embedder(find_model(None), threads=1).encode_query('tomato'); "
+        "print([name for name in ('sentence_transformers', 'transformers', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
