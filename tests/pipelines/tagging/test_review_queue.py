@@ -591,6 +591,7 @@ def words_kept(reading):
 
 
 @given(LINES, st.booleans())
+@example(["<!-- n:word", "-->"], False)  # noqa: FBT003 - as `given` has it
 def test_anything_at_all_is_read_and_what_is_kept_never_grows(lines, whole):
     text = "\n".join(lines)
     text = changed((NOTES[0].tags[0].id, text)) if whole else text
@@ -601,7 +602,8 @@ def test_anything_at_all_is_read_and_what_is_kept_never_grows(lines, whole):
     assert words_kept(once) <= words_kept(reading)
     if words_kept(once) == words_kept(reading):
         assert again(once) == shown
+    # A comment of ours that got into somebody's line is taken out of it.
+    unmarked = "\n".join(MARKER.sub("", line) for line in text.split("\n"))
     for kept in reading.kept:
-        # A comment of ours that got into somebody's line is taken out of it.
-        assert all(MARKER.sub("", line) in MARKER.sub("", text) for line in kept.text.split("\n"))
+        assert all(MARKER.sub("", line) in unmarked for line in kept.text.split("\n"))
         assert kept.text in shown
