@@ -35,6 +35,7 @@ from rich.table import Table
 
 from benchmarks.judged import DATA, read_grades, read_rows
 from benchmarks.passages import save_large_model
+from pipelines import embed
 from pipelines.chunk import chunk_note, chunk_settings
 from pipelines.embed import Embedder, find_model
 from pipelines.markdown import read_note
@@ -131,9 +132,9 @@ def _shipped(model: str) -> tuple[str, Callable[[list[str]], Vectors]]:
 
 def _ours(way: str, model: str, folder: str) -> tuple[str, Callable[[list[str]], Vectors]]:
     keep = Path(folder, "exported") if way == "openvino" else None
-    embedder = Embedder(find_model(model), threads=os.cpu_count() or 1, openvino=keep)
     if way == "float32":
-        embedder._load()  # noqa: SLF001 - nobody but a benchmark wants the slower one
+        embed._processor_has_bfloat16 = lambda: False  # noqa: SLF001 - nobody but a benchmark wants the slower one
+    embedder = Embedder(find_model(model), threads=os.cpu_count() or 1, openvino=keep)
     return embedder.precision, embedder.encode_documents
 
 
