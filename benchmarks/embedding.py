@@ -37,8 +37,9 @@ from benchmarks.judged import DATA, read_grades, read_rows
 from benchmarks.passages import save_large_model
 from pipelines import embed
 from pipelines.chunk import chunk_note, chunk_settings
-from pipelines.embed import Embedder, find_model
+from pipelines.embed import Embedder
 from pipelines.markdown import read_note
+from pipelines.model_files import find_model
 
 Vectors = npt.NDArray[np.float32]
 

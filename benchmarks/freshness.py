@@ -35,7 +35,8 @@ _PATIENCE = 1800.0
 
 BARE = """
 import sys, time
-from pipelines.embed import Embedder, find_model
+from pipelines.embed import Embedder
+from pipelines.model_files import find_model
 from pipelines.store.cache import Cache
 from pathlib import Path
 cache = Cache.open(Path(sys.argv[1]))

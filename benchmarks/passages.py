@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from benchmarks.judged import COLLECTIONS, read_rows
 from pipelines.domains import DOMAINS_FILE
-from pipelines.embed import EMBEDDED_MODEL, find_model
 from pipelines.ingest import embed_owed, index_words
+from pipelines.model_files import EMBEDDED_MODEL, find_model
 from pipelines.ranking import rank_domain
 from pipelines.reconcile import reconcile
 from pipelines.retrieval.sentences import prepare

@@ -46,7 +46,7 @@ from benchmarks.passages import (
     save_large_model,
     write_vault,
 )
-from pipelines.embed import EMBEDDED_MODEL
+from pipelines.model_files import EMBEDDED_MODEL
 from service.client import running
 from service.tokens import read_token
 

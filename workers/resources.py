@@ -18,10 +18,11 @@ import structlog
 from pipelines import domains, vault
 from pipelines.chunk import chunk_settings
 from pipelines.domains import Registry
-from pipelines.embed import Embedder, ModelInfo, find_model
+from pipelines.embed import Embedder
 from pipelines.errors import CacheMissingError, ConfigurationError, VaultNotFoundError
 from pipelines.ingest import Ingest, pipeline_name
 from pipelines.model import ChunkSettings, Domain
+from pipelines.model_files import ModelInfo, find_model
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta, check_model
 from pipelines.store.state import State

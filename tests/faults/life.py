@@ -23,11 +23,11 @@ import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded
 from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph  # noqa: F401 - likewise
-from pipelines.embed import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.holds import hold_policy
 from pipelines.ingest import Ingest
 from pipelines.model import Domain
+from pipelines.model_files import ModelInfo, find_model
 from pipelines.reconcile import Report, check_paths
 from pipelines.store.cache import Cache
 from pipelines.store.sentences import owes_sentences

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.domains import WHOLE_VAULT
-from pipelines.embed import Embedder, find_model
+from pipelines.embed import Embedder
 from pipelines.errors import EverindexError
 from pipelines.exchange import Late, late_writes, settle
 from pipelines.model import Suggestion
+from pipelines.model_files import find_model
 from pipelines.store.proposals import Proposals
 from pipelines.store.state import State
 from pipelines.tagging.promote import Notes, merge_late

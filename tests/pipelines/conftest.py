@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,8 +14,9 @@ import pytest
 from pipelines import vault
 from pipelines.chunk import chunk_settings
 from pipelines.domains import load
-from pipelines.embed import Embedder, ModelInfo, find_model
+from pipelines.embed import Embedder
 from pipelines.ingest import Ingest, Outcome, embed_owed, index_saved, index_words, pipeline_name
+from pipelines.model_files import ModelInfo, find_model
 from pipelines.reconcile import Report, check_paths, reconcile
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta
@@ -156,3 +159,22 @@ def house(vault: Path, tmp_path: Path, tiny_embedder: Embedder) -> Iterator[Hous
     made = House(vault, state, tiny_embedder)
     yield made
     made.cache.close()
+
+
+@pytest.fixture
+def variant(tiny_model, tmp_path):
+    """Copy the tiny model under another name, and change its JSON files; None removes a file, or a key."""
+
+    def make(changes, name="variant"):
+        folder = tmp_path / name
+        shutil.copytree(tiny_model, folder)
+        for stem, change in changes.items():
+            file = folder / stem
+            if change is None:
+                file.unlink()
+            else:
+                known = (json.loads(file.read_text()) if file.exists() else {}) | change
+                file.write_text(json.dumps({key: value for key, value in known.items() if value is not None}))
+        return folder
+
+    return make

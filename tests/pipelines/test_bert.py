@@ -1,5 +1,3 @@
-import json
-import shutil
 import subprocess
 import sys
 
@@ -9,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.bert import Bert, pooling_of_bert
-from pipelines.embed import Embedder, find_model
+from pipelines.model_files import find_model
+from tests.pipelines.models import expected, load, reference, save
 
 WORDS = [
     "garden",
@@ -22,32 +21,6 @@ WORDS = [
 ]
 
 
-def reference(folder):
-    """Return what sentence-transformers itself makes of a model."""
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-
-
-@pytest.fixture
-def variant(tiny_model, tmp_path):
-    """Copy the tiny model, and change its JSON files (`x/y.json`); None removes a file, or a key."""
-
-    def make(changes):
-        folder = tmp_path / "variant"
-        shutil.copytree(tiny_model, folder)
-        for name, change in changes.items():
-            file = folder / name
-            if change is None:
-                file.unlink()
-            else:
-                known = (json.loads(file.read_text()) if file.exists() else {}) | change
-                file.write_text(json.dumps({key: value for key, value in known.items() if value is not None}))
-        return folder
-
-    return make
-
-
 @pytest.fixture
 def exact(monkeypatch):
     """Compute in float32, so that every difference counts."""
@@ -56,9 +29,7 @@ def exact(monkeypatch):
 
 def holds(folder):
     """Hold the vectors of a model to those of sentence-transformers."""
-    ours = Embedder(find_model(str(folder)), threads=2).encode_documents(WORDS)
-    theirs = reference(folder).encode(WORDS, normalize_embeddings=True, show_progress_bar=False)
-    return np.abs(ours - theirs).max() < 1e-5
+    return np.abs(load(folder).encode_documents(WORDS) - expected(reference(folder), WORDS)).max() < 1e-5
 
 
 POOLING = "1_Pooling/config.json"
@@ -115,12 +86,10 @@ def test_a_model_with_an_adapter_is_left_to_sentence_transformers(variant):
 
 
 def test_a_further_layer_is_left_to_sentence_transformers(tiny_model, tmp_path):
-    from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
-    modules = [Transformer(str(tiny_model)), Pooling(32), Dense(32, 8)]
-    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "dense"))
-    assert pooling_of_bert(tmp_path / "dense") is None
+    folder = save(tmp_path / "dense", Transformer(str(tiny_model)), Pooling(32), Dense(32, 8))
+    assert pooling_of_bert(folder) is None
 
 
 SPECIAL = st.sampled_from(
@@ -164,7 +133,7 @@ def test_where_weights_cannot_be_packed_they_are_used_as_they_are(monkeypatch, t
 
 def test_the_embedded_model_needs_no_library_that_is_slow_to_import():
     code = (
-        "import sys; from pipelines.embed import Embedder, find_model; "
+        "import sys; from pipelines.embed import Embedder; from pipelines.model_files import find_model; "
         "Embedder(find_model(None), threads=1).encode_query('tomato'); "
         "print([name for name in ('sentence_transformers', 'transformers', 'sklearn') if name in sys.modules])"
     )

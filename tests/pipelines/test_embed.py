@@ -1,5 +1,3 @@
-import json
-import shutil
 import sys
 import threading
 from dataclasses import replace
@@ -10,15 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.embed import (
-    _TOKENS_PER_BATCH,
-    BGE_QUERY_PREFIX,
-    EMBEDDED_MODEL,
-    Embedder,
-    _batches,
-    find_model,
-)
+from pipelines.embed import _TOKENS_PER_BATCH, Embedder, _batches
 from pipelines.errors import BadVectorError, ModelUnavailableError
+from pipelines.model_files import BGE_QUERY_PREFIX, find_model
+from tests.pipelines.models import change_weights, expected, load, reference, save
 
 TOLERANCE = 5e-3
 """What bfloat16 may cost, where the processor computes in it."""
@@ -45,37 +38,6 @@ needs_openvino = pytest.mark.skipif(
 )
 
 
-def load(name, threads=2, **how):
-    return Embedder(find_model(None if name is None else str(name)), threads=threads, **how)
-
-
-def reference(folder):
-    """Return what sentence-transformers itself makes of a model."""
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-
-
-def expected(model, texts, **kwargs):
-    return model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False, **kwargs)
-
-
-@pytest.fixture
-def variant(tiny_model, tmp_path):
-    """Copy the tiny model under another name, and change its JSON files."""
-
-    def make(name="variant", **changes):
-        folder = tmp_path / name
-        shutil.copytree(tiny_model, folder)
-        for stem, change in changes.items():
-            path = folder / stem.replace("__", "/")
-            path = path.with_name(path.name + ".json")
-            path.write_text(json.dumps(json.loads(path.read_text()) | change))
-        return folder
-
-    return make
-
-
 @pytest.fixture(scope="session")
 def tiny_embedder(tiny_model):
     return load(tiny_model)
@@ -91,93 +53,11 @@ def embedded():
     return load(None)
 
 
-def save(folder, *modules):
-    from sentence_transformers import SentenceTransformer
-
-    SentenceTransformer(modules=list(modules), device="cpu").save(str(folder))
-    return folder
-
-
-def change_weights(folder, change):
-    """Replace each tensor of a model by what `change(name, tensor)` returns."""
-    from safetensors.torch import load_file, save_file
-
-    weights = folder / "model.safetensors"
-    changed = {name: change(name, tensor) for name, tensor in load_file(weights).items()}
-    save_file(changed, weights, metadata={"format": "pt"})
-
-
-# What is known without loading
-
-
-def agree(folder):
-    """Hold what find_model reads from the files to what sentence-transformers says after loading them."""
-    model, info = reference(folder), find_model(str(folder))
-    assert (info.dimension, info.window) == (model.get_embedding_dimension(), model.max_seq_length)
-    return info
-
-
-def test_dimension_and_window_are_read_from_the_files(tiny_model):
-    info = agree(tiny_model)
-    assert (info.dimension, info.window, info.query_prefix) == (32, 64, "")
-    assert (info.name, info.folder) == (str(tiny_model), tiny_model)
-
-
-def test_a_window_in_the_files_of_older_versions_is_read(variant):
-    assert agree(variant(sentence_bert_config={"max_seq_length": 20, "do_lower_case": False})).window == 20
-
-
-def test_a_window_in_the_files_of_newer_versions_is_read(variant):
-    assert agree(variant(tokenizer_config={"model_max_length": 20})).window == 20
-
-
-def test_a_dense_layer_changes_the_dimension(tiny_model, tmp_path):
-    from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
-
-    folder = save(tmp_path / "dense", Transformer(str(tiny_model)), Pooling(32), Dense(32, 8))
-    assert agree(folder).dimension == 8
-    assert load(folder).encode_documents(WORDS).shape == (len(WORDS), 8)
-
-
-def test_several_pooling_modes_change_the_dimension(tiny_model, tmp_path):
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    folder = save(tmp_path / "two", Transformer(str(tiny_model)), Pooling(32, pooling_mode=("cls", "mean")))
-    assert agree(folder).dimension == 64
-
-
-def test_a_distilbert_is_a_model(tiny_model, tmp_path):
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import AutoTokenizer, DistilBertConfig, DistilBertModel
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    base = tmp_path / "base"
-    tokenizer.save_pretrained(base)
-    config = DistilBertConfig(
-        vocab_size=len(tokenizer), dim=32, n_layers=1, n_heads=2, hidden_dim=64, max_position_embeddings=64
-    )
-    DistilBertModel(config).save_pretrained(base)
-    folder = save(tmp_path / "distilbert", Transformer(str(base)), Pooling(32))
-    assert agree(folder).dimension == 32
-
-
-@pytest.mark.parametrize("name", [None, EMBEDDED_MODEL, "all-MiniLM-L6-v2"])
-def test_the_embedded_model_is_the_default_and_is_found_by_its_names(name):
-    info = find_model(name)
-    assert (info.name, info.dimension, info.window, info.query_prefix) == (EMBEDDED_MODEL, 384, 256, "")
-    assert (info.folder / "model.safetensors").is_file()
-
-
-def test_a_folder_may_be_named_from_home(tiny_model, monkeypatch):
-    monkeypatch.setenv("HOME", str(tiny_model.parent))
-    assert find_model("~/tiny").folder == tiny_model
-
-
 # Query prefix
 
 
 def test_a_bge_model_of_english_has_its_prefix_and_reads_the_first_token(variant):
-    folder = variant("bge-large-en-v1.5", **{"1_Pooling__config": {"pooling_mode": "cls"}})
+    folder = variant({"1_Pooling/config.json": {"pooling_mode": "cls"}}, "bge-large-en-v1.5")
     # Fresh weights are so small that the first token hardly knows the others.
     change_weights(
         folder, lambda name, tensor: tensor * 10 if "encoder" in name and tensor.ndim == 2 else tensor
@@ -192,15 +72,11 @@ def test_a_bge_model_of_english_has_its_prefix_and_reads_the_first_token(variant
     assert np.abs(asked - plain).max() > 10 * TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["bge-m3", "bge-large-zh-v1.5", "my-bge-small-en", "tiny"])
-def test_other_models_have_no_prefix(variant, name):
-    assert find_model(str(variant(name))).query_prefix == ""
-
-
 @pytest.mark.parametrize("name", ["tiny", "bge-small-en-v1.5"])
 def test_a_models_own_query_prompt_wins(variant, name):
     folder = variant(
-        name, config_sentence_transformers={"prompts": {"query": "query: ", "document": "passage: "}}
+        {"config_sentence_transformers.json": {"prompts": {"query": "query: ", "document": "passage: "}}},
+        name,
     )
     assert find_model(str(folder)).query_prefix == "query: "
     (asked,) = expected(reference(folder), ["tomato soil"], prompt_name="query")
@@ -208,7 +84,9 @@ def test_a_models_own_query_prompt_wins(variant, name):
 
 
 def test_documents_are_encoded_as_they_are_whatever_prompt_a_model_has(variant):
-    folder = variant(config_sentence_transformers={"prompts": {"query": "winter: ", "document": "compost: "}})
+    folder = variant(
+        {"config_sentence_transformers.json": {"prompts": {"query": "winter: ", "document": "compost: "}}}
+    )
     (vector,) = expected(reference(folder), ["tomato soil"])
     assert np.abs(load(folder).encode_documents(["tomato soil"])[0] - vector).max() < TOLERANCE
 
@@ -454,7 +332,7 @@ def test_openvino_computes_in_float32_where_bfloat16_disagrees_and_says_why(
 
 @needs_openvino
 def test_a_model_is_exported_once_and_its_own_folder_is_left_alone(variant, tmp_path):
-    folder, keep = variant(), tmp_path / "exported"
+    folder, keep = variant({}), tmp_path / "exported"
     before = sorted(folder.rglob("*"))
     load(folder, openvino=keep)
     made = exports(keep)
@@ -466,7 +344,7 @@ def test_a_model_is_exported_once_and_its_own_folder_is_left_alone(variant, tmp_
 
 @needs_openvino
 def test_a_model_that_changed_is_exported_again_and_its_old_export_is_removed(variant, tmp_path):
-    folder, keep = variant(), tmp_path / "exported"
+    folder, keep = variant({}), tmp_path / "exported"
     load(folder, openvino=keep)
     old = exports(keep)
     change_weights(folder, lambda name, tensor: -tensor if "word_embeddings" in name else tensor)
@@ -489,7 +367,7 @@ def test_an_export_that_broke_off_is_made_again(tiny_model, tmp_path):
 
 @needs_openvino
 def test_a_model_without_weights_is_refused_with_openvino_too(variant, tmp_path):
-    folder = variant()
+    folder = variant({})
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelUnavailableError, match="EMBEDDING_BACKEND=torch"):
         load(folder, openvino=tmp_path / "exported")
@@ -504,56 +382,15 @@ def test_openvinos_telemetry_is_never_loaded():
 # Models that cannot be used
 
 
-def test_a_model_that_is_nowhere_is_refused_with_the_ways_out(monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # read when the hub's client was imported
-    with pytest.raises(ModelUnavailableError, match="cannot be had") as caught:
-        find_model("no-such-people/no-such-model")
-    for way_out in ("no-such-people/no-such-model", "EMBEDDING_MODEL", "HF_ENDPOINT", "embedded"):
-        assert way_out in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["/nowhere/model", "no such model", "a/b/c"])
-def test_a_folder_that_is_not_there_is_refused_with_the_ways_out(name):
-    with pytest.raises(ModelUnavailableError, match="EMBEDDING_MODEL"):
-        find_model(name)
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("modules.json", None),
-        ("modules.json", "{"),
-        ("modules.json", "[1]"),
-        ("config.json", None),
-        ("config.json", "[]"),
-        ("config.json", "{}"),
-        ("config.json", b"\xff"),
-        ("config_sentence_transformers.json", "[]"),
-    ],
-)
-def test_a_folder_that_is_no_model_is_refused_with_the_way_out(variant, file, content):
-    folder = variant()
-    if content is None:
-        (folder / file).unlink()
-    else:
-        (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(
-        ModelUnavailableError, match=r"not a sentence-transformers model.*SentenceTransformer\.save"
-    ):
-        find_model(str(folder))
-
-
 def test_a_model_without_weights_is_refused(variant):
-    folder = variant()
+    folder = variant({})
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelUnavailableError, match="choose another with EMBEDDING_MODEL"):
         load(folder)
 
 
 def test_a_model_with_half_its_weights_is_refused(variant):
-    folder = variant()
+    folder = variant({})
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ModelUnavailableError, match="choose another with EMBEDDING_MODEL"):
@@ -562,7 +399,7 @@ def test_a_model_with_half_its_weights_is_refused(variant):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])
 def test_a_vector_that_is_not_finite_or_zero_is_never_returned(variant, value):
-    folder = variant()
+    folder = variant({})
     change_weights(folder, lambda _, tensor: tensor.fill_(value))
 
     def use():
@@ -588,7 +425,7 @@ def test_an_infinite_vector_is_never_returned(tiny_model, tmp_path):
 
 
 def test_one_bad_vector_among_good_ones_is_an_error(variant):
-    folder = variant()
+    folder = variant({})
     row = reference(folder).tokenizer.convert_tokens_to_ids("tomato")
 
     def spoil(name, tensor):
@@ -601,17 +438,3 @@ def test_one_bad_vector_among_good_ones_is_an_error(variant):
     assert np.isfinite(embedder.encode_documents(["soil", "river"])).all()
     with pytest.raises(BadVectorError):
         embedder.encode_documents(["soil", "tomato", "river"])
-
-
-def test_finding_a_model_does_not_load_it(tiny_model):
-    import subprocess
-    import sys
-
-    code = (
-        "import sys; from pipelines.embed import find_model; find_model(None); find_model(sys.argv[1]); "
-        "print([name for name in ('torch', 'transformers', 'sentence_transformers') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, tiny_model], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n"
