@@ -16,6 +16,9 @@ from pipelines.model import Precision
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a bar of its own amid ours, or in a log
 
+# For every shape of a batch the library below keeps a program, and its memory: lengths are padded to a few.
+_LENGTHS = 8
+
 
 class AnyModel:
     """A model and its tokenizer, on the processor or on a GPU."""
@@ -34,9 +37,10 @@ class AnyModel:
         ]
         return found
 
-    def vectors(self, batch: Sequence[Sequence[int]], length: int, threads: int) -> npt.NDArray[np.float32]:
-        """Return the vectors of texts by their tokens, padded to a length: shape (len(batch), dimension)."""
+    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
         torch.set_num_threads(threads)  # of the thread that calls it
+        length = min(-(-max(map(len, batch)) // _LENGTHS) * _LENGTHS, self._window)
         padded = self._tokenizer.pad(
             {"input_ids": list(batch)}, padding="max_length", max_length=length, return_tensors="pt"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from pipelines.model import Precision
 
 _PARTS = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _LIKE = 0.02  # of the largest number: bfloat16 has eight bits
+_FEWEST_ROWS = 8
 _Weights = dict[str, torch.Tensor]
+_Group = tuple[slice, int, int]
 
 
 def pooling_of_bert(folder: Path) -> str | None:
@@ -133,13 +136,14 @@ class _Layer:
     down: _Linear
     norm: _Norm
 
-    def __call__(self, hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        texts, length, size = hidden.shape
-        parts = self.attention(hidden).view(texts, length, 3, self.heads, size // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
-        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        joined = found.transpose(1, 2).reshape(texts, length, size)
-        hidden = self.attended_norm(self.attended(joined) + hidden)
+    def __call__(self, hidden: torch.Tensor, groups: Sequence[_Group]) -> torch.Tensor:
+        parts, found = self.attention(hidden), torch.zeros_like(hidden)
+        for rows, texts, length in groups:
+            shape = texts, length, 3, self.heads, hidden.shape[1] // self.heads
+            query, key, value = parts[rows].view(shape).permute(2, 0, 3, 1, 4)
+            attended = functional.scaled_dot_product_attention(query, key, value)
+            found[rows] = attended.transpose(1, 2).reshape(texts * length, hidden.shape[1])
+        hidden = self.attended_norm(self.attended(found) + hidden)
         return self.norm(self.down(functional.gelu(self.up(hidden))) + hidden)
 
 
@@ -169,26 +173,41 @@ class Bert:
         """Cut texts into tokens, no more each than the window has."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
 
-    def vectors(self, batch: Sequence[Sequence[int]], length: int, threads: int) -> npt.NDArray[np.float32]:
-        """Return the vectors of texts by their tokens, padded to a length: shape (len(batch), dimension)."""
+    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
         torch.set_num_threads(threads)  # of the thread that calls it
-        ids, there = np.zeros((len(batch), length), np.int64), np.zeros((len(batch), length), np.bool_)
-        for row, tokens in enumerate(batch):
-            ids[row, : len(tokens)] = tokens
-            there[row, : len(tokens)] = True
         with torch.inference_mode():
-            found = self._forward(torch.from_numpy(ids), torch.from_numpy(there))
-            return np.asarray(found.numpy(), np.float32)
+            return np.asarray(self._forward(batch).numpy(), np.float32)
 
-    def _forward(self, ids: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
-        hidden = self._norm(functional.embedding(ids, self._words) + self._places[: ids.shape[1]])
-        mask = None if there.all() else there[:, None, None, :]
+    def _forward(self, batch: Sequence[Sequence[int]]) -> torch.Tensor:
+        # The tokens of all texts lie one after another: nothing is padded but the end.
+        count = sum(map(len, batch))
+        ids, places = torch.zeros((2, _rows(count)), dtype=torch.int64)
+        ids[:count] = torch.tensor([token for tokens in batch for token in tokens])
+        places[:count] = torch.tensor([place for tokens in batch for place in range(len(tokens))])
+        hidden = self._norm(
+            functional.embedding(ids, self._words) + functional.embedding(places, self._places)
+        )
+        groups = list(_groups(batch))
         for layer in self._layers:
-            hidden = layer(hidden, mask)
-        if self._pooling == "cls":
-            return hidden[:, 0].float()
-        counted = there[:, :, None].float()
-        return (hidden.float() * counted).sum(1) / counted.sum(1)
+            hidden = layer(hidden, groups)
+        found = [hidden[rows].view(texts, length, -1).float() for rows, texts, length in groups]
+        return torch.cat([of[:, 0] if self._pooling == "cls" else of.mean(1) for of in found])
+
+
+def _groups(batch: Sequence[Sequence[int]]) -> Iterator[_Group]:
+    """Yield neighbours of one length: their rows, how many they are, how long each is."""
+    start = 0
+    for length, texts in groupby(map(len, batch)):
+        count = len(list(texts))
+        yield slice(start, start + count * length), count, length
+        start += count * length
+
+
+def _rows(count: int) -> int:
+    """Return how many rows to compute: for every number of them the library below keeps a program, and its memory."""
+    step: int = max(_FEWEST_ROWS, 2 ** (count.bit_length() - 4))
+    return -(-count // step) * step
 
 
 def _layers(weights: _Weights, count: int, heads: int, eps: float) -> Iterator[_Layer]:

@@ -20,8 +20,6 @@ from pipelines.model_files import ModelInfo
 
 # Small batches of one length keep the caches warm: measured best at 512 to 1,024 on two cores.
 _TOKENS_PER_BATCH = 1024
-# For every shape of a batch the library below keeps a program, and its memory: lengths are padded to a few.
-_LENGTHS = 8
 # Batches side by side keep more of a processor busy than one on all its cores; but Python's part of each takes turns.
 _MOST_AT_ONCE = 4
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
@@ -37,8 +35,8 @@ class Model(Protocol):
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Cut texts into tokens, no more each than the window has."""
 
-    def vectors(self, batch: Sequence[Sequence[int]], length: int, threads: int) -> npt.NDArray[np.float32]:
-        """Return the vectors of texts by their tokens, padded to a length: shape (len(batch), dimension)."""
+    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
 
 
 class Embedder:
@@ -147,27 +145,20 @@ class Embedder:
         if not texts:
             return out
         tokens = self._model.tokens(texts)
-        lengths = [min(-(-len(t) // _LENGTHS) * _LENGTHS, self.info.window) for t in tokens]
-        batches = list(_batches(lengths, self._at_once))
         with self._turn:
-            padded = [([tokens[i] for i in batch], lengths[batch[0]]) for batch in batches]
-            for batch, vectors in zip(batches, self._vectors(padded), strict=True):
+            batches = list(_batches([len(t) for t in tokens], self._at_once))
+            found = self._vectors([[tokens[i] for i in batch] for batch in batches])
+            for batch, vectors in zip(batches, found, strict=True):
                 out[batch] = vectors
         return _unit(out, self.info.name)
 
-    def _vectors(
-        self, batches: Sequence[tuple[Sequence[Sequence[int]], int]]
-    ) -> Iterator[npt.NDArray[np.float32]]:
+    def _vectors(self, batches: Sequence[Sequence[Sequence[int]]]) -> Iterator[npt.NDArray[np.float32]]:
         """Yield each batch's vectors; several are computed at once, with an equal share of the threads each."""
-
-        def compute(batch: tuple[Sequence[Sequence[int]], int], threads: int) -> npt.NDArray[np.float32]:
-            return self._model.vectors(*batch, threads)
-
         if len(batches) == 1 or self._at_once == 1:
-            yield from map(partial(compute, threads=self._threads), batches)
+            yield from map(partial(self._model.vectors, threads=self._threads), batches)
         else:
             share = self._threads // self._at_once
-            yield from self._pool.map(partial(compute, threads=share), batches)
+            yield from self._pool.map(partial(self._model.vectors, threads=share), batches)
 
 
 def _load(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model:

@@ -35,12 +35,12 @@ class OpenVinoModel(AnyModel):
         self._precision = precision
         self._threads = 0
 
-    def vectors(self, batch: Sequence[Sequence[int]], length: int, threads: int) -> npt.NDArray[np.float32]:
-        """Return the vectors of texts by their tokens, padded to a length: shape (len(batch), dimension)."""
+    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
         if threads != self._threads:
             _compile(self._model, self._precision, threads)
             self._threads = threads
-        return super().vectors(batch, length, threads)
+        return super().vectors(batch, threads)
 
 
 def load_openvino(name: str, folder: Path, keep: Path, window: int, precision: Precision) -> OpenVinoModel:

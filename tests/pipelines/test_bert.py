@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.bert import Bert, pooling_of_bert
+from pipelines.bert import Bert, _rows, pooling_of_bert
 from pipelines.model_files import find_model
 from tests.pipelines.models import expected, load, reference, save
 
@@ -114,6 +114,12 @@ def test_texts_are_cut_into_the_tokens_that_transformers_cuts(tokenizers, texts)
     assert ours.tokens(texts) == [
         theirs(text, truncation=True, max_length=256)["input_ids"] for text in texts
     ]
+
+
+def test_few_numbers_of_rows_serve_all_batches_and_little_of_them_is_empty():
+    rows = {count: _rows(count) for count in range(1, 2049)}
+    assert all(count <= some <= max(8, count * 9 / 8 + 8) for count, some in rows.items())
+    assert len(set(rows.values())) < 60
 
 
 def cannot(*_):

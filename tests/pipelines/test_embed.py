@@ -1,6 +1,5 @@
 import sys
 import threading
-from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.embed import _TOKENS_PER_BATCH, Embedder, _batches
+from pipelines.embed import _TOKENS_PER_BATCH, _batches
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.model_files import BGE_QUERY_PREFIX, find_model
 from tests.pipelines.models import change_weights, expected, load, reference, save
@@ -195,18 +194,6 @@ def test_with_any_number_of_threads_it_gives_the_same_vectors(tiny_model, thread
     assert np.abs(embedder.encode_documents(texts) - exact).max() < TOLERANCE
     embedder.encode_query("bread")
     assert torch.get_num_threads() == threads
-
-
-def test_no_text_is_padded_beyond_the_window(tiny_model):
-    embedder = Embedder(replace(find_model(str(tiny_model)), window=30), threads=1)
-    lengths = set()
-    vectors = embedder._model.vectors
-    embedder._model.vectors = lambda batch, length, threads: (
-        lengths.add(length) or vectors(batch, length, threads)
-    )
-    for n in range(1, 60):
-        embedder.encode_documents(["bread " * n])
-    assert lengths == {8, 16, 24, 30}
 
 
 def test_the_embedded_model_knows_what_texts_mean(embedded):
