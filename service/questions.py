@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import structlog
 from fastapi import HTTPException
 
-from pipelines import vault
+from pipelines import lexical, vault
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
@@ -65,6 +66,8 @@ class Questions:
         self._loaded: set[str] = set()
         self._sentences: dict[str, SentenceVectors] = {}
         self._in_memory = InMemory()
+        # One thread: an embedder does one question after another, and meanwhile others look for its words.
+        self._encoding = ThreadPoolExecutor(1)
         self.observe: Callable[[str, float], None] = _unobserved
         self._queue = resources.queue()
 
@@ -132,16 +135,18 @@ class Questions:
         with suppress(OSError):  # a disk that is full, or may only be read, keeps nobody from asking
             (self.resources.place.state / LAST_QUERY_FILE).touch()
         root, present, now = self.resources.root, self.resources.present(), datetime.now(UTC)
-        vectors: dict[str, Vector | None] = {}
+        encoding: dict[str, Future[Vector | None]] = {}
         models: dict[str, str] = {}
+        wanted = lexical.wanted(query)
 
         def ask(domain: Domain, cache: Cache) -> list[Found]:
             model = models[domain.slug] = cache.meta.model
-            if model not in vectors:
-                vectors[model] = self._vector(model, query)
-            held = self._in_memory
-            only = matching_chunks(cache, filters)
-            source = Source(domain, cache, vectors[model], only, held.codes(cache), held.words(cache))
+            if model not in encoding:
+                encoding[model] = self._encoding.submit(self._vector, model, query)
+            postings = self._in_memory.words(cache)
+            words = postings.scores(cache, wanted) if postings is not None and wanted else None
+            only, codes = matching_chunks(cache, filters), self._in_memory.codes(cache)
+            source = Source(domain, cache, encoding[model].result(), only, codes, words)
             with self._timed("find"):
                 return find(source, query, k, root=root, present=present, now=now)
 
@@ -149,6 +154,7 @@ class Questions:
             named_domains(self.resources, slug)
         answers, _ = self._ask(ask, filters.domains)
         found = merge(list(answers.values()), k)
+        vectors = {model: future.result() for model, future in encoding.items()}
         similar = {
             model: self._sentences[model].similarities(v) for model, v in vectors.items() if v is not None
         }

@@ -12,7 +12,7 @@ from pipelines.model import Domain, Hit, NoteFacts
 from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.fusion import convex_combination, reciprocal_rank_fusion
-from pipelines.retrieval.postings import WordPostings
+from pipelines.retrieval.postings import WordScores
 from pipelines.retrieval.rerank import FEWEST_CITATIONS, graph_scores
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
@@ -25,7 +25,8 @@ Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
-    `codes` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
+    `codes` are the cache's vectors in memory, `words` the scores of the question's words where these are in memory;
+    without them the cache itself is read.
     """
 
     domain: Domain
@@ -33,7 +34,7 @@ class Source:
     vector: Vector | None
     only: Sequence[int] | None = None
     codes: VectorCodes | None = None
-    words: WordPostings | None = None
+    words: WordScores | None = None
 
     def matches(self, query: str) -> Matches:
         """Return the function that gives the best so many chunk ids (of only these) with their BM25."""
@@ -41,7 +42,7 @@ class Source:
         if wanted is None:
             return lambda _depth, _only: []
         if self.words is not None:
-            return self.words.scores(self.cache, wanted).best
+            return self.words.best
         return partial(store.matching, self.cache, wanted.expression())
 
 
