@@ -6,8 +6,9 @@ The embedded model and bge are BERT. Every other model goes through sentence-tra
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,10 @@ from pipelines.model import Precision
 _PARTS = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _LIKE = 0.02  # of the largest number: bfloat16 has eight bits
 _FEWEST_ROWS = 8
+_LONGEST_WORD = 100  # characters; transformers cuts no longer one
 _Weights = dict[str, torch.Tensor]
 _Group = tuple[slice, int, int]
+_Computation = Callable[[torch.Tensor], torch.Tensor]
 
 
 def pooling_of_bert(folder: Path) -> str | None:
@@ -37,6 +40,7 @@ def pooling_of_bert(folder: Path) -> str | None:
     if not (folder / "model.safetensors").exists() or not all((folder / file).exists() for file in files):
         return None
     config, modules, tokenizer, asked = (_json(folder / file) for file in files)
+    wrapper = _json(folder / "sentence_bert_config.json")
     if [module["type"].rpartition(".")[2] for module in modules] not in _PARTS or modules[0]["path"]:
         return None
     plain = (
@@ -44,22 +48,34 @@ def pooling_of_bert(folder: Path) -> str | None:
         and config.get("hidden_act") == "gelu"
         and config.get("position_embedding_type", "absolute") == "absolute"
         and not config.get("is_decoder")
+        and not config.get("quantization_config")
         and not (folder / "adapter_config.json").exists()
-        and not _json(folder / "sentence_bert_config.json").get("do_lower_case")
-        and _cuts_as_asked(tokenizer, asked)
+        and not any(value for key, value in wrapper.items() if key.endswith(("_args", "_kwargs")))
+        and _cuts_as_asked(tokenizer, asked, lowered=wrapper.get("do_lower_case", False))
     )
     return _pooling(_json(folder / modules[1]["path"] / "config.json")) if plain else None
 
 
-def _cuts_as_asked(tokenizer: dict[str, Any], asked: dict[str, Any]) -> bool:
-    """Say whether a tokenizer does by itself what transformers would make it do by its configuration."""
-    normalizer = tokenizer.get("normalizer") or {}
+def _cuts_as_asked(tokenizer: dict[str, Any], asked: dict[str, Any], *, lowered: bool) -> bool:
+    """Say whether a tokenizer is BERT's own, and does by itself what transformers would make it do as configured.
+
+    `lowered` are texts that sentence-transformers lowers before: to a tokenizer that does so, too, they are the same.
+    """
+    model, normalizer = tokenizer["model"], tokenizer.get("normalizer") or {}
+    frame = (tokenizer.get("post_processor") or {}).get("single", [])
+    known = {token["id"] for token in tokenizer["added_tokens"]}
     return (
-        tokenizer["model"]["type"] == "WordPiece"
-        and normalizer.get("type") == "BertNormalizer"
+        (model.get("type"), model.get("continuing_subword_prefix")) == ("WordPiece", "##")
+        and model.get("max_input_chars_per_word") == _LONGEST_WORD
+        and (normalizer.get("type"), normalizer.get("clean_text")) == ("BertNormalizer", True)
         and normalizer.get("lowercase") == asked.get("do_lower_case", True)
         and normalizer.get("strip_accents") == asked.get("strip_accents")
         and normalizer.get("handle_chinese_chars") == asked.get("tokenize_chinese_chars", True)
+        and (normalizer.get("lowercase") or not lowered)
+        and (tokenizer.get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
+        and [part["id"] for step in frame for part in step.values()] == ["[CLS]", "A", "[SEP]"]
+        and asked.get("truncation_side", "right") == "right"
+        and {int(number) for number in asked.get("added_tokens_decoder", {})} <= known
     )
 
 
@@ -75,38 +91,21 @@ def _json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-class _Linear:
-    """A linear layer whose weights are laid out for the processor once, by what torch uses for models it compiles.
-
-    That is a fifth faster than laying them out at every product (docs/performance.md).
-    """
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
-        self._bias = bias
-        packed = _packed(weight, bias)
-        self._is_packed = packed is not None
-        self._weight = weight if packed is None else packed
-
-    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        if self._is_packed:
-            return _product(inputs, self._weight, self._bias)
-        return functional.linear(inputs, self._weight, self._bias)
-
-
-def _packed(weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor | None:
-    """Return weights laid out for the processor; None where that is not possible, or gives other products."""
+def _linear(weight: torch.Tensor, bias: torch.Tensor) -> _Computation:
+    """Return a linear layer, with weights laid out for the processor once where it gives the same products so."""
     probe = weight[:8]
     expected = functional.linear(probe, weight, bias)
     try:
-        packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)  # noqa: SLF001 - no public name
-        error = (_product(probe, packed, bias) - expected).abs().max()
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)  # noqa: SLF001 - it has no public name
+        if (_product(probe, packed, bias) - expected).abs().max() <= _LIKE * expected.abs().max():
+            return partial(_product, packed=packed, bias=bias)
     except (RuntimeError, AttributeError):
-        return None
-    return packed if error <= _LIKE * expected.abs().max() else None
+        pass  # a machine or a build without these operations
+    return partial(functional.linear, weight=weight, bias=bias)
 
 
 def _product(inputs: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001 - no public name
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001 - what torch uses for compiled models
         inputs, packed, bias, "none", [], ""
     )
     return product
@@ -129,11 +128,11 @@ class _Layer:
     """Self-attention and a perceptron: arXiv 1706.03762, normalised after each; GELU as arXiv 1810.04805 has it."""
 
     heads: int
-    attention: _Linear
-    attended: _Linear
+    attention: _Computation
+    attended: _Computation
     attended_norm: _Norm
-    up: _Linear
-    down: _Linear
+    up: _Computation
+    down: _Computation
     norm: _Norm
 
     def __call__(self, hidden: torch.Tensor, groups: Sequence[_Group]) -> torch.Tensor:
@@ -220,10 +219,10 @@ def _layers(weights: _Weights, count: int, heads: int, eps: float) -> Iterator[_
         three = [named(f"attention.self.{part}") for part in ("query", "key", "value")]
         yield _Layer(
             heads,
-            _Linear(torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])),
-            _Linear(*named("attention.output.dense")),
+            _linear(torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])),
+            _linear(*named("attention.output.dense")),
             _Norm(*named("attention.output.LayerNorm"), eps),
-            _Linear(*named("intermediate.dense")),
-            _Linear(*named("output.dense")),
+            _linear(*named("intermediate.dense")),
+            _linear(*named("output.dense")),
             _Norm(*named("output.LayerNorm"), eps),
         )

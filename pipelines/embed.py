@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +26,8 @@ _MOST_AT_ONCE = 4
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
 _CLOSE_ENOUGH = 0.999
 
+Vectors = npt.NDArray[np.float32]
+
 
 class Model(Protocol):
     """What computes vectors, on a `device`; `side_by_side` says whether several batches at once are faster."""
@@ -35,7 +38,7 @@ class Model(Protocol):
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Cut texts into tokens, no more each than the window has."""
 
-    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
+    def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> Vectors:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
 
 
@@ -58,13 +61,17 @@ class Embedder:
         self.warning: str | None = None
         self._turn = threading.Lock()
         self._openvino = openvino
+        self._threads = threads
         self._computes: Precision = "float32"
-        self._model = self._load("float32")
-        self._share_out(threads)
-        self._choose_precision()
+        exact = self._load("float32")
+        if self.device != "cpu" or _processor_has_bfloat16():
+            self._try_bfloat16(exact)
 
-    def _load(self, precision: Precision) -> Model:
-        """Load the weights, to compute in a precision. Raises ModelUnavailableError."""
+    def _load(self, precision: Precision) -> Vectors:
+        """Load the weights, to compute in a precision; return the probes' vectors.
+
+        Raises ModelUnavailableError, BadVectorError.
+        """
         info, openvino = self.info, self._openvino
         way_out = (
             f"remove {openvino} to export it again, or take EMBEDDING_BACKEND=torch"
@@ -72,8 +79,10 @@ class Embedder:
             else "fetch it again or choose another with EMBEDDING_MODEL"
         )
         try:
-            return _load(info, openvino, precision)
-        except ModelUnavailableError:
+            self._model = _load(info, openvino, precision)
+            self._share_out(self._threads)
+            return self._encode(_PROBES)
+        except (ModelUnavailableError, BadVectorError):
             raise
         except Exception as error:  # each library below has errors of its own; all mean the same to the user
             raise ModelUnavailableError(
@@ -90,28 +99,21 @@ class Embedder:
         """How it computes, for people to read."""
         return f"{self._computes}, OpenVINO" if self._openvino else self._computes
 
-    def _choose_precision(self) -> None:
-        """Use bfloat16 where the processor computes in it, if it gives the vectors that float32 gives."""
-        if self.device == "cpu" and not _processor_has_bfloat16():
-            return
-        exact, exactly = self._encode(_PROBES), self._model
-        self._model = self._load("bfloat16")
-        cosine = self._agreement(exact)
+    def _try_bfloat16(self, exact: Vectors) -> None:
+        """Compute in bfloat16, if that gives the vectors that float32 gives."""
+        del self._model  # a large one need not be there twice
+        try:
+            cosine = float((exact * self._load("bfloat16")).sum(axis=1).min())
+        except BadVectorError:
+            cosine = 0.0
         if cosine >= _CLOSE_ENOUGH:
             self._computes = "bfloat16"
         else:
-            self._model = exactly
+            self._load("float32")
             self.warning = (
                 f"the model {self.info.name!r} gives other vectors in bfloat16 (cosine {cosine:.4f} to float32's); "
                 "it computes in float32, at about half the speed"
             )
-
-    def _agreement(self, exact: npt.NDArray[np.float32]) -> float:
-        """Return the smallest cosine of the probes' vectors to the exact ones; 0 where they are no vectors."""
-        try:
-            return float((exact * self._encode(_PROBES)).sum(axis=1).min())
-        except BadVectorError:
-            return 0.0
 
     def use_threads(self, threads: int) -> None:
         """Compute with so many threads from the next text on."""
@@ -127,20 +129,20 @@ class Embedder:
         self._at_once = min(threads, _MOST_AT_ONCE) if self._model.side_by_side else 1
         self._pool = ThreadPoolExecutor(self._at_once)
 
-    def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def encode_documents(self, texts: Sequence[str]) -> Vectors:
         """Encode texts as they are: shape (len(texts), dimension), unit length. Raises BadVectorError."""
         return self._encode(texts)
 
-    def encode_query(self, query: str) -> npt.NDArray[np.float32]:
+    def encode_query(self, query: str) -> Vectors:
         """Encode one question with the model's query prefix: shape (dimension,). Raises BadVectorError."""
         (vector,) = self.encode_queries([query])
         return np.asarray(vector, np.float32)
 
-    def encode_queries(self, queries: Sequence[str]) -> npt.NDArray[np.float32]:
+    def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode texts as questions: shape (len(queries), dimension), unit length. Raises BadVectorError."""
         return self._encode([self.info.query_prefix + query for query in queries])
 
-    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str]) -> Vectors:
         out = np.zeros((len(texts), self.info.dimension), np.float32)
         if not texts:
             return out
@@ -152,7 +154,7 @@ class Embedder:
                 out[batch] = vectors
         return _unit(out, self.info.name)
 
-    def _vectors(self, batches: Sequence[Sequence[Sequence[int]]]) -> Iterator[npt.NDArray[np.float32]]:
+    def _vectors(self, batches: Sequence[Sequence[Sequence[int]]]) -> Iterator[Vectors]:
         """Yield each batch's vectors; several are computed at once, with an equal share of the threads each."""
         if len(batches) == 1 or self._at_once == 1:
             yield from map(partial(self._model.vectors, threads=self._threads), batches)
@@ -173,7 +175,8 @@ def _load(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and (pooling := pooling_of_bert(info.folder)):
-        return Bert(info.folder, info.window, pooling, precision)
+        with suppress(KeyError):  # its weights have other names, which transformers may know
+            return Bert(info.folder, info.window, pooling, precision)
     from pipelines.any_model import load_any  # noqa: PLC0415
 
     return load_any(info.folder, info.window, device, precision)
@@ -192,10 +195,10 @@ def _processor_has_bfloat16() -> bool:
 def _batches(lengths: Sequence[int], at_once: int) -> Iterator[list[int]]:
     """Yield indices in batches of like length and about as many tokens each, so that `at_once` are done together.
 
-    None has more than twice the token budget, padding counted.
+    None of several texts has more than twice the token budget, padding counted.
     """
     tokens = sum(lengths)
-    share = tokens / (at_once * math.ceil(tokens / (at_once * _TOKENS_PER_BATCH)))
+    share = tokens / (at_once * math.ceil(max(1, tokens) / (at_once * _TOKENS_PER_BATCH)))
     batch: list[int] = []
     taken, end = 0, share
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
@@ -210,7 +213,7 @@ def _batches(lengths: Sequence[int], at_once: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _unit(vectors: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
+def _unit(vectors: Vectors, name: str) -> Vectors:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(norms).all() or not (norms > 0).all():
         raise BadVectorError(

@@ -28,6 +28,7 @@ from pipelines.status import domain_status, why
 from pipelines.store import neighbours
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
+from pipelines.store.connection import snapshot
 from pipelines.store.filters import matching_chunks
 from service.answers import (
     DomainHealth,
@@ -118,8 +119,7 @@ class Questions:
             if not self._wait:
                 return None
             self.load_models()
-        with self._timed("encode"):
-            return self.resources.embedder(model).encode_query(query)
+        return self.resources.embedder(model).encode_query(query)
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -142,11 +142,17 @@ class Questions:
         def ask(domain: Domain, cache: Cache) -> list[Found]:
             model = models[domain.slug] = cache.meta.model
             if model not in encoding:
+                if self._wait:
+                    self.load_models()  # here, where Ctrl-C ends it
                 encoding[model] = self._encoding.submit(self._vector, model, query)
-            postings = self._in_memory.words(cache)
-            words = postings.scores(cache, wanted) if postings is not None and wanted else None
+            postings, words = self._in_memory.words(cache), None
+            if postings is not None and wanted:
+                with self._timed("words"), snapshot(cache.con):
+                    words = postings.scores(cache, wanted)
+            with self._timed("encode"):
+                vector = encoding[model].result()
             only, codes = matching_chunks(cache, filters), self._in_memory.codes(cache)
-            source = Source(domain, cache, encoding[model].result(), only, codes, words)
+            source = Source(domain, cache, vector, only, codes, words)
             with self._timed("find"):
                 return find(source, query, k, root=root, present=present, now=now)
 

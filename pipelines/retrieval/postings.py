@@ -147,7 +147,7 @@ class WordPostings:
         return known
 
     def scores(self, cache: Cache, wanted: lexical.Wanted) -> WordScores:
-        """Return how well each chunk matches. Raises CacheError."""
+        """Return how well each chunk matches. Call it within a snapshot of the cache. Raises CacheError."""
         with self._lock:
             self._take_in(cache)
             chunks, newest = self._chunks, store.newest_chunk(cache)

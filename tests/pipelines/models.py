@@ -26,10 +26,10 @@ def save(folder, *modules):
     return folder
 
 
-def change_weights(folder, change):
-    """Replace each tensor of a model by what `change(name, tensor)` returns."""
+def change_weights(folder, change, rename=str):
+    """Replace each tensor of a model by what `change(name, tensor)` returns, under another name."""
     from safetensors.torch import load_file, save_file
 
     weights = folder / "model.safetensors"
-    changed = {name: change(name, tensor) for name, tensor in load_file(weights).items()}
+    changed = {rename(name): change(name, tensor) for name, tensor in load_file(weights).items()}
     save_file(changed, weights, metadata={"format": "pt"})

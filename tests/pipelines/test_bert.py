@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.bert import Bert, _rows, pooling_of_bert
+from pipelines.errors import ModelUnavailableError
 from pipelines.model_files import find_model
-from tests.pipelines.models import expected, load, reference, save
+from tests.pipelines.models import change_weights, expected, load, reference, save
 
 WORDS = [
     "garden",
@@ -52,6 +53,8 @@ OLD_POOLING = {"pooling_mode": None, "word_embedding_dimension": 32}
         ({"config.json": {"num_hidden_layers": 1}}, "mean"),
         ({"tokenizer_config.json": {"model_max_length": 12}}, "mean"),
         ({"sentence_bert_config.json": {"max_seq_length": 12, "do_lower_case": False}}, "mean"),
+        # As bge has it: what lowers texts before a tokenizer that lowers them changes nothing.
+        ({"sentence_bert_config.json": {"max_seq_length": 60, "do_lower_case": True}}, "mean"),
     ],
 )
 def test_a_bert_is_computed_here_as_sentence_transformers_does(variant, changes, pooling):
@@ -71,6 +74,9 @@ def test_a_bert_is_computed_here_as_sentence_transformers_does(variant, changes,
         {"tokenizer_config.json": {"do_lower_case": False}},
         {"tokenizer_config.json": {"strip_accents": False}},
         {"tokenizer_config.json": {"tokenize_chinese_chars": False}},
+        {"tokenizer_config.json": {"truncation_side": "left"}},
+        {"tokenizer.json": {"pre_tokenizer": {"type": "Whitespace"}}},
+        {"tokenizer.json": {"post_processor": None}},
         {"tokenizer.json": None},
         {"tokenizer_config.json": None},
     ],
@@ -79,6 +85,18 @@ def test_any_other_model_is_left_to_sentence_transformers(variant, changes):
     folder = variant(changes)
     assert pooling_of_bert(folder) is None
     assert holds(folder)
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_bert_whose_weights_have_other_names_is_left_to_sentence_transformers(variant):
+    folder = variant({})
+    change_weights(folder, lambda _, tensor: tensor, rename=lambda name: f"bert.{name}")
+    assert holds(folder)
+
+
+def test_a_bert_that_cannot_compute_is_refused_when_it_is_loaded(variant):
+    with pytest.raises(ModelUnavailableError, match="choose another with EMBEDDING_MODEL"):
+        load(variant({"config.json": {"num_attention_heads": 7}}))
 
 
 def test_a_model_with_an_adapter_is_left_to_sentence_transformers(variant):

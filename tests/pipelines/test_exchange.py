@@ -533,7 +533,9 @@ def race(note, kept, ways, seed):
                     settle(late)
         assert human.returncode == 0
     told += [late.late for late in lates(kept)]
-    return b"".join([note.read_bytes(), *told]) if ours else race(note, kept, ways, seed + 1)
+    if not ours:
+        return race(note, kept.with_name(f"{kept.name} {seed}"), ways, seed + 1)
+    return b"".join([note.read_bytes(), *told])
 
 
 @pytest.mark.parametrize("ways", ["in place", "anew", "renaming", "late", "in place,anew,renaming,late"])

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 
+from pipelines import lexical
 from pipelines.ingest import embed_owed, index_words
 from pipelines.reconcile import reconcile
+from pipelines.store import postings
+from pipelines.store.connection import snapshot
+from pipelines.store.search import matching
 from queue_config.settings import Settings
 from service.in_memory import InMemory
 from service.questions import Questions
@@ -51,6 +57,38 @@ def test_a_question_has_the_same_answers_from_memory_as_from_the_file(resources,
     assert answers(questions) == before
     index(resources, {"Walrus.md": "# Walrus\n\nA walrus in the garden."})
     assert questions.search("walrus", 1).results[0].path == "Walrus.md"
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resources, monkeypatch, at):
+    monkeypatch.setattr("service.in_memory._FEWEST", 1)
+    index(resources, NOTES)
+    questions = Questions(resources, wait_for_model=True)
+    questions.load_models()
+    questions.follow_commits()
+    newest, calls = postings.newest_chunk, []
+
+    def interrupted(cache):
+        calls.append(1)
+        if len(calls) == at:
+            worker = Thread(
+                target=index, args=(Resources(resources.settings), {"Later.md": "# Later\n\nA garden."})
+            )
+            worker.start()
+            worker.join()
+        return newest(cache)
+
+    monkeypatch.setattr("pipelines.retrieval.postings.store.newest_chunk", interrupted)
+    for _ in range(3):
+        questions.search("garden", 10)
+    assert len(calls) >= at
+    (domain,) = resources.domains()
+    cache = resources.reader(domain)
+    with snapshot(cache.con):
+        found = questions._in_memory.words(cache).scores(cache, lexical.wanted("garden")).best(10)
+    expected = matching(cache, lexical.wanted("garden").expression(), 10)
+    assert found == [(chunk, pytest.approx(score)) for chunk, score in expected]
+    assert len(expected) == 3
 
 
 def test_few_chunks_are_read_from_the_file(resources):
