@@ -23,12 +23,12 @@ _LENGTHS = 8
 class AnyModel:
     """A model and its tokenizer, on the processor or on a GPU."""
 
-    def __init__(self, model: SentenceTransformer, window: int) -> None:
+    def __init__(self, model: SentenceTransformer, window: int, *, side_by_side: bool) -> None:
         """Take a loaded model, whatever computes it."""
         self._model = model.eval()
         self._window = window
         self.device = model.device.type
-        self.side_by_side = self.device == "cpu"
+        self.side_by_side = side_by_side
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Cut texts into tokens, no more each than the window has."""
@@ -56,4 +56,4 @@ class AnyModel:
 def load_any(folder: Path, window: int, device: str, precision: Precision) -> AnyModel:
     """Load a model's files; sentence-transformers, transformers and torch raise errors of their own."""
     model = SentenceTransformer(str(folder), device=device, local_files_only=True)
-    return AnyModel(model.to(getattr(torch, precision)), window)
+    return AnyModel(model.to(getattr(torch, precision)), window, side_by_side=device == "cpu")

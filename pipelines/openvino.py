@@ -27,11 +27,9 @@ from pipelines.model import Precision
 class OpenVinoModel(AnyModel):
     """A model that OpenVINO computes, and its tokenizer: one batch after another, each on all threads."""
 
-    side_by_side = False
-
     def __init__(self, model: SentenceTransformer, window: int, precision: Precision) -> None:
         """Take a loaded model; it is compiled at its first text."""
-        super().__init__(model, window)
+        super().__init__(model, window, side_by_side=False)
         self._precision = precision
         self._threads = 0
 

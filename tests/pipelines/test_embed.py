@@ -298,6 +298,18 @@ def test_the_precision_says_that_openvino_computes(with_openvino):
 
 
 @needs_openvino
+def test_openvino_has_all_threads_for_one_batch_after_another(with_openvino):
+    found, at_once = with_openvino._model.vectors, []
+    with_openvino._model.vectors = lambda batch, threads: (
+        at_once.append((threading.current_thread(), threads)) or found(batch, threads)
+    )
+    with_openvino.encode_documents(["tomato " * 50] * 100)
+    del with_openvino._model.vectors
+    assert set(at_once) == {(threading.main_thread(), 2)}
+    assert len(at_once) > 1
+
+
+@needs_openvino
 def test_openvino_computes_on_with_another_number_of_threads(with_openvino):
     before = with_openvino.encode_documents(WORDS)
     with_openvino.use_threads(1)
