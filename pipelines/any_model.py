@@ -26,6 +26,7 @@ class AnyModel:
     def __init__(self, model: SentenceTransformer, window: int, *, side_by_side: bool) -> None:
         """Take a loaded model, whatever computes it."""
         self._model = model.eval()
+        self._tokenizer: Any = model.tokenizer
         self._window = window
         self.device = model.device.type
         self.side_by_side = side_by_side
@@ -47,10 +48,6 @@ class AnyModel:
         with torch.inference_mode():
             found = self._model({key: value.to(self.device) for key, value in padded.items()})
             return np.asarray(found["sentence_embedding"].float().cpu().numpy(), np.float32)
-
-    @property
-    def _tokenizer(self) -> Any:
-        return self._model.tokenizer
 
 
 def load_any(folder: Path, window: int, device: str, precision: Precision) -> AnyModel:

@@ -5,13 +5,11 @@ The embedded model and bge are BERT. Every other model goes through sentence-tra
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,74 +19,13 @@ from tokenizers import Tokenizer
 from torch.nn import functional
 
 from pipelines.model import Precision
+from pipelines.model_files import read_json
 
-_PARTS = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _LIKE = 0.02  # of the largest number: bfloat16 has eight bits
 _FEWEST_ROWS = 8
-_LONGEST_WORD = 100  # characters; transformers cuts no longer one
 _Weights = dict[str, torch.Tensor]
 _Group = tuple[slice, int, int]
 _Computation = Callable[[torch.Tensor], torch.Tensor]
-
-
-def pooling_of_bert(folder: Path) -> str | None:
-    """Return how a BERT of sentence-transformers' format joins its tokens (`mean`, `cls`); None if it is not one.
-
-    Whatever in its files is not known to be plain BERT makes it another model.
-    """
-    files = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json")
-    if not (folder / "model.safetensors").exists() or not all((folder / file).exists() for file in files):
-        return None
-    config, modules, tokenizer, asked = (_json(folder / file) for file in files)
-    wrapper = _json(folder / "sentence_bert_config.json")
-    if [module["type"].rpartition(".")[2] for module in modules] not in _PARTS or modules[0]["path"]:
-        return None
-    plain = (
-        config.get("model_type") == "bert"
-        and config.get("hidden_act") == "gelu"
-        and config.get("position_embedding_type", "absolute") == "absolute"
-        and not config.get("is_decoder")
-        and not config.get("quantization_config")
-        and not (folder / "adapter_config.json").exists()
-        and not any(value for key, value in wrapper.items() if key.endswith(("_args", "_kwargs")))
-        and _cuts_as_asked(tokenizer, asked, lowered=wrapper.get("do_lower_case", False))
-    )
-    return _pooling(_json(folder / modules[1]["path"] / "config.json")) if plain else None
-
-
-def _cuts_as_asked(tokenizer: dict[str, Any], asked: dict[str, Any], *, lowered: bool) -> bool:
-    """Say whether a tokenizer is BERT's own, and does by itself what transformers would make it do as configured.
-
-    `lowered` are texts that sentence-transformers lowers before: to a tokenizer that does so, too, they are the same.
-    """
-    model, normalizer = tokenizer["model"], tokenizer.get("normalizer") or {}
-    frame = (tokenizer.get("post_processor") or {}).get("single", [])
-    known = {token["id"] for token in tokenizer["added_tokens"]}
-    return (
-        (model.get("type"), model.get("continuing_subword_prefix")) == ("WordPiece", "##")
-        and model.get("max_input_chars_per_word") == _LONGEST_WORD
-        and (normalizer.get("type"), normalizer.get("clean_text")) == ("BertNormalizer", True)
-        and normalizer.get("lowercase") == asked.get("do_lower_case", True)
-        and normalizer.get("strip_accents") == asked.get("strip_accents")
-        and normalizer.get("handle_chinese_chars") == asked.get("tokenize_chinese_chars", True)
-        and (normalizer.get("lowercase") or not lowered)
-        and (tokenizer.get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
-        and [part["id"] for step in frame for part in step.values()] == ["[CLS]", "A", "[SEP]"]
-        and asked.get("truncation_side", "right") == "right"
-        and {int(number) for number in asked.get("added_tokens_decoder", {})} <= known
-    )
-
-
-def _pooling(config: dict[str, Any]) -> str | None:
-    mode = config.get("pooling_mode")
-    if mode is None:
-        modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
-        mode = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}.get("".join(modes))
-    return mode if mode in ("mean", "cls") else None
-
-
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor) -> _Computation:
@@ -111,16 +48,8 @@ def _product(inputs: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor) -> 
     return product
 
 
-@dataclass(frozen=True, slots=True)
-class _Norm:
-    """Layer normalisation."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor
-    eps: float
-
-    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        return functional.layer_norm(inputs, self.weight.shape, self.weight, self.bias, self.eps)
+def _norm(weight: torch.Tensor, bias: torch.Tensor, eps: float) -> _Computation:
+    return partial(functional.layer_norm, normalized_shape=weight.shape, weight=weight, bias=bias, eps=eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +59,10 @@ class _Layer:
     heads: int
     attention: _Computation
     attended: _Computation
-    attended_norm: _Norm
+    attended_norm: _Computation
     up: _Computation
     down: _Computation
-    norm: _Norm
+    norm: _Computation
 
     def __call__(self, hidden: torch.Tensor, groups: Sequence[_Group]) -> torch.Tensor:
         parts, found = self.attention(hidden), torch.zeros_like(hidden)
@@ -154,14 +83,14 @@ class Bert:
 
     def __init__(self, folder: Path, window: int, pooling: str, precision: Precision) -> None:
         """Load a model's files; they raise what their libraries raise."""
-        config, dtype = _json(folder / "config.json"), getattr(torch, precision)
+        config, dtype = read_json(folder / "config.json"), getattr(torch, precision)
         weights = {name: w.to(dtype) for name, w in load_file(folder / "model.safetensors").items()}
         eps = config.get("layer_norm_eps", 1e-12)
         self._words = weights["embeddings.word_embeddings.weight"]
         # Every token is of the first type: texts come alone, not in pairs.
         kind = weights["embeddings.token_type_embeddings.weight"][0]
         self._places = weights["embeddings.position_embeddings.weight"] + kind
-        self._norm = _Norm(weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"], eps)
+        self._norm = _norm(weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"], eps)
         self._layers = list(_layers(weights, config["num_hidden_layers"], config["num_attention_heads"], eps))
         self._pooling = pooling
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -221,8 +150,8 @@ def _layers(weights: _Weights, count: int, heads: int, eps: float) -> Iterator[_
             heads,
             _linear(torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])),
             _linear(*named("attention.output.dense")),
-            _Norm(*named("attention.output.LayerNorm"), eps),
+            _norm(*named("attention.output.LayerNorm"), eps),
             _linear(*named("intermediate.dense")),
             _linear(*named("output.dense")),
-            _Norm(*named("output.LayerNorm"), eps),
+            _norm(*named("output.LayerNorm"), eps),
         )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.model import Precision
-from pipelines.model_files import ModelInfo
+from pipelines.model_files import ModelInfo, pooling_of_bert
 
 # Small batches of one length keep the caches warm: measured best at 512 to 1,024 on two cores.
 _TOKENS_PER_BATCH = 1024
@@ -62,6 +62,7 @@ class Embedder:
         self._turn = threading.Lock()
         self._openvino = openvino
         self._threads = threads
+        self._pool = ThreadPoolExecutor(1)
         self._computes: Precision = "float32"
         exact = self._load("float32")
         if self.device != "cpu" or _processor_has_bfloat16():
@@ -79,7 +80,7 @@ class Embedder:
             else "fetch it again or choose another with EMBEDDING_MODEL"
         )
         try:
-            self._model = _load(info, openvino, precision)
+            self._model = _load_fastest(info, openvino, precision)
             self._share_out(self._threads)
             return self._encode(_PROBES)
         except (ModelUnavailableError, BadVectorError):
@@ -118,15 +119,14 @@ class Embedder:
     def use_threads(self, threads: int) -> None:
         """Compute with so many threads from the next text on."""
         with self._turn:
-            if threads == self._threads:
-                return
-            self._pool.shutdown()
-            self._share_out(threads)
+            if threads != self._threads:
+                self._share_out(threads)
 
     def _share_out(self, threads: int) -> None:
         """Divide the threads among the batches that are computed at once."""
         self._threads = threads
         self._at_once = min(threads, _MOST_AT_ONCE) if self._model.side_by_side else 1
+        self._pool.shutdown()
         self._pool = ThreadPoolExecutor(self._at_once)
 
     def encode_documents(self, texts: Sequence[str]) -> Vectors:
@@ -163,7 +163,7 @@ class Embedder:
             yield from self._pool.map(partial(self._model.vectors, threads=share), batches)
 
 
-def _load(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model:
+def _load_fastest(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model:
     """Load a model by the fastest way that can; each imports what takes seconds, and only what it needs."""
     if openvino:
         from pipelines.openvino import load_openvino  # noqa: PLC0415
@@ -171,7 +171,7 @@ def _load(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model
         return load_openvino(info.name, info.folder, openvino, info.window, precision)
     import torch  # noqa: PLC0415
 
-    from pipelines.bert import Bert, pooling_of_bert  # noqa: PLC0415
+    from pipelines.bert import Bert  # noqa: PLC0415
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and (pooling := pooling_of_bert(info.folder)):

@@ -15,6 +15,9 @@ from pipelines.errors import ModelUnavailableError
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 _DEFAULT_WINDOW = 512
+_PARTS_OF_BERT = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+_LONGEST_WORD = 100  # characters; transformers cuts no longer one
+_OLD_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +62,15 @@ def _from_hub(name: str) -> Path:
 
 def _describe(name: str, folder: Path) -> ModelInfo:
     try:
-        modules = _json(folder / "modules.json")
-        transformer = _json(folder / "config.json")
+        modules = read_json(folder / "modules.json")
+        transformer = read_json(folder / "config.json")
         # DistilBERT and T5 have names of their own for the same thing.
         dimension = next(int(transformer[k]) for k in ("hidden_size", "dim", "d_model") if k in transformer)
         for module in modules:
-            config = _json(folder / module["path"] / "config.json", {}) if module["path"] else {}
-            dimension = int(config.get("out_features", dimension * _pooled_vectors(config)))
+            config = read_json(folder / module["path"] / "config.json", {}) if module["path"] else {}
+            dimension = int(config.get("out_features", dimension * max(1, len(_pooling_modes(config)))))
         window = _window(folder, transformer)
-        prompts = _json(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
+        prompts = read_json(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise ModelUnavailableError(
             f"{folder} is not a sentence-transformers model ({type(error).__name__}: {error}); "
@@ -78,23 +81,77 @@ def _describe(name: str, folder: Path) -> ModelInfo:
     return ModelInfo(name, folder, dimension, window, prefix)
 
 
-def _pooled_vectors(config: dict[str, Any]) -> int:
-    """Return how many vectors a pooling module joins: one a mode."""
+def _pooling_modes(config: dict[str, Any]) -> list[str]:
+    """Return how a pooling module joins tokens, a vector each way; older versions wrote a key for each."""
     modes = config.get("pooling_mode")
-    if isinstance(modes, list):
-        return len(modes)
-    return max(1, sum(value is True for key, value in config.items() if key.startswith("pooling_mode_")))
+    if modes is None:
+        return [
+            _OLD_MODES.get(key, key)
+            for key in config
+            if key.startswith("pooling_mode_") and config[key] is True
+        ]
+    return modes if isinstance(modes, list) else [modes]
 
 
 def _window(folder: Path, transformer: dict[str, Any]) -> int:
     """Return how many tokens a model reads, from where its version of sentence-transformers wrote it."""
-    said = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
+    said = read_json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
     longest = int(transformer.get("max_position_embeddings", _DEFAULT_WINDOW))
-    by_tokenizer = int(_json(folder / "tokenizer_config.json", {}).get("model_max_length") or longest)
+    by_tokenizer = int(read_json(folder / "tokenizer_config.json", {}).get("model_max_length") or longest)
     return int(said or min(longest, by_tokenizer))
 
 
-def _json(path: Path, default: Any = None) -> Any:
+def read_json(path: Path, default: Any = None) -> Any:
+    """Return what a JSON file holds, or a default where there is no file. Raises OSError, ValueError."""
     if default is not None and not path.exists():
         return default
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def pooling_of_bert(folder: Path) -> str | None:
+    """Return how a BERT of sentence-transformers' format joins its tokens (`mean`, `cls`); None if it is not one.
+
+    Whatever in its files is not known to be plain BERT makes it another model.
+    """
+    files = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json")
+    if not (folder / "model.safetensors").exists() or not all((folder / file).exists() for file in files):
+        return None
+    config, modules, tokenizer, asked = (read_json(folder / file) for file in files)
+    wrapper = read_json(folder / "sentence_bert_config.json", {})
+    if [module["type"].rpartition(".")[2] for module in modules] not in _PARTS_OF_BERT or modules[0]["path"]:
+        return None
+    plain = (
+        config.get("model_type") == "bert"
+        and config.get("hidden_act") == "gelu"
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and not config.get("is_decoder")
+        and not config.get("quantization_config")
+        and not (folder / "adapter_config.json").exists()
+        and not any(value for key, value in wrapper.items() if key.endswith(("_args", "_kwargs")))
+        and _cuts_as_asked(tokenizer, asked, lowered=wrapper.get("do_lower_case", False))
+    )
+    modes = _pooling_modes(read_json(folder / modules[1]["path"] / "config.json", {}))
+    return modes[0] if plain and modes in (["mean"], ["cls"]) else None
+
+
+def _cuts_as_asked(tokenizer: dict[str, Any], asked: dict[str, Any], *, lowered: bool) -> bool:
+    """Say whether a tokenizer is BERT's own, and does by itself what transformers would make it do as configured.
+
+    `lowered` are texts that sentence-transformers lowers before: to a tokenizer that does so, too, they are the same.
+    """
+    model, normalizer = tokenizer["model"], tokenizer.get("normalizer") or {}
+    frame = (tokenizer.get("post_processor") or {}).get("single", [])
+    known = {token["id"] for token in tokenizer["added_tokens"]}
+    return (
+        (model.get("type"), model.get("continuing_subword_prefix")) == ("WordPiece", "##")
+        and model.get("max_input_chars_per_word") == _LONGEST_WORD
+        and (normalizer.get("type"), normalizer.get("clean_text")) == ("BertNormalizer", True)
+        and normalizer.get("lowercase") == asked.get("do_lower_case", True)
+        and normalizer.get("strip_accents") == asked.get("strip_accents")
+        and normalizer.get("handle_chinese_chars") == asked.get("tokenize_chinese_chars", True)
+        and (normalizer.get("lowercase") or not lowered)
+        and (tokenizer.get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
+        and [part["id"] for step in frame for part in step.values()] == ["[CLS]", "A", "[SEP]"]
+        and asked.get("truncation_side", "right") == "right"
+        and {int(number) for number in asked.get("added_tokens_decoder", {})} <= known
+    )

@@ -114,12 +114,14 @@ class Questions:
         """Bring what is in memory in step with the caches whose models are loaded. One thread calls it."""
         self._in_memory.follow([cache for _, cache in self.readers() if cache.meta.model in self._loaded])
 
-    def _vector(self, model: str, query: str) -> Vector | None:
-        if model not in self._loaded:
-            if not self._wait:
-                return None
+    def _has_loaded(self, model: str) -> bool:
+        """Say whether a model can be asked; where questions wait for it, it is loaded first."""
+        if self._wait and model not in self._loaded:
             self.load_models()
-        return self.resources.embedder(model).encode_query(query)
+        return model in self._loaded
+
+    def _vector(self, model: str, query: str) -> Vector | None:
+        return self.resources.embedder(model).encode_query(query) if self._has_loaded(model) else None
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -142,8 +144,7 @@ class Questions:
         def ask(domain: Domain, cache: Cache) -> list[Found]:
             model = models[domain.slug] = cache.meta.model
             if model not in encoding:
-                if self._wait:
-                    self.load_models()  # here, where Ctrl-C ends it
+                self._has_loaded(model)  # what takes seconds is done here, where Ctrl-C ends it
                 encoding[model] = self._encoding.submit(self._vector, model, query)
             postings, words = self._in_memory.words(cache), None
             if postings is not None and wanted:

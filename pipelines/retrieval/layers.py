@@ -38,11 +38,11 @@ class Source:
 
     def matches(self, query: str) -> Matches:
         """Return the function that gives the best so many chunk ids (of only these) with their BM25."""
+        if self.words is not None:
+            return self.words.best
         wanted = lexical.wanted(query)
         if wanted is None:
             return lambda _depth, _only: []
-        if self.words is not None:
-            return self.words.best
         return partial(store.matching, self.cache, wanted.expression())
 
 

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional
 
-from pipelines.bert import Bert, _rows, pooling_of_bert
+from pipelines.bert import Bert, _product, _rows
 from pipelines.errors import ModelUnavailableError
-from pipelines.model_files import find_model
+from pipelines.model_files import find_model, pooling_of_bert
 from tests.pipelines.models import change_weights, expected, load, reference, save
 
 WORDS = [
@@ -148,11 +149,30 @@ def wrong(inputs, _, bias):
     return inputs.new_zeros(*inputs.shape[:-1], len(bias))
 
 
+def products(embedder):
+    """Return what multiplies by the weights of a model."""
+    layers = embedder._model._layers
+    return {linear.func for of in layers for linear in (of.attention, of.attended, of.up, of.down)}
+
+
 @pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize("product", [cannot, wrong])
-def test_where_weights_cannot_be_packed_they_are_used_as_they_are(monkeypatch, tiny_model, product):
-    monkeypatch.setattr("pipelines.bert._product", product)
+def test_packed_weights_give_the_same_vectors(tiny_model):
+    assert products(load(tiny_model)) == {_product}
     assert holds(tiny_model)
+
+
+@pytest.mark.parametrize("product", [cannot, wrong])
+@pytest.mark.parametrize("has_bfloat16", [True, False])
+def test_where_weights_cannot_be_packed_they_are_used_as_they_are(
+    monkeypatch, tiny_model, product, has_bfloat16
+):
+    monkeypatch.setattr("pipelines.embed._processor_has_bfloat16", lambda: has_bfloat16)
+    monkeypatch.setattr("pipelines.bert._product", product)
+    embedder = load(tiny_model)
+    assert embedder.precision == ("bfloat16" if has_bfloat16 else "float32")
+    assert products(embedder) == {functional.linear}
+    cosines = (embedder.encode_documents(WORDS) * expected(reference(tiny_model), WORDS)).sum(axis=1)
+    assert cosines.min() > 0.999
 
 
 def test_the_embedded_model_needs_no_library_that_is_slow_to_import():
