@@ -84,7 +84,7 @@ class Bert:
     def __init__(self, folder: Path, window: int, pooling: str, precision: Precision) -> None:
         """Load a model's files; they raise what their libraries raise."""
         config, dtype = read_json(folder / "config.json"), getattr(torch, precision)
-        weights = {name: w.to(dtype) for name, w in load_file(folder / "model.safetensors").items()}
+        weights = {_named(name): w.to(dtype) for name, w in load_file(folder / "model.safetensors").items()}
         eps = config.get("layer_norm_eps", 1e-12)
         self._words = weights["embeddings.word_embeddings.weight"]
         # Every token is of the first type: texts come alone, not in pairs.
@@ -121,6 +121,11 @@ class Bert:
             hidden = layer(hidden, groups)
         found = [hidden[rows].view(texts, length, -1).float() for rows, texts, length in groups]
         return torch.cat([of[:, 0] if self._pooling == "cls" else of.mean(1) for of in found])
+
+
+def _named(weight: str) -> str:
+    """Return a weight's name: some versions call those of a normalisation as BERT's authors did."""
+    return weight.replace(".gamma", ".weight").replace(".beta", ".bias")
 
 
 def _groups(batch: Sequence[Sequence[int]]) -> Iterator[_Group]:

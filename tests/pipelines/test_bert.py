@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -159,6 +160,19 @@ def products(embedder):
 def test_packed_weights_give_the_same_vectors(tiny_model):
     assert products(load(tiny_model)) == {_product}
     assert holds(tiny_model)
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_bert_whose_normalisations_have_their_old_names_is_computed_here(variant):
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    folder = variant({})
+    change_weights(
+        folder,
+        lambda _, tensor: tensor,
+        lambda name: re.sub(r"LayerNorm\.\w+", lambda m: old.get(m[0], m[0]), name),
+    )
+    assert products(load(folder)) == {_product}
+    assert holds(folder)
 
 
 @pytest.mark.parametrize("product", [cannot, wrong])
