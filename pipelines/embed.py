@@ -43,7 +43,7 @@ class Model(Protocol):
 
 
 class Embedder:
-    """A loaded model. Calls from several threads take turns.
+    """A loaded model. Several threads may ask it: what they want is computed in the order in which it came.
 
     `precision` says how it computes: bfloat16 where the processor has it and the vectors agree with float32, and
     ", OpenVINO" where that computes. `warning` says why it is float32 although the processor has bfloat16.
@@ -59,7 +59,8 @@ class Embedder:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.info = info
         self.warning: str | None = None
-        self._turn = threading.Lock()
+        # Nobody gives the pool work while it is exchanged for another.
+        self._exchanging = threading.Lock()
         self._openvino = openvino
         self._threads = threads
         self._pool = ThreadPoolExecutor(1)
@@ -118,7 +119,7 @@ class Embedder:
 
     def use_threads(self, threads: int) -> None:
         """Compute with so many threads from the next text on."""
-        with self._turn:
+        with self._exchanging:
             if threads != self._threads:
                 self._share_out(threads)
 
@@ -147,20 +148,16 @@ class Embedder:
         if not texts:
             return out
         tokens = self._model.tokens(texts)
-        with self._turn:
+        with self._exchanging:
             batches = list(_batches([len(t) for t in tokens], self._at_once))
-            found = self._vectors([[tokens[i] for i in batch] for batch in batches])
-            for batch, vectors in zip(batches, found, strict=True):
-                out[batch] = vectors
+            share = self._threads if len(batches) == 1 else self._threads // self._at_once
+            of_tokens = partial(self._model.vectors, threads=share)
+            # A question is one batch: to hand it to another thread takes a tenth of its time.
+            apply = map if len(batches) == 1 and self._model.side_by_side else self._pool.map
+            found = apply(of_tokens, [[tokens[i] for i in batch] for batch in batches])
+        for batch, vectors in zip(batches, found, strict=True):
+            out[batch] = vectors
         return _unit(out, self.info.name)
-
-    def _vectors(self, batches: Sequence[Sequence[Sequence[int]]]) -> Iterator[Vectors]:
-        """Yield each batch's vectors; several are computed at once, with an equal share of the threads each."""
-        if len(batches) == 1 or self._at_once == 1:
-            yield from map(partial(self._model.vectors, threads=self._threads), batches)
-        else:
-            share = self._threads // self._at_once
-            yield from self._pool.map(partial(self._model.vectors, threads=share), batches)
 
 
 def _load_fastest(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model:

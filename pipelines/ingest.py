@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -33,17 +35,20 @@ from pipelines.store.leases import MAX_ATTEMPTS
 PIPELINE_VERSION = 3
 """Raise it when the same note would give other chunks, links or index words: every note is done again."""
 
-TEXTS_PER_SLICE = 32
+TEXTS_AT_ONCE = 32
 """So many texts at most are embedded before a worker looks up: with a small model half a second of work."""
-_FIRST_SLICE = 4
-_SLICE_SECONDS = 0.25
+# While one slice of them is stored, the threads that are done with it compute the next.
+_SLICES_AT_ONCE = 2
+_LARGEST_SLICE = TEXTS_AT_ONCE // _SLICES_AT_ONCE
+_FIRST_SLICE = 2
+_SLICE_SECONDS = 0.125
 _ROWS_PER_SLICE = 32
 # So many are looked at together, to put those of like length into one slice.
 _ROWS_AHEAD = _TEXTS_AHEAD = 256
 
 
 class DocumentEncoder(Protocol):
-    """What ingest needs of an embedder."""
+    """What ingest needs of an embedder. Several threads may ask it."""
 
     def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return one unit vector a text: shape (len(texts), dimension)."""
@@ -110,10 +115,10 @@ def index_saved(cache: Cache, ingest: Ingest, paths: Sequence[str]) -> Outcome:
         texts = {chunk.text_hash: chunk.text for item in prepared for chunk in item.chunks}
         missing = texts.keys() - cache.vectors(texts).keys()
         vectors: Mapping[str, Vector] = {}
-        if not missing or (len(missing) <= TEXTS_PER_SLICE and ingest.encoder_ready()):
+        if not missing or (len(missing) <= TEXTS_AT_ONCE and ingest.encoder_ready()):
             # A bad vector: the words are committed, and the vectors' own turn parks the note with the error.
             with suppress(BadVectorError):
-                vectors = _encode(cache, ingest, {h: texts[h] for h in missing}, outcome)
+                vectors = _vectors_of(cache, ingest, {h: texts[h] for h in missing}, outcome)
         _commit_all(cache, prepared, vectors, outcome)
     return outcome
 
@@ -134,7 +139,7 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
 def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
     """Embed the next owed texts, and attach the vectors of each note that has all of its own by now.
 
-    Texts of like length go together: they fill a batch without padding. It ends after a slice of them if `hurried`.
+    It ends after what is begun if `hurried`.
     """
     outcome = Outcome()
     rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
@@ -144,24 +149,47 @@ def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambd
         _park_crasher(cache, rows[0], outcome, keep_words=True)
         return outcome
     chosen, texts = _choose_texts(cache, rows)
-    bad: BadVectorError | None = None
-    ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
-    count = _FIRST_SLICE
-    while ordered:
-        began = time.monotonic()
-        try:
-            cache.store_vectors(_encode(cache, ingest, {h: texts[h] for h in ordered[:count]}, outcome))
-        except BadVectorError as error:
-            bad = error
-        if hurried():
-            break
-        del ordered[:count]
-        # A large model takes seconds for what a small one does at once, and a save waits meanwhile.
-        if time.monotonic() - began < _SLICE_SECONDS:
-            count = min(2 * count, TEXTS_PER_SLICE)
+    known = _known_to_siblings(cache, ingest, texts)
+    cache.store_vectors(known)
+    bad = _embed(cache, ingest, {h: texts[h] for h in texts if h not in known}, outcome, hurried)
     for row in chosen:
         _finish_vectors(cache, row, outcome, bad, alone=len(chosen) == 1)
     return outcome
+
+
+def _embed(
+    cache: Cache,
+    ingest: Ingest,
+    texts: Mapping[str, str],
+    outcome: Outcome,
+    hurried: Callable[[], bool],
+) -> BadVectorError | None:
+    """Embed and store texts, a slice after the other; return what was wrong with a vector.
+
+    Texts of like length go together: they are best shared by threads.
+    """
+    bad: BadVectorError | None = None
+    ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
+    count, last = _FIRST_SLICE, time.monotonic()
+    begun: deque[tuple[list[str], Future[npt.NDArray[np.float32]]]] = deque()
+    with ThreadPoolExecutor(_SLICES_AT_ONCE) as encoders:
+        while ordered or begun:
+            while ordered and len(begun) < _SLICES_AT_ONCE:
+                hashes, ordered = ordered[:count], ordered[count:]
+                begun.append((hashes, encoders.submit(_encode, ingest, [texts[h] for h in hashes])))
+            hashes, vectors = begun.popleft()
+            try:
+                cache.store_vectors(dict(zip(hashes, vectors.result(), strict=True)))
+                outcome.embedded_texts += len(hashes)
+            except BadVectorError as error:
+                bad = error
+            if hurried():
+                ordered = []
+            # A large model takes seconds for what a small one does at once, and a save waits meanwhile.
+            began, last = last, time.monotonic()
+            if last - began < _SLICE_SECONDS:
+                count = min(2 * count, _LARGEST_SLICE)
+    return bad
 
 
 def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedRow], dict[str, str]]:
@@ -202,8 +230,24 @@ def _finish_vectors(
         outcome.postponed += 1
 
 
-def _encode(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Outcome) -> dict[str, Vector]:
-    """Return a vector for each text: from a sibling cache of the same model where one has it."""
+def _vectors_of(
+    cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Outcome
+) -> dict[str, Vector]:
+    """Return a vector for each text."""
+    found = _known_to_siblings(cache, ingest, texts)
+    new = [text_hash for text_hash in texts if text_hash not in found]
+    if new:
+        found |= dict(zip(new, _encode(ingest, [texts[h] for h in new]), strict=True))
+        outcome.embedded_texts += len(new)
+    return found
+
+
+def _encode(ingest: Ingest, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    return ingest.encoder().encode_documents(texts)
+
+
+def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> dict[str, Vector]:
+    """Return the vectors of those texts that a sibling cache of the same model has."""
     found: dict[str, Vector] = {}
     for path in ingest.siblings() if texts else ():
         try:
@@ -213,10 +257,6 @@ def _encode(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Out
         if (sibling.meta.model, sibling.meta.dimension) == (cache.meta.model, cache.meta.dimension):
             found |= sibling.vectors(texts.keys() - found.keys())
         sibling.close()
-    new = [text_hash for text_hash in texts if text_hash not in found]
-    if new:
-        found |= dict(zip(new, ingest.encoder().encode_documents([texts[h] for h in new]), strict=True))
-        outcome.embedded_texts += len(new)
     return found
 
 

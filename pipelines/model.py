@@ -273,3 +273,8 @@ class Hit:
     chunk_id: int
     score: float
     scores: Mapping[str, float] = field(default_factory=dict)
+
+    def after(self, score: float, **left: float | None) -> Hit:
+        """Return the hit as the next layer has it, with its score and what it `left`, but for what is None."""
+        known = {name: value for name, value in left.items() if value is not None}
+        return Hit(self.path, self.chunk_id, score, {**self.scores, **known})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 import structlog
 from fastapi import HTTPException
 
-from pipelines import lexical, vault
+from pipelines import vault
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
@@ -28,7 +27,6 @@ from pipelines.status import domain_status, why
 from pipelines.store import neighbours
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
-from pipelines.store.connection import snapshot
 from pipelines.store.filters import matching_chunks
 from service.answers import (
     DomainHealth,
@@ -67,8 +65,6 @@ class Questions:
         self._loaded: set[str] = set()
         self._sentences: dict[str, SentenceVectors] = {}
         self._in_memory = InMemory()
-        # One thread: an embedder does one question after another, and meanwhile others look for its words.
-        self._encoding = ThreadPoolExecutor(1)
         self.observe: Callable[[str, float], None] = _unobserved
         self._queue = resources.queue()
 
@@ -114,14 +110,13 @@ class Questions:
         """Bring what is in memory in step with the caches whose models are loaded. One thread calls it."""
         self._in_memory.follow([cache for _, cache in self.readers() if cache.meta.model in self._loaded])
 
-    def _has_loaded(self, model: str) -> bool:
-        """Say whether a model can be asked; where questions wait for it, it is loaded first."""
-        if self._wait and model not in self._loaded:
-            self.load_models()
-        return model in self._loaded
-
     def _vector(self, model: str, query: str) -> Vector | None:
-        return self.resources.embedder(model).encode_query(query) if self._has_loaded(model) else None
+        if model not in self._loaded:
+            if not self._wait:
+                return None
+            self.load_models()
+        with self._timed("encode"):
+            return self.resources.embedder(model).encode_query(query)
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -137,23 +132,15 @@ class Questions:
         with suppress(OSError):  # a disk that is full, or may only be read, keeps nobody from asking
             (self.resources.place.state / LAST_QUERY_FILE).touch()
         root, present, now = self.resources.root, self.resources.present(), datetime.now(UTC)
-        encoding: dict[str, Future[Vector | None]] = {}
+        vectors: dict[str, Vector | None] = {}
         models: dict[str, str] = {}
-        wanted = lexical.wanted(query)
 
         def ask(domain: Domain, cache: Cache) -> list[Found]:
             model = models[domain.slug] = cache.meta.model
-            if model not in encoding:
-                self._has_loaded(model)  # what takes seconds is done here, where Ctrl-C ends it
-                encoding[model] = self._encoding.submit(self._vector, model, query)
-            postings, words = self._in_memory.words(cache), None
-            if postings is not None and wanted:
-                with self._timed("words"), snapshot(cache.con):
-                    words = postings.scores(cache, wanted)
-            with self._timed("encode"):
-                vector = encoding[model].result()
-            only, codes = matching_chunks(cache, filters), self._in_memory.codes(cache)
-            source = Source(domain, cache, vector, only, codes, words)
+            if model not in vectors:
+                vectors[model] = self._vector(model, query)
+            held, only = self._in_memory, matching_chunks(cache, filters)
+            source = Source(domain, cache, vectors[model], only, held.codes(cache), held.words(cache))
             with self._timed("find"):
                 return find(source, query, k, root=root, present=present, now=now)
 
@@ -161,7 +148,6 @@ class Questions:
             named_domains(self.resources, slug)
         answers, _ = self._ask(ask, filters.domains)
         found = merge(list(answers.values()), k)
-        vectors = {model: future.result() for model, future in encoding.items()}
         similar = {
             model: self._sentences[model].similarities(v) for model, v in vectors.items() if v is not None
         }

@@ -21,6 +21,7 @@ _AT_ONCE = 4_000
 _CANDIDATES = 2  # times what is asked for
 _NO_CHUNK = -1
 _FIRST_ROOM = 1_024
+_SIZES = 16
 _EVERY = 16
 
 
@@ -31,6 +32,12 @@ class _Table:
     codes: npt.NDArray[np.int8]
     units: npt.NDArray[np.float32]
     ids: npt.NDArray[np.int64]
+
+    def first(self, count: int) -> _Table:
+        """Return so many rows and a few more: for every number of them the library below keeps a program."""
+        step = max(1, len(self.ids) // _SIZES)
+        end = (count // step + 1) * step
+        return _Table(self.codes[:end], self.units[:end], self.ids[:end])
 
 
 def to_codes(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
@@ -48,7 +55,9 @@ class VectorCodes:
         self._torch: Any = torch
         self._table = _room_for(_FIRST_ROOM, dimension)
         self._rows: dict[int, int] = {}
-        self._free: list[int] = list(range(_FIRST_ROOM))
+        self._freed: list[int] = []
+        # From here on no row was ever used.
+        self._end = 0
         self._followed: int | None = None
 
     def __len__(self) -> int:
@@ -63,7 +72,7 @@ class VectorCodes:
         for chunk in known - there:
             row = self._rows.pop(chunk)
             self._table.ids[row] = _NO_CHUNK
-            self._free.append(row)
+            self._freed.append(row)
         # Not a difference of sets: that would look at all rows for each commit.
         new = sorted(chunk for chunk in there if chunk not in self._rows)
         for start in range(0, len(new), _AT_ONCE):
@@ -71,13 +80,14 @@ class VectorCodes:
         self._followed = last
 
     def _add(self, vectors: dict[int, Vector]) -> None:
-        while len(self._free) < len(vectors):
+        while self._end + len(vectors) - len(self._freed) > len(self._table.ids):
             self._grow()
         for chunk, vector in vectors.items():
-            row = self._free.pop()
+            row = self._freed.pop() if self._freed else self._end
             self._table.codes[row], self._table.units[row] = to_codes(vector)
-            self._table.ids[row] = chunk  # last: until then the row is nobody's
+            self._table.ids[row] = chunk  # after its code: until then the row is nobody's
             self._rows[chunk] = row
+            self._end = max(self._end, row + 1)
 
     def _grow(self) -> None:
         old = self._table
@@ -86,7 +96,6 @@ class VectorCodes:
         for name in ("codes", "units", "ids"):
             getattr(table, name)[:size] = getattr(old, name)
         self._table = table
-        self._free += range(size, 2 * size)
 
     def nearest(
         self, cache: Cache, vector: Vector, depth: int, only: Sequence[int] | None = None
@@ -96,7 +105,7 @@ class VectorCodes:
         return sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
 
     def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:
-        table = self._table
+        table = self._table.first(self._end)
         question, _ = to_codes(vector)
         scores = self._product(table.codes, question).astype(np.float32) * table.units
         allowed = table.ids != _NO_CHUNK if only is None else np.isin(table.ids, np.fromiter(only, np.int64))

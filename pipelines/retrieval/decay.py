@@ -32,7 +32,8 @@ def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> d
         ladders[group] = ladder
     for group, members in groups.items():
         ladder = ladders[group]
-        members.sort(key=lambda note: (-_published(note), note.path))
+        if len(members) > 1:  # most are alone, and a date takes a while to read
+            members.sort(key=lambda note: (-_published(note), note.path))
         factors |= {note.path: ladder[min(i, len(ladder) - 1)] for i, note in enumerate(members)}
     return factors
 

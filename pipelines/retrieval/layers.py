@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -12,7 +12,7 @@ from pipelines.model import Domain, Hit, NoteFacts
 from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.fusion import convex_combination, reciprocal_rank_fusion
-from pipelines.retrieval.postings import WordScores
+from pipelines.retrieval.postings import WordPostings
 from pipelines.retrieval.rerank import FEWEST_CITATIONS, graph_scores
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
@@ -25,8 +25,7 @@ Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
-    `codes` are the cache's vectors in memory, `words` the scores of the question's words where these are in memory;
-    without them the cache itself is read.
+    `codes` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
     """
 
     domain: Domain
@@ -34,15 +33,15 @@ class Source:
     vector: Vector | None
     only: Sequence[int] | None = None
     codes: VectorCodes | None = None
-    words: WordScores | None = None
+    words: WordPostings | None = None
 
     def matches(self, query: str) -> Matches:
         """Return the function that gives the best so many chunk ids (of only these) with their BM25."""
-        if self.words is not None:
-            return self.words.best
         wanted = lexical.wanted(query)
         if wanted is None:
             return lambda _depth, _only: []
+        if self.words is not None:
+            return self.words.scores(self.cache, wanted).best
         return partial(store.matching, self.cache, wanted.expression())
 
 
@@ -68,9 +67,10 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
     domain, cache = source.domain, source.cache
     matches = source.matches(query)
     near, match = _nearest(source, depth), dict(matches(depth, source.only))
-    hits = _fuse(source, near, match, matches)
-    notes = store.note_facts(cache, [hit.path for hit in hits])
-    layers = {"vector": _notes_of(cache, near), "lexical": _notes_of(cache, match), "fused": _paths(hits)}
+    paths = store.chunk_paths(cache, list(near.keys() | match.keys()))
+    hits = _fuse(source, near, match, matches, paths)
+    notes = store.note_facts(cache, _paths(hits))
+    layers = {"vector": _notes_of(near, paths), "lexical": _notes_of(match, paths), "fused": _paths(hits)}
     if domain.decay.mode != "off":
         hits = _decay(hits, notes, domain)
         layers["decayed"] = _paths(hits)
@@ -87,8 +87,14 @@ def _nearest(source: Source, depth: int) -> dict[int, float]:
     return dict(nearest(source.cache, source.vector, depth, source.only))
 
 
-def _fuse(source: Source, near: dict[int, float], match: dict[int, float], matches: Matches) -> list[Hit]:
-    """Fuse chunks by their cosine and BM25, and keep each note's best one."""
+def _fuse(
+    source: Source,
+    near: dict[int, float],
+    match: dict[int, float],
+    matches: Matches,
+    paths: Mapping[int, str],
+) -> list[Hit]:
+    """Fuse chunks by their cosine and BM25, and keep each note's best one; `paths` are the chunks' notes."""
     if source.domain.fusion == "rrf":
         rankings = {"vector": list(near), "lexical": list(match)}
         fused = reciprocal_rank_fusion(rankings, {"vector": 1.0, "lexical": source.domain.lexical_weight})
@@ -99,19 +105,16 @@ def _fuse(source: Source, near: dict[int, float], match: dict[int, float], match
         if source.vector is not None:
             near = near | store.cosines(source.cache, source.vector, only_match)
         fused = convex_combination(near, match)
-    paths = store.chunk_paths(source.cache, [chunk_id for chunk_id, _ in fused])
     hits: dict[str, Hit] = {}
     for chunk_id, score in fused:
         path = paths.get(chunk_id)
         if path is not None and path not in hits:
-            scores = {"cosine": near.get(chunk_id), "bm25": match.get(chunk_id), "fused": score}
-            known = {name: value for name, value in scores.items() if value is not None}
-            hits[path] = Hit(path, chunk_id, score, known)
+            hit = Hit(path, chunk_id, score)
+            hits[path] = hit.after(score, cosine=near.get(chunk_id), bm25=match.get(chunk_id), fused=score)
     return list(hits.values())
 
 
-def _notes_of(cache: Cache, chunks: Mapping[int, float]) -> list[str]:
-    paths = store.chunk_paths(cache, list(chunks))
+def _notes_of(chunks: Iterable[int], paths: Mapping[int, str]) -> list[str]:
     return list(dict.fromkeys(paths[chunk] for chunk in chunks if chunk in paths))
 
 
@@ -125,16 +128,12 @@ def _ordered(hits: Sequence[Hit]) -> list[Hit]:
 
 def _decay(hits: Sequence[Hit], notes: Mapping[str, NoteFacts], domain: Domain) -> list[Hit]:
     factors = decay_weights(notes.values(), domain.decay, domain.path)
-    return _ordered(
-        [
-            replace(
-                hit,
-                score=hit.score * factors[hit.path],
-                scores={**hit.scores, "decay": factors[hit.path], "decayed": hit.score * factors[hit.path]},
-            )
-            for hit in hits
-        ]
-    )
+    decayed = []
+    for hit in hits:
+        factor = factors[hit.path]
+        score = hit.score * factor
+        decayed.append(hit.after(score, decay=factor, decayed=score))
+    return _ordered(decayed)
 
 
 def _has_links(source: Source, hits: Sequence[Hit]) -> bool:
@@ -156,13 +155,14 @@ def _rerank(hits: Sequence[Hit], notes: Mapping[str, NoteFacts], domain: Domain,
     reranked = []
     for hit in hits:
         terms = found[hit.path]
-        parts = {
-            "value": terms.value,
-            "pagerank": terms.pagerank,
-            "centrality": terms.centrality,
-            "recency": terms.recency,
-            "reranked": terms.score,
-        }
-        known = {name: value for name, value in parts.items() if value is not None}
-        reranked.append(replace(hit, score=terms.score, scores={**hit.scores, **known}))
+        reranked.append(
+            hit.after(
+                terms.score,
+                value=terms.value,
+                pagerank=terms.pagerank,
+                centrality=terms.centrality,
+                recency=terms.recency,
+                reranked=terms.score,
+            )
+        )
     return _ordered(reranked)

@@ -26,7 +26,7 @@ from pipelines.store.connection import snapshot
 _K1, _B, _LEAST_IDF = 1.2, 0.75, 1e-6
 
 _SAMPLE = 2_000
-_COMMON = 0.004  # of the chunks: the list of a rarer word is read in a moment
+_COMMON = 2  # chunks of the sample: the list of a rarer word is read in a moment
 _AHEAD_SECONDS = 0.05
 _GROWN = 1.25
 _MOST_POSTINGS = 192  # for each chunk, 8 bytes each: all its words twice, and some phrases
@@ -215,4 +215,4 @@ def _common_words(cache: Cache, ids: npt.NDArray[np.int64]) -> list[str]:
         for chunk in search.chunk_rows(cache, sample).values()
         for word in lexical.telling_words(chunk.text)
     )
-    return [word for word, count in reversed(found.most_common()) if count > _COMMON * len(sample)]
+    return [word for word, count in reversed(found.most_common()) if count >= _COMMON]

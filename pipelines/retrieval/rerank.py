@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -42,15 +42,15 @@ def graph_scores(
     `recency` is added to what was modified within so many days before `now`.
     """
     lowest, highest = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
-    ranks = [note.pagerank for note in notes.values() if note.pagerank is not None]
-    central = [note.centrality for note in notes.values() if note.centrality is not None]
+    most_linked = _largest(note.pagerank for note in notes.values())
+    most_central = _largest(note.centrality for note in notes.values())
     newest = now - timedelta(days=recency_days)
     found = {}
     for path, score in scores.items():
         note = notes[path]
         value = (score - lowest) / (highest - lowest) if highest > lowest else 1.0
-        pagerank = _share(note.pagerank, ranks)
-        centrality = _share(note.centrality, central)
+        pagerank = _share(note.pagerank, most_linked)
+        centrality = _share(note.centrality, most_central)
         recency = recency_amount if datetime.fromisoformat(note.modified_at) >= newest else 0.0
         total = (
             VECTOR_WEIGHT * value
@@ -62,11 +62,13 @@ def graph_scores(
     return found
 
 
-def _share(rank: float | None, ranks: list[float]) -> float | None:
-    """Return a rank as a share of the largest one."""
+def _largest(ranks: Iterable[float | None]) -> float:
+    return max((rank for rank in ranks if rank is not None), default=0.0)
+
+
+def _share(rank: float | None, largest: float) -> float | None:
     if rank is None:
         return None
-    largest = max(ranks)
     return rank / largest if largest > 0.0 else 0.0
 
 

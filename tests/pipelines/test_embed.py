@@ -176,6 +176,8 @@ def test_threads_may_share_a_model(tiny_model):
     threads = [threading.Thread(target=encode, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
+    for count in (2, 1, 2):
+        embedder.use_threads(count)
     for thread in threads:
         thread.join()
     for number, vectors in found.items():

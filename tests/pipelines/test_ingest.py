@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pipelines.errors import StaleWorkError, VaultNotFoundError
-from pipelines.ingest import embed_owed, index_saved, index_words
+from pipelines.ingest import TEXTS_AT_ONCE, embed_owed, index_saved, index_words
 from pipelines.store.cache import Cache
 from pipelines.store.leases import MAX_ATTEMPTS
 from pipelines.store.search import node
@@ -99,6 +100,21 @@ def test_a_long_note_saved_leaves_its_vectors_owed_and_they_come_whole(house):
     assert house.cache.counts().vectors == 0  # whole or not at all
     house.drain()
     assert house.cache.counts().vectors == 70
+
+
+def test_two_slices_are_embedded_at_once_and_none_begins_when_a_save_waits(house):
+    house.save("a.md", "\n\n".join(f"## Part {n}\n\nLetter {n}." for n in range(70)))
+    together, asked = threading.Barrier(2, timeout=30), []
+
+    class Pairs:
+        def encode_documents(self, texts):
+            asked.append(len(texts))
+            together.wait()  # breaks where nobody else is asked meanwhile
+            return house.embedder.encode_documents(texts)
+
+    embed_owed(house.cache, replace(house.ingest, encoder=Pairs), lambda: True)
+    assert len(asked) == 2
+    assert sum(asked) <= TEXTS_AT_ONCE
 
 
 def test_an_interrupted_embedding_goes_on_where_it_was(house):
