@@ -11,11 +11,13 @@ PORT ?=
 .PHONY: up install dev test lint bench clean
 .DEFAULT_GOAL := up
 
+# pip compiles what it installs, but not what it leaves where it is: each start would, where Python may not keep it.
 $(VENV)/installed: pyproject.toml
 	@echo "Installing into $(VENV) (1.5 GB, some minutes the first time) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/pip install --quiet --editable .
+	@$(BIN)/python -m compileall -q service workers pipelines queue_config
 	@touch $@
 
 $(VENV)/dev: $(VENV)/installed

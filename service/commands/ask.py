@@ -24,7 +24,7 @@ app = typer.Typer()
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="A question, or exact words.")],
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION", help="A question, or exact words.")],
     k: Annotated[int, typer.Option("-k", min=1, max=200, help="How many notes.")] = 10,
     domain: Annotated[str | None, typer.Option(help="Search this domain alone.")] = None,
     only: Annotated[
@@ -44,7 +44,7 @@ def search(
     """Find notes."""
     from service.render import print_search  # noqa: PLC0415
 
-    given = options_given(vault, state)
+    query, given = " ".join(words), options_given(vault, state)
     filters = [*_pairs(only or []), *([("domain", domain)] if domain else [])]
     parsed = {}
     if filters:

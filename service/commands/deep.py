@@ -61,7 +61,9 @@ def traverse(
 
 @app.command()
 def deep(
-    question: Annotated[str, typer.Argument(metavar="QUESTION|RX-ID", help="A question, or a record's id.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="QUESTION|RX-ID", help="A question, or a record's id.")
+    ],
     mode: Annotated[Mode, typer.Option(help="`compare` shows fast and deep side by side.")] = Mode.deep,
     domain: Annotated[str | None, typer.Option(help="Ask this domain alone.")] = None,
     vault: VaultOption = None,
@@ -73,7 +75,7 @@ def deep(
     from service.render_walks import print_deep  # noqa: PLC0415
     from service.traversal import Traversal  # noqa: PLC0415
 
-    given = options_given(vault, state)
+    question, given = " ".join(words), options_given(vault, state)
     service = service_of(given)
     if service:
         named = {"domain": domain} if domain else {}

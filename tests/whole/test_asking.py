@@ -37,6 +37,13 @@ def test_the_terminal_takes_the_same_filters(example):
     assert "colour" in example.run("search", "x", "-f", "colour=red", *example.place, code=2)
 
 
+def test_the_terminal_needs_no_quotes_around_a_question(example):
+    quoted, bare = example.json("search", "gross margin"), example.json("search", "gross", "margin")
+    assert bare["query"] == "gross margin"
+    assert bare["results"] == quoted["results"]
+    assert example.json("deep", "gross", "margin")["question"] == "gross margin"
+
+
 def test_explain_shows_every_layer_of_every_hit(example):
     found = hits(example, q="KLVN backlog", explain=1, domain="finance")
     for hit in found:
