@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,11 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.freshness import BARE, Service, p95, redis_server, wait
+from benchmarks.freshness import Service, bare_embedding, p95, redis_server, wait
 from benchmarks.judged import COLLECTIONS, DATA
 from benchmarks.saves import SAVES, SETTLE_MS, one_text_ms, spread, timed_saves
-from pipelines.store.history import History, JobFilter
 
 SMALL = 100
-QUIET = timedelta(seconds=5)
 _FEWEST_WORDS = 20
 _ROLES = {"watch": "watcher", "work": "worker", "serve": "query"}
 Row = tuple[str, str, str]
@@ -153,21 +151,13 @@ def told_first_index(service: Service, workers: int) -> Iterator[Row]:
     if workers == 1:
         # At once: what is compared later is compared on another machine, where others use it, too.
         service.stop()
-        yield from _bare(domain["cache"], meaning)
+        texts_done, bare = bare_embedding(domain["cache"])
+        yield f"bare embedding of the same {texts_done} texts", f"{bare:.1f} s", ""
+        yield "by meaning / bare", f"{meaning / bare:.2f}", "1.15"
         service.start()
     began = time.monotonic()
-    wait_until_quiet(service)
+    service.wait_until_quiet()
     yield "what follows is done (ranks, sentences), after", f"{time.monotonic() - began:.0f} s", ""
-
-
-def _bare(cache: str, meaning: float) -> Iterator[Row]:
-    """Let the embedder alone do the texts of an index, in a process of its own, and compare."""
-    command = [sys.executable, "-c", BARE, cache, str(10**9), str(os.cpu_count())]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    bare = float(answer[1])
-    yield f"bare embedding of the same {answer[0]} texts", f"{bare:.1f} s", ""
-    yield "by meaning / bare", f"{meaning / bare:.2f}", "1.15"
-    yield "the embedder was busy (bare / by meaning)", f"{bare / meaning:.0%}", ""
 
 
 def compared_since(service: Service, moment: float) -> bool:
@@ -176,34 +166,12 @@ def compared_since(service: Service, moment: float) -> bool:
     return bool(h) and h["last_reconcile"]["age_s"] < time.monotonic() - moment
 
 
-def ready(service: Service) -> bool:
-    """Say whether all is searchable by word and by meaning, and questions are understood."""
-    return service.all_done() and bool(service.health().get("model_ready"))
-
-
-def wait_until_quiet(service: Service) -> None:
-    """Wait, for however long, until it is ready and no worker has done anything for some seconds.
-
-    Raises RuntimeError when the service ends.
-    """
-    history = History(service.state)
-    while True:
-        last = history.page(JobFilter(), limit=1)
-        ended = last[0].finished_at if last else None
-        if ended and datetime.now(UTC) - datetime.fromisoformat(ended) > QUIET and ready(service):
-            break
-        if service.process is None or service.process.poll() is not None:
-            raise RuntimeError(f"the service ended; {service.state / 'logs'} says why")
-        time.sleep(1)
-    history.close()
-
-
 def told_restart(service: Service) -> Iterator[Row]:
     """Start the service on the index of an unchanged vault; yield what that took. The service runs on."""
     before = service.embedded()
     began, wall = time.monotonic(), datetime.now(UTC)
     yield "restart: the API answers", f"{service.start() - began:.1f} s", "1 s"
-    wait(lambda: compared_since(service, began) and ready(service), 0.05)
+    wait(lambda: compared_since(service, began) and service.ready(), 0.05)
     seconds = time.monotonic() - began
     watching = datetime.fromisoformat(logged(service, "watcher", "watching")[-1]["timestamp"])
     yield "restart: the watcher hears", f"{(watching - wall).total_seconds():.1f} s", "1 s"
@@ -216,7 +184,7 @@ def told_restart(service: Service) -> Iterator[Row]:
 
 def told_saves(service: Service, saves: int) -> Iterator[Row]:
     """Save notes in a large vault and in a small one; yield how long each took, and where the time went."""
-    wait_until_quiet(service)
+    service.wait_until_quiet()
     large = timed_saves(service, saves)
     service.stop()
     with tempfile.TemporaryDirectory() as folder:
@@ -227,7 +195,7 @@ def told_saves(service: Service, saves: int) -> Iterator[Row]:
         other = Service(root, Path(folder, "state"), service.redis_url)
         other.start()
         try:
-            wait_until_quiet(other)
+            other.wait_until_quiet()
             small = timed_saves(other, saves)
         finally:
             other.stop()

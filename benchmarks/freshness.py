@@ -19,10 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +30,25 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.store.history import History, JobFilter
+
 DATA = Path(__file__).parents[2] / "shared" / "data"
 _PATIENCE = 1800.0
+_QUESTIONS = 150
+_QUIET = timedelta(seconds=5)
 
-BARE = """
-import sys, time
+_BARE = """
+import os, sys, time
 from pipelines.embed import Embedder
 from pipelines.model_files import find_model
 from pipelines.store.cache import Cache
 from pathlib import Path
 cache = Cache.open(Path(sys.argv[1]))
-texts = [t for (t,) in cache.con.execute("SELECT DISTINCT text FROM vault_chunk WHERE id <= ?", (int(sys.argv[2]),))]
-embedder = Embedder(find_model(None), threads=int(sys.argv[3]))
+texts = [t for (t,) in cache.con.execute("SELECT DISTINCT text FROM vault_chunk")]
+embedder = Embedder(find_model(None), threads=os.cpu_count())
 started = time.perf_counter()
 embedder.encode_documents(texts)
-print(len(texts), time.perf_counter() - started, embedder.precision)
+print(len(texts), time.perf_counter() - started)
 """
 
 
@@ -107,6 +111,26 @@ class Service:
         h = self.health()
         return bool(h and h["last_reconcile"] and not h["pending"] and not h["vectors_pending"])
 
+    def ready(self) -> bool:
+        """Say whether all is searchable by word and by meaning, and questions are understood."""
+        return self.all_done() and bool(self.health().get("model_ready"))
+
+    def wait_until_quiet(self) -> None:
+        """Wait, for however long, until it is ready and no worker has done anything for some seconds.
+
+        Raises RuntimeError when the service ends.
+        """
+        history = History(self.state)
+        while True:
+            last = history.page(JobFilter(), limit=1)
+            ended = last[0].finished_at if last else None
+            if ended and datetime.now(UTC) - datetime.fromisoformat(ended) > _QUIET and self.ready():
+                break
+            if self.process is None or self.process.poll() is not None:
+                raise RuntimeError(f"the service ended; {self.state / 'logs'} says why")
+            time.sleep(1)
+        history.close()
+
     def embedded(self) -> int:
         """Count the texts that its workers embedded so far."""
         lines = (self.state / "logs" / "worker.log").read_text().splitlines()
@@ -153,6 +177,13 @@ def save_to_searchable(service: Service, saves: int, seed: int) -> list[float]:
     return seconds
 
 
+def bare_embedding(cache: str) -> tuple[int, float]:
+    """Let the embedder alone do the texts of a cache, in a process of its own; return how many, and the seconds."""
+    answer = subprocess.run([sys.executable, "-c", _BARE, cache], capture_output=True, text=True, check=True)
+    texts, seconds = answer.stdout.split()
+    return int(texts), float(seconds)
+
+
 def embeds(service: Service, change: Callable[[], object]) -> int:
     """Return how many texts a change on disk makes the service embed."""
     before = service.embedded()
@@ -184,6 +215,7 @@ def measure(source: Path, redis_url: str | None, saves: int) -> Iterator[tuple[s
             service.stop()
             yield from _restart(service)
             yield from _saves_during_a_scan(service, saves)
+            yield from _questions_during_a_scan(service)
         finally:
             service.stop()
 
@@ -198,12 +230,12 @@ def _first_index(service: Service, up: float, saves: int) -> Iterator[tuple[str,
     cache = next(iter(service.health()["domains"].values()))["cache"]
     counted = service.health()["domains"]
     yield "searchable by meaning", f"{sum(d['vectors'] for d in counted.values())} chunks in {meaning:.1f} s"
-    command = [sys.executable, "-c", BARE, cache, str(10**9), str(os.cpu_count())]
-    texts, seconds, precision = subprocess.run(
-        command, capture_output=True, text=True, check=True
-    ).stdout.split()
-    yield "bare embedding of the same texts", f"{texts} in {float(seconds):.1f} s ({precision})"
-    yield "by meaning / bare", f"{meaning / float(seconds):.2f}"
+    service.stop()
+    texts, seconds = bare_embedding(cache)
+    yield "bare embedding of the same texts", f"{texts} in {seconds:.1f} s"
+    yield "by meaning / bare", f"{meaning / seconds:.2f}"
+    service.start()
+    service.wait_until_quiet()
     yield "files on disk / accounted for", " / ".join(map(str, accounted(service)))
     yield "save to searchable, idle", _spread(save_to_searchable(service, saves, 1))
 
@@ -261,6 +293,35 @@ def _saves_during_a_scan(service: Service, saves: int) -> Iterator[tuple[str, st
     yield "save to searchable, while 3,000 notes are indexed", _spread(save_to_searchable(service, saves, 2))
 
 
+def _questions_during_a_scan(service: Service) -> Iterator[tuple[str, str]]:
+    # Their words in another order: no text is known.
+    files = sorted((service.root / "again").glob("*.md"))[:1500]
+    bodies = [" ".join(reversed(file.read_text(errors="replace").split())) for file in files]
+    questions = [" ".join(body.split()[:8]) for body in bodies][: 2 * _QUESTIONS]
+    service.wait_until_quiet()
+    idle = _asked(service, questions[:_QUESTIONS])
+    yield "a question, idle", _spread(idle)
+    (service.root / "reversed").mkdir()
+    for n, body in enumerate(bodies):
+        (service.root / "reversed" / f"{n}.md").write_text(body)
+    wait(lambda: service.words_done() and not service.all_done())
+    busy = _asked(service, questions[_QUESTIONS:])
+    missing = service.health()["vectors_pending"]
+    yield f"a question, while notes are embedded ({missing} were not, at the end)", _spread(busy)
+    yield "95th: while notes are embedded / idle", f"{p95(busy) / p95(idle):.2f}"
+
+
+def _asked(service: Service, questions: Sequence[str]) -> list[float]:
+    seconds = []
+    with service.client() as client:
+        for question in questions:
+            asked = time.perf_counter()
+            client.get("/search", params={"q": question}).raise_for_status()
+            seconds.append(time.perf_counter() - asked)
+            time.sleep(0.05)
+    return seconds
+
+
 def p95(values: list[float]) -> float:
     """Return the value that 95 of 100 are not above."""
     return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]
@@ -268,7 +329,7 @@ def p95(values: list[float]) -> float:
 
 def _spread(seconds: list[float]) -> str:
     middle, worst = statistics.median(seconds), max(seconds)
-    return f"median {middle:.2f} s, 95th {p95(seconds):.2f} s, worst {worst:.2f} s (n = {len(seconds)})"
+    return f"median {middle:.3f} s, 95th {p95(seconds):.3f} s, worst {worst:.3f} s (n = {len(seconds)})"
 
 
 @contextmanager

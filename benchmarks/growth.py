@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bulk import compared_since, logged, processes, wait_until_quiet
+from benchmarks.bulk import compared_since, logged, processes
 from benchmarks.freshness import Service, p95, save_to_searchable, wait
 from benchmarks.made_up import WORDS, word, write_vault
 from benchmarks.saves import SAVES
@@ -68,7 +68,7 @@ def measure(size: int, folder: Path) -> Iterator[tuple[str, float]]:
         # Without the loading of the model, which is most of a small vault's time.
         jobs = sum(job["ms"] for job in logged(service, "worker", "job done") if job["task"] == "drain")
         yield "index jobs of 1,000 notes, s", jobs / size
-        wait_until_quiet(service)
+        service.wait_until_quiet()
         yield "index jobs / bare embedding", jobs / 1000 / size / _bare_seconds(root, state)
         saves = save_to_searchable(service, SAVES, 1)
         yield "save to searchable, median, ms", 1000 * statistics.median(saves)

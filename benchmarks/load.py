@@ -21,7 +21,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bulk import wait_until_quiet
 from benchmarks.freshness import Service
 from benchmarks.made_up import WORDS, word, write_vault
 from service.tokens import read_token
@@ -76,7 +75,7 @@ def main() -> None:
         service = Service(base / "vault", base / "state", None)
         service.start()
         try:
-            wait_until_quiet(service)
+            service.wait_until_quiet()
             token = read_token(service.state)
             address = f"http://127.0.0.1:{service.port}"
             table = Table("clients", "answers/s", "median, ms", "95 %", "99 %", "by status")

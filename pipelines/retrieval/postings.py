@@ -28,7 +28,7 @@ _K1, _B, _LEAST_IDF = 1.2, 0.75, 1e-6
 _SAMPLE = 2_000
 _COMMON = 2  # chunks of the sample: the list of a rarer word is read in a moment
 _AHEAD_SECONDS = 0.05
-_GROWN = 1.25
+_GROWN = 2.0
 _MOST_POSTINGS = 192  # for each chunk, 8 bytes each: all its words twice, and some phrases
 
 
