@@ -176,7 +176,8 @@ def _embed(
         while ordered or begun:
             while ordered and len(begun) < _SLICES_AT_ONCE:
                 hashes, ordered = ordered[:count], ordered[count:]
-                begun.append((hashes, encoders.submit(_encode, ingest, [texts[h] for h in hashes])))
+                encode = ingest.encoder().encode_documents
+                begun.append((hashes, encoders.submit(encode, [texts[h] for h in hashes])))
             hashes, vectors = begun.popleft()
             try:
                 cache.store_vectors(dict(zip(hashes, vectors.result(), strict=True)))
@@ -237,13 +238,9 @@ def _vectors_of(
     found = _known_to_siblings(cache, ingest, texts)
     new = [text_hash for text_hash in texts if text_hash not in found]
     if new:
-        found |= dict(zip(new, _encode(ingest, [texts[h] for h in new]), strict=True))
+        found |= dict(zip(new, ingest.encoder().encode_documents([texts[h] for h in new]), strict=True))
         outcome.embedded_texts += len(new)
     return found
-
-
-def _encode(ingest: Ingest, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    return ingest.encoder().encode_documents(texts)
 
 
 def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> dict[str, Vector]:
