@@ -24,7 +24,7 @@ app = typer.Typer()
 
 @app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="QUESTION", help="A question, or exact words.")],
+    query: Annotated[list[str], typer.Argument(help="A question, or exact words.")],
     k: Annotated[int, typer.Option("-k", min=1, max=200, help="How many notes.")] = 10,
     domain: Annotated[str | None, typer.Option(help="Search this domain alone.")] = None,
     only: Annotated[
@@ -44,7 +44,7 @@ def search(
     """Find notes."""
     from service.render import print_search  # noqa: PLC0415
 
-    query, given = " ".join(words), options_given(vault, state)
+    question, given = " ".join(query), options_given(vault, state)
     filters = [*_pairs(only or []), *([("domain", domain)] if domain else [])]
     parsed = {}
     if filters:
@@ -53,9 +53,9 @@ def search(
         parsed["filters"] = parse_filters(filters)
     service = service_of(given)
     if service:
-        answer = service.call("GET", "/search", filters, q=query, k=k, explain=explain)
+        answer = service.call("GET", "/search", filters, q=question, k=k, explain=explain)
     else:
-        answer = questions_of(given).search(query, k, **parsed, explain=explain).model_dump(mode="json")
+        answer = questions_of(given).search(question, k, **parsed, explain=explain).model_dump(mode="json")
     if as_json:
         print_json(answer)
     else:
