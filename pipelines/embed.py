@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -43,7 +43,7 @@ class Model(Protocol):
 
 
 class Embedder:
-    """A loaded model. Several threads may ask it: what they want is computed in the order in which it came.
+    """A loaded model. Several threads may ask it; one that does a batch after the other has them take turns.
 
     `precision` says how it computes: bfloat16 where the processor has it and the vectors agree with float32, and
     ", OpenVINO" where that computes. `warning` says why it is float32 although the processor has bfloat16.
@@ -59,8 +59,8 @@ class Embedder:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.info = info
         self.warning: str | None = None
-        # Nobody gives the pool work while it is exchanged for another.
-        self._exchanging = threading.Lock()
+        # Held while the pool is given work or exchanged; for all its work, where a model must not do two at once.
+        self._turn = threading.Lock()
         self._openvino = openvino
         self._threads = threads
         self._pool = ThreadPoolExecutor(1)
@@ -119,7 +119,7 @@ class Embedder:
 
     def use_threads(self, threads: int) -> None:
         """Compute with so many threads from the next text on."""
-        with self._exchanging:
+        with self._turn:
             if threads != self._threads:
                 self._share_out(threads)
 
@@ -148,13 +148,19 @@ class Embedder:
         if not texts:
             return out
         tokens = self._model.tokens(texts)
-        with self._exchanging:
+        with self._turn:
             batches = list(_batches([len(t) for t in tokens], self._at_once))
             share = self._threads if len(batches) == 1 else self._threads // self._at_once
-            of_tokens = partial(self._model.vectors, threads=share)
-            # A question is one batch: to hand it to another thread takes a tenth of its time.
-            apply = map if len(batches) == 1 and self._model.side_by_side else self._pool.map
-            found = apply(of_tokens, [[tokens[i] for i in batch] for batch in batches])
+            vectors_of = partial(self._model.vectors, threads=share)
+            todo = [[tokens[i] for i in batch] for batch in batches]
+            found: Iterable[Vectors]
+            if not self._model.side_by_side:
+                found = [vectors_of(batch) for batch in todo]
+            elif len(todo) == 1:
+                # A question: to hand it to another thread takes a tenth of its time. It is computed below.
+                found = map(vectors_of, todo)
+            else:
+                found = self._pool.map(vectors_of, todo)
         for batch, vectors in zip(batches, found, strict=True):
             out[batch] = vectors
         return _unit(out, self.info.name)

@@ -149,9 +149,7 @@ def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambd
         _park_crasher(cache, rows[0], outcome, keep_words=True)
         return outcome
     chosen, texts = _choose_texts(cache, rows)
-    known = _known_to_siblings(cache, ingest, texts)
-    cache.store_vectors(known)
-    bad = _embed(cache, ingest, {h: texts[h] for h in texts if h not in known}, outcome, hurried)
+    bad = _embed(cache, ingest, texts, outcome, hurried)
     for row in chosen:
         _finish_vectors(cache, row, outcome, bad, alone=len(chosen) == 1)
     return outcome
@@ -169,7 +167,9 @@ def _embed(
     Texts of like length go together: they are best shared by threads.
     """
     bad: BadVectorError | None = None
-    ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
+    known = _known_to_siblings(cache, ingest, texts)
+    cache.store_vectors(known)
+    ordered = sorted((h for h in texts if h not in known), key=lambda text_hash: len(texts[text_hash]))
     count, last = _FIRST_SLICE, time.monotonic()
     begun: deque[tuple[list[str], Future[npt.NDArray[np.float32]]]] = deque()
     with ThreadPoolExecutor(_SLICES_AT_ONCE) as encoders:
@@ -252,7 +252,9 @@ def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -
         except CacheError:
             continue  # another domain's trouble, reported where it belongs
         if (sibling.meta.model, sibling.meta.dimension) == (cache.meta.model, cache.meta.dimension):
-            found |= sibling.vectors(texts.keys() - found.keys())
+            kept = sibling.vectors(texts.keys() - found.keys())
+            # One that was damaged there is computed here.
+            found |= {text_hash: vector for text_hash, vector in kept.items() if cache.can_keep(vector)}
         sibling.close()
     return found
 

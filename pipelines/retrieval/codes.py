@@ -34,7 +34,7 @@ class _Table:
     ids: npt.NDArray[np.int64]
 
     def first(self, count: int) -> _Table:
-        """Return so many rows and a few more: for every number of them the library below keeps a program."""
+        """Return so many rows and at least one more: for every number of them the library below keeps a program."""
         step = max(1, len(self.ids) // _SIZES)
         end = (count // step + 1) * step
         return _Table(self.codes[:end], self.units[:end], self.ids[:end])
@@ -56,8 +56,6 @@ class VectorCodes:
         self._table = _room_for(_FIRST_ROOM, dimension)
         self._rows: dict[int, int] = {}
         self._freed: list[int] = []
-        # From here on no row was ever used.
-        self._end = 0
         self._followed: int | None = None
 
     def __len__(self) -> int:
@@ -80,14 +78,13 @@ class VectorCodes:
         self._followed = last
 
     def _add(self, vectors: dict[int, Vector]) -> None:
-        while self._end + len(vectors) - len(self._freed) > len(self._table.ids):
+        while len(self._rows) + len(vectors) > len(self._table.ids):
             self._grow()
         for chunk, vector in vectors.items():
-            row = self._freed.pop() if self._freed else self._end
+            row = self._freed.pop() if self._freed else len(self._rows)
             self._table.codes[row], self._table.units[row] = to_codes(vector)
             self._table.ids[row] = chunk  # after its code: until then the row is nobody's
             self._rows[chunk] = row
-            self._end = max(self._end, row + 1)
 
     def _grow(self) -> None:
         old = self._table
@@ -105,7 +102,8 @@ class VectorCodes:
         return sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
 
     def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:
-        table = self._table.first(self._end)
+        # A row that comes or goes just now may be in neither; `first` gives more.
+        table = self._table.first(len(self._rows) + len(self._freed))
         question, _ = to_codes(vector)
         scores = self._product(table.codes, question).astype(np.float32) * table.units
         allowed = table.ids != _NO_CHUNK if only is None else np.isin(table.ids, np.fromiter(only, np.int64))

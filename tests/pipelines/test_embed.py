@@ -1,5 +1,6 @@
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 import numpy as np
@@ -183,6 +184,30 @@ def test_threads_may_share_a_model(tiny_model):
     for number, vectors in found.items():
         assert np.abs(vectors - embedder.encode_documents(texts[number])).max() < TOLERANCE
     assert len(found) == 8
+
+
+def test_a_model_that_does_one_batch_after_another_is_never_asked_twice_at_once(tiny_model):
+    embedder = load(tiny_model, threads=2)
+    model, busy, asked = embedder._model, threading.Lock(), []
+    model.side_by_side, vectors = False, model.vectors
+
+    def alone(batch, threads):
+        assert busy.acquire(blocking=False)
+        asked.append((threading.current_thread(), threads))
+        try:
+            return vectors(batch, threads)
+        finally:
+            busy.release()
+
+    model.vectors = alone
+    embedder.use_threads(1)
+    embedder.use_threads(2)
+    with ThreadPoolExecutor(4) as callers:
+        list(callers.map(lambda n: embedder.encode_documents([f"tomato {n} " * 50] * 50), range(8)))
+        callers_threads = set(callers._threads)
+    assert {threads for _, threads in asked} == {2}
+    assert {thread for thread, _ in asked} <= callers_threads
+    assert len(asked) > 8
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

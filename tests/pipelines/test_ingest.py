@@ -136,6 +136,20 @@ def test_a_text_that_a_sibling_cache_has_is_not_embedded_again(house):
     assert house.cache.counts().vectors == 20
 
 
+@pytest.mark.parametrize("way", ["save", "index"])
+def test_a_siblings_damaged_vector_is_computed_here(house, way):
+    house.save("a.md", TWENTY)
+    house.cache.con.execute("UPDATE vault_vector SET embedding = zeroblob(length(embedding))")
+    house.siblings = [house.cache.path]
+    house.cache = house.open("cache-other.1.db")
+    if way == "save":
+        house.save("a.md", TWENTY)
+    else:
+        house.index()
+    assert len(house.embedder.texts) == 2 * 20
+    assert house.cache.counts().vectors == 20
+
+
 def test_a_siblings_vectors_of_another_model_are_not_taken(house):
     house.save("a.md", "Bread and yeast.")
     house.cache.con.execute("UPDATE vault_meta SET value = 'another' WHERE key = 'model'")
