@@ -5,34 +5,41 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-import typer
+import click
 
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
 from service.commands import ask, deep, evaluate, evidence, install, links, names, services, tags, upkeep
-from service.commands.terminal import err
+from service.commands.terminal import Commands, err
 
-app = typer.Typer(
-    help="Save a note, and find it a second later: by meaning and by exact word.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
 # In the order that help shows.
-for commands in (services, install, ask, names, links, deep, tags, evidence, evaluate, upkeep):
-    app.add_typer(commands.app)
+_PARTS = (services, install, ask, names, links, deep, tags, evidence, evaluate, upkeep)
+_INTERRUPTED = 130
+"""What a shell makes of Ctrl-C."""
+
+app = Commands(
+    help="Save a note, and find it a second later: by meaning and by exact word.",
+    commands=[command for part in _PARTS for command in part.app.commands.values()],
+    context_settings={"show_default": True},
+)
 
 
 def main() -> NoReturn:
     """Run the command line: exit code 0 ok, 1 failed, 2 usage."""
     try:
-        app()
+        # Not click's own way out: it answers Ctrl-C with a word, and with 1.
+        code = app(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(_INTERRUPTED)
     except (ConfigurationError, FilterError) as error:
         _complain(error)
         sys.exit(2)
     except EverindexError as error:
         _complain(error)
         sys.exit(1)
-    sys.exit(0)
+    sys.exit(code)
 
 
 def _complain(error: Exception) -> None:

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from pydantic import AliasChoices
-from typer.main import get_command
 
 from pipelines import vault as disk
 from pipelines.errors import ConfigurationError
@@ -58,7 +57,7 @@ def settings_names():
 def parse_command(words):
     """Parse a command line of ours without running it: an unknown command or option raises."""
     assert words[0] == "everindex", words
-    command, rest = get_command(app), list(words[1:])
+    command, rest = app, list(words[1:])
     while hasattr(command, "commands"):
         command = command.commands[rest.pop(0)]
     command.make_context("everindex", rest)

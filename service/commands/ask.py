@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    StateOption,
-    VaultOption,
+    json_option,
     need_service,
     options_given,
     out,
@@ -17,35 +16,45 @@ from service.commands.terminal import (
     questions_of,
     service_of,
     settings_of,
+    state_option,
+    vault_option,
 )
 
-app = typer.Typer()
+app = click.Group()
 
 
 @app.command()
+@click.argument("query", nargs=-1, required=True, help="A question, or exact words.")
+@click.option("-k", type=click.IntRange(1, 200), default=10, help="How many notes.")
+@click.option("--domain", help="Search this domain alone.")
+@click.option(
+    "--filter",
+    "-f",
+    "only",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only such notes: tag=x, folder=y, has=task ...",
+)
+@vault_option
+@state_option
+@click.option("--explain", is_flag=True, help="Show what each layer made of each note.")
+@json_option
 def search(
-    query: Annotated[list[str], typer.Argument(help="A question, or exact words.")],
-    k: Annotated[int, typer.Option("-k", min=1, max=200, help="How many notes.")] = 10,
-    domain: Annotated[str | None, typer.Option(help="Search this domain alone.")] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter", "-f", metavar="NAME=VALUE", help="Only such notes: tag=x, folder=y, has=task ..."
-        ),
-    ] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
+    query: tuple[str, ...],
+    k: int,
+    domain: str | None,
+    only: tuple[str, ...],
+    vault: Path | None,
+    state: Path | None,
     *,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show what each layer made of each note.")
-    ] = False,
-    as_json: JsonOption = False,
+    explain: bool,
+    as_json: bool,
 ) -> None:
     """Find notes."""
     from service.render import print_search  # noqa: PLC0415
 
     question, given = " ".join(query), options_given(vault, state)
-    filters = [*_pairs(only or []), *([("domain", domain)] if domain else [])]
+    filters = [*_pairs(only), *([("domain", domain)] if domain else [])]
     parsed = {}
     if filters:
         from pipelines.retrieval.filters import parse_filters  # noqa: PLC0415 - a tenth of a plain search's time
@@ -62,18 +71,20 @@ def search(
         print_search(out, answer)
 
 
-def _pairs(only: list[str]) -> list[tuple[str, str]]:
+def _pairs(only: tuple[str, ...]) -> list[tuple[str, str]]:
     pairs = [one.partition("=") for one in only]
     for name, equals, _ in pairs:
         if not equals:
-            raise typer.BadParameter(f"{name!r} is no filter; write NAME=VALUE, as in tag=recipes")
+            raise click.BadParameter(f"{name!r} is no filter; write NAME=VALUE, as in tag=recipes")
     return [(name, value) for name, _, value in pairs]
 
 
 @app.command()
-def node(
-    path: str, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False
-) -> None:
+@click.argument("path")
+@vault_option
+@state_option
+@json_option
+def node(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Show a note as it is indexed: its row, links and chunks."""
     from service.render import print_node  # noqa: PLC0415
 
@@ -91,9 +102,11 @@ def node(
 
 
 @app.command()
-def why(
-    path: str, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False
-) -> None:
+@click.argument("path")
+@vault_option
+@state_option
+@json_option
+def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Say whether a note is indexed, pending, parked, ignored or unknown, and why."""
     given = options_given(vault, state)
     service = service_of(given)
@@ -112,13 +125,11 @@ def _in_url(path: str) -> str:
 
 
 @app.command()
-def status(
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when nothing is owed.")] = False,
-) -> None:
+@vault_option
+@state_option
+@json_option
+@click.option("--wait", is_flag=True, help="Return when nothing is owed.")
+def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool) -> None:
     """Say how the vault's index stands."""
     import time  # noqa: PLC0415
 
@@ -162,7 +173,10 @@ def _parked(given: dict[str, Any]) -> list[dict[str, str]]:
 
 
 @app.command()
-def reload(vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False) -> None:
+@vault_option
+@state_option
+@json_option
+def reload(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Compare the whole vault with the index now."""
     answer = need_service(options_given(vault, state)).call("POST", "/reload")
     if as_json:
@@ -173,11 +187,10 @@ def reload(vault: VaultOption = None, state: StateOption = None, *, as_json: Jso
 
 
 @app.command()
-def retry(
-    path: Annotated[str | None, typer.Argument(help="A parked note; none: all of them.")] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-) -> None:
+@click.argument("path", required=False, help="A parked note; none: all of them.")
+@vault_option
+@state_option
+def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
     """Try parked notes again."""
     given = {"path": path} if path else {}
     answer = need_service(options_given(vault, state)).call("POST", "/retry", **given)
@@ -188,7 +201,9 @@ def retry(
 
 
 @app.command("confirm-deletions")
-def confirm_deletions(vault: VaultOption = None, state: StateOption = None) -> None:
+@vault_option
+@state_option
+def confirm_deletions(vault: Path | None, state: Path | None) -> None:
     """Apply deletions that were held because so many notes vanished at once."""
     from service.oneshot import index_once  # noqa: PLC0415
     from service.progress import IndexProgress  # noqa: PLC0415

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    StateOption,
-    VaultOption,
+    json_option,
     options_given,
     out,
     print_json,
     questions_of,
     service_of,
+    state_option,
+    vault_option,
 )
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from service.traversal import Mode
 
-
-class Mode(StrEnum):
-    """How much a question may cost."""
-
-    fast = "fast"
-    deep = "deep"
-    compare = "compare"
+app = click.Group()
 
 
 @app.command()
+@click.argument("path", help="A note, relative to the vault.")
+@click.option("--depth", type=click.IntRange(1, 4), default=2, help="How many links away at most.")
+@click.option("--query", help="Keep what resembles this; none: what resembles the note.")
+@vault_option
+@state_option
+@json_option
 def traverse(
-    path: Annotated[str, typer.Argument(help="A note, relative to the vault.")],
-    depth: Annotated[int, typer.Option(min=1, max=4, help="How many links away at most.")] = 2,
-    query: Annotated[
-        str | None, typer.Option(help="Keep what resembles this; none: what resembles the note.")
-    ] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
+    path: str, depth: int, query: str | None, vault: Path | None, state: Path | None, *, as_json: bool
 ) -> None:
     """Walk from a note along links, and keep what resembles a question, or the note."""
     from service.render_walks import print_walk  # noqa: PLC0415
@@ -60,16 +53,27 @@ def traverse(
 
 
 @app.command()
+@click.argument(
+    "words", nargs=-1, required=True, metavar="QUESTION|RX-ID...", help="A question, or a record's id."
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["fast", "deep", "compare"]),
+    default="deep",
+    help="`compare` shows fast and deep side by side.",
+)
+@click.option("--domain", help="Ask this domain alone.")
+@vault_option
+@state_option
+@json_option
 def deep(
-    words: Annotated[
-        list[str], typer.Argument(metavar="QUESTION|RX-ID", help="A question, or a record's id.")
-    ],
-    mode: Annotated[Mode, typer.Option(help="`compare` shows fast and deep side by side.")] = Mode.deep,
-    domain: Annotated[str | None, typer.Option(help="Ask this domain alone.")] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
+    words: tuple[str, ...],
+    mode: Mode,
+    domain: str | None,
+    vault: Path | None,
+    state: Path | None,
     *,
-    as_json: JsonOption = False,
+    as_json: bool,
 ) -> None:
     """Search, walk on from the best notes, and show everything kept or dropped with its reason."""
     from service.render_walks import print_deep  # noqa: PLC0415
@@ -79,9 +83,9 @@ def deep(
     service = service_of(given)
     if service:
         named = {"domain": domain} if domain else {}
-        answer = service.call("GET", "/deep", q=question, mode=mode.value, **named)
+        answer = service.call("GET", "/deep", q=question, mode=mode, **named)
     else:
-        answer = Traversal(questions_of(given)).deep(question, mode.value, domain).model_dump(mode="json")
+        answer = Traversal(questions_of(given)).deep(question, mode, domain).model_dump(mode="json")
     if as_json:
         print_json(answer)
     else:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    StateOption,
-    VaultOption,
+    json_option,
     options_given,
     out,
     print_json,
     questions_of,
+    state_option,
+    vault_option,
 )
 
 if TYPE_CHECKING:
     from service.questions import Questions
 
-app = typer.Typer()
+app = click.Group()
 
 _MOST_LOSSES = 10
 
 
 @app.command("eval")
-def evaluate(vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False) -> None:
+@vault_option
+@state_option
+@json_option
+def evaluate(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Measure the answers to the judged questions in the vault's _queries.yaml, layer by layer."""
     answer = _measure(questions_of(options_given(vault, state)))
     if as_json:

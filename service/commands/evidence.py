@@ -5,30 +5,28 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    StateOption,
-    VaultOption,
+    Commands,
+    json_option,
     options_given,
     out,
     print_json,
     questions_of,
     service_of,
+    state_option,
+    vault_option,
 )
 
 if TYPE_CHECKING:
     from service.evidence import Records
     from service.evidence_answers import Cited
 
-app = typer.Typer()
-rx = typer.Typer(help="Evidence records: what the answers to a question rested on.", no_args_is_help=True)
-app.add_typer(rx, name="rx")
-
-RecordId = Annotated[str, typer.Argument(metavar="ID", help="A record, as `rx list` names it.")]
+app = click.Group()
+record_argument = click.argument("record", metavar="ID", help="A record, as `rx list` names it.")
 
 
 def _records(given: dict[str, Any]) -> Records:
@@ -40,13 +38,11 @@ def _records(given: dict[str, Any]) -> Records:
 
 
 @app.command("verify-quotes")
-def verify_quotes(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON, or a line of JSON each.")],
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@click.argument("file", metavar="FILE|-", help="JSON, or a line of JSON each.")
+@vault_option
+@state_option
+@json_option
+def verify_quotes(file: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Compare quotes with the notes they cite; exit code 1 unless every quote is there, word for word."""
     answer = _records(options_given(vault, state)).verify(_read_quotes(file)).model_dump(mode="json")
     if as_json:
@@ -60,7 +56,7 @@ def verify_quotes(
             )
         out.print(answer["citations_status"], style="dim")
     if answer["citations_status"] in ("has_mismatch", "unverifiable"):
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _read_quotes(file: str) -> list[Cited]:
@@ -71,7 +67,7 @@ def _read_quotes(file: str) -> list[Cited]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{file} cannot be read ({error}); name a file of JSON, or -") from error
+        raise click.BadParameter(f"{file} cannot be read ({error}); name a file of JSON, or -") from error
     found = []
     for number, value in enumerate(_values(file, text), start=1):
         try:
@@ -79,7 +75,7 @@ def _read_quotes(file: str) -> list[Cited]:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
-            raise typer.BadParameter(
+            raise click.BadParameter(
                 f'{file}, quote {number}: {where}: {first["msg"]}; a quote is {{"path": …, "quote": …}}'
             ) from error
     return found
@@ -93,7 +89,7 @@ def _values(file: str, text: str) -> list[Any]:
         try:
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         except ValueError as error:
-            raise typer.BadParameter(
+            raise click.BadParameter(
                 f"{file} is neither JSON nor JSON lines ({error}); correct it"
             ) from error
     if isinstance(whole, dict) and isinstance(whole.get("quotes"), list):
@@ -101,15 +97,17 @@ def _values(file: str, text: str) -> list[Any]:
     return whole if isinstance(whole, list) else [whole]
 
 
+rx = Commands("rx", help="Evidence records: what the answers to a question rested on.")
+app.add_command(rx)
+
+
 @rx.command("new")
-def new(
-    question: str,
-    k: Annotated[int, typer.Option("-k", min=1, max=50, help="How many notes.")] = 10,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@click.argument("question")
+@click.option("-k", type=click.IntRange(1, 50), default=10, help="How many notes.")
+@vault_option
+@state_option
+@json_option
+def new(question: str, k: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Search, and keep what answers as a record."""
     answer = _records(options_given(vault, state)).ask(question, k).model_dump(mode="json")
     if as_json:
@@ -119,13 +117,11 @@ def new(
 
 
 @rx.command("list")
-def list_records(
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 100,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, help="How many at most.")
+@vault_option
+@state_option
+@json_option
+def list_records(limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the newest records."""
     answer = _records(options_given(vault, state)).newest(limit).model_dump(mode="json")
     if as_json:
@@ -140,9 +136,11 @@ def list_records(
 
 
 @rx.command("show")
-def show(
-    record: RecordId, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False
-) -> None:
+@record_argument
+@vault_option
+@state_option
+@json_option
+def show(record: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Show a record, its citations verified, and what has become of the notes since."""
     answer = _records(options_given(vault, state)).show(record).model_dump(mode="json")
     if as_json:
@@ -152,7 +150,10 @@ def show(
 
 
 @rx.command("delete")
-def delete(record: RecordId, vault: VaultOption = None, state: StateOption = None) -> None:
+@record_argument
+@vault_option
+@state_option
+def delete(record: str, vault: Path | None, state: Path | None) -> None:
     """Delete a record with all it kept."""
     answer = _records(options_given(vault, state)).delete(record)
     out.print(f"{answer.deleted} is deleted", markup=False)

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    PortOption,
-    StateOption,
-    VaultOption,
+    Commands,
+    folder_argument,
+    json_option,
     options_given,
     out,
+    port_option,
     print_json,
     settings_of,
+    state_option,
+    vault_option,
 )
 
-app = typer.Typer()
-service = typer.Typer(no_args_is_help=True, help="Start Everindex at login, or serve other machines.")
-app.add_typer(service, name="service")
+app = click.Group()
+service = Commands("service", help="Start Everindex at login, or serve other machines.")
+app.add_command(service)
 
 
 @service.command()
-def install(
-    folder: Annotated[Path | None, typer.Argument(metavar="VAULT", help="The folder of notes.")] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    port: PortOption = None,
-) -> None:
+@folder_argument
+@vault_option
+@state_option
+@port_option
+def install(folder: Path | None, vault: Path | None, state: Path | None, port: int | None) -> None:
     """Write systemd units for a vault, start them, and start them at every login (Linux)."""
     from pipelines.errors import AlreadyRunningError  # noqa: PLC0415
     from service import systemd  # noqa: PLC0415
@@ -66,7 +68,10 @@ def _warn_of_environment(settings: Any, given: dict[str, Any]) -> None:
 
 
 @service.command()
-def status(vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False) -> None:
+@vault_option
+@state_option
+@json_option
+def status(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Say which units of a vault run; exit code 1 where one does not."""
     from service.systemd import states  # noqa: PLC0415
 
@@ -79,11 +84,13 @@ def status(vault: VaultOption = None, state: StateOption = None, *, as_json: Jso
         if not found:
             out.print("no service is installed for this vault; `everindex service install` does")
     if set(found.values()) != {"active"}:
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 @service.command()
-def uninstall(vault: VaultOption = None, state: StateOption = None) -> None:
+@vault_option
+@state_option
+def uninstall(vault: Path | None, state: Path | None) -> None:
     """Stop and remove the units of a vault; its notes and its state stay."""
     from service.systemd import uninstall as remove  # noqa: PLC0415
 
@@ -102,15 +109,18 @@ def _vault_id(vault: Path | None, state: Path | None) -> str:
 
 
 @service.command()
+@click.option("--host", required=True, help="The IP address to listen on; 0.0.0.0: every IPv4 address.")
+@click.option(
+    "--allow-host",
+    "names",
+    multiple=True,
+    help="A host that clients name, with its port: notes.example:8741.",
+)
+@vault_option
+@state_option
+@port_option
 def serve(
-    host: Annotated[str, typer.Option(help="The IP address to listen on; 0.0.0.0: every IPv4 address.")],
-    names: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", help="A host that clients name, with its port: notes.example:8741."),
-    ] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    port: PortOption = None,
+    host: str, names: tuple[str, ...], vault: Path | None, state: Path | None, port: int | None
 ) -> None:
     """Answer questions over HTTP on another address than 127.0.0.1: containers and other machines.
 
@@ -120,4 +130,4 @@ def serve(
     from service.server import run_server  # noqa: PLC0415
 
     configure("query")
-    run_server(settings_of(options_given(vault, state, port)), host, names or ())
+    run_server(settings_of(options_given(vault, state, port)), host, names)

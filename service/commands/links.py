@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    StateOption,
-    VaultOption,
+    json_option,
     need_service,
     options_given,
     out,
     print_json,
     questions_of,
     service_of,
+    state_option,
+    vault_option,
 )
 
-app = typer.Typer()
+app = click.Group()
 
-DomainOption = Annotated[str | None, typer.Option("--domain", help="Ask this domain alone.")]
+domain_option = click.option("--domain", help="Ask this domain alone.")
 
 
 def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
@@ -36,17 +37,22 @@ def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
 
 
 @app.command()
+@domain_option
+@click.option("--limit", type=click.IntRange(1, 10_000), default=500, help="How many at most.")
+@vault_option
+@state_option
+@click.option("--broken", is_flag=True, help="Only links that mean no file.")
+@click.option("--ambiguous", is_flag=True, help="Only names that several files have.")
+@json_option
 def links(
-    domain: DomainOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 500,
-    vault: VaultOption = None,
-    state: StateOption = None,
+    domain: str | None,
+    limit: int,
+    vault: Path | None,
+    state: Path | None,
     *,
-    broken: Annotated[bool, typer.Option("--broken", help="Only links that mean no file.")] = False,
-    ambiguous: Annotated[
-        bool, typer.Option("--ambiguous", help="Only names that several files have.")
-    ] = False,
-    as_json: JsonOption = False,
+    broken: bool,
+    ambiguous: bool,
+    as_json: bool,
 ) -> None:
     """List links, and what each means."""
     from service.render import print_links  # noqa: PLC0415
@@ -60,9 +66,11 @@ def links(
 
 
 @app.command()
-def backlinks(
-    path: str, vault: VaultOption = None, state: StateOption = None, *, as_json: JsonOption = False
-) -> None:
+@click.argument("path")
+@vault_option
+@state_option
+@json_option
+def backlinks(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the notes that link to a note."""
     given = options_given(vault, state)
     service = service_of(given)
@@ -81,13 +89,11 @@ def backlinks(
 
 
 @app.command()
-def orphans(
-    domain: DomainOption = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@domain_option
+@vault_option
+@state_option
+@json_option
+def orphans(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the notes that link to nothing and that nothing links to."""
     answer = _ask(options_given(vault, state), "orphans", domain=domain)
     if as_json:
@@ -98,13 +104,11 @@ def orphans(
 
 
 @app.command()
-def communities(
-    domain: DomainOption = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@domain_option
+@vault_option
+@state_option
+@json_option
+def communities(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the groups of notes that link to each other most."""
     from service.render import print_communities  # noqa: PLC0415
 
@@ -116,16 +120,14 @@ def communities(
 
 
 @app.command()
-def graph(
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser, signed in.")] = False,
-) -> None:
+@vault_option
+@state_option
+@click.option("--open", "open_it", is_flag=True, help="Open it in the browser, signed in.")
+def graph(vault: Path | None, state: Path | None, *, open_it: bool) -> None:
     """Print the address of the vault's map, or open it."""
     service = need_service(options_given(vault, state))
     code = service.call("POST", "/session")["code"]
     address = f"{service.address}/open/{code}?to=/graph"
     out.print(address, soft_wrap=True)
     if open_it:
-        typer.launch(address)
+        click.launch(address)

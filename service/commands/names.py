@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    StateOption,
-    VaultOption,
+    json_option,
     options_given,
     out,
     print_json,
     questions_of,
     service_of,
+    state_option,
+    vault_option,
 )
 
-app = typer.Typer()
+app = click.Group()
 
 
 @app.command()
-def titles(
-    query: Annotated[str, typer.Argument(help="How a title, an alias or a path begins, or nearly so.")],
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many notes.")] = 20,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@click.argument("query", help="How a title, an alias or a path begins, or nearly so.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, help="How many notes.")
+@vault_option
+@state_option
+@json_option
+def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Find notes by their names."""
     given = options_given(vault, state)
     service = service_of(given)
@@ -50,14 +49,12 @@ def titles(
 
 
 @app.command()
-def similar(
-    path: Annotated[str, typer.Argument(help="A note's path in the vault.")],
-    k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many notes.")] = 10,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@click.argument("path", help="A note's path in the vault.")
+@click.option("-k", type=click.IntRange(1, 100), default=10, help="How many notes.")
+@vault_option
+@state_option
+@json_option
+def similar(path: str, k: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the notes that are about the same things as a note."""
     answer = _similar(options_given(vault, state), path, k)
     if as_json:

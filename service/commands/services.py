@@ -7,32 +7,32 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from pipelines.errors import AlreadyRunningError
 from service.commands.terminal import (
-    PortOption,
-    StateOption,
-    Supervised,
-    VaultOption,
+    folder_argument,
     need_service,
     options_given,
     out,
+    port_option,
     settings_of,
+    state_option,
+    supervised_option,
+    vault_option,
 )
 
-app = typer.Typer()
+app = click.Group()
 
 
 @app.command()
-def up(
-    folder: Annotated[Path | None, typer.Argument(metavar="VAULT", help="The folder of notes.")] = None,
-    vault: VaultOption = None,
-    port: PortOption = None,
-    state: StateOption = None,
-) -> None:
+@folder_argument
+@vault_option
+@port_option
+@state_option
+def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | None) -> None:
     """Index a vault, watch it and serve it, until Ctrl-C."""
     from service.client import running  # noqa: PLC0415
     from service.listen import bind  # noqa: PLC0415
@@ -110,13 +110,11 @@ def _me() -> str:
 
 
 @app.command()
-def watch(
-    vault: VaultOption = None,
-    state: StateOption = None,
-    port: PortOption = None,
-    *,
-    supervised: Supervised = False,
-) -> None:
+@vault_option
+@state_option
+@port_option
+@supervised_option
+def watch(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
     """Watch a vault and put its changes on the queue (one process)."""
     from queue_config.logs import configure  # noqa: PLC0415
     from service.up import stop_with_supervisor  # noqa: PLC0415
@@ -132,13 +130,11 @@ def watch(
 
 
 @app.command()
-def work(
-    vault: VaultOption = None,
-    state: StateOption = None,
-    port: PortOption = None,
-    *,
-    supervised: Supervised = False,
-) -> None:
+@vault_option
+@state_option
+@port_option
+@supervised_option
+def work(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
     """Work the queue: index what changed (any number of processes)."""
     from queue_config.logs import configure  # noqa: PLC0415
     from service.up import stop_with_supervisor  # noqa: PLC0415
@@ -151,13 +147,11 @@ def work(
 
 
 @app.command()
-def serve(
-    vault: VaultOption = None,
-    state: StateOption = None,
-    port: PortOption = None,
-    *,
-    supervised: Supervised = False,
-) -> None:
+@vault_option
+@state_option
+@port_option
+@supervised_option
+def serve(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
     """Answer questions over HTTP on 127.0.0.1 (one process, or one a domain)."""
     from queue_config.logs import configure  # noqa: PLC0415
     from service.server import run_server  # noqa: PLC0415
@@ -170,10 +164,12 @@ def serve(
 
 
 @app.command("open")
-def open_page(vault: VaultOption = None, state: StateOption = None) -> None:
+@vault_option
+@state_option
+def open_page(vault: Path | None, state: Path | None) -> None:
     """Open the page in the browser, signed in."""
     service = need_service(options_given(vault, state))
     code = service.call("POST", "/session")["code"]
     address = f"{service.address}/open/{code}"
     out.print(address, soft_wrap=True)
-    typer.launch(address)
+    click.launch(address)

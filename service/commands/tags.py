@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import sys
+from pathlib import Path
+from typing import Any
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    StateOption,
-    VaultOption,
+    Commands,
+    json_option,
     need_service,
     options_given,
     out,
     print_json,
+    state_option,
+    vault_option,
 )
 
-app = typer.Typer()
-tags = typer.Typer(help="Tags: what is proposed, promoted, renamed, and the way back.", no_args_is_help=True)
-app.add_typer(tags, name="tags")
-
-DomainOption = Annotated[str | None, typer.Option("--domain", help="This domain alone.")]
+app = click.Group()
+domain_option = click.option("--domain", help="This domain alone.")
 
 
 @app.command()
-def promote(
-    domain: DomainOption = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@domain_option
+@vault_option
+@state_option
+@json_option
+def promote(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Apply what is ticked in the review queues now."""
     answer = need_service(options_given(vault, state)).call("POST", "/promote", domain=domain)
     if as_json:
@@ -54,18 +52,20 @@ def _worked(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         out.print(f"{slug}: {why}", markup=False, soft_wrap=True)
     worked = [(slug, done) for slug, done in answer["domains"].items() if slug not in failed]
     if failed and not worked:
-        raise typer.Exit(1)
+        sys.exit(1)
     return worked
 
 
+tags = Commands("tags", help="Tags: what is proposed, promoted, renamed, and the way back.")
+app.add_command(tags)
+
+
 @tags.command(name="list")
-def list_proposals(
-    domain: DomainOption = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@domain_option
+@vault_option
+@state_option
+@json_option
+def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the tags that wait for a decision."""
     answer = need_service(options_given(vault, state)).call("GET", "/proposals", domain=domain, limit=1000)
     if as_json:
@@ -86,17 +86,17 @@ def list_proposals(
 
 
 @tags.command()
+@click.argument("path", required=False, help="A note, as the vault has it.")
+@vault_option
+@state_option
+@click.option("--all-untagged", is_flag=True, help="Every note without a tag.")
+@domain_option
 def propose(
-    path: Annotated[str | None, typer.Argument(help="A note, as the vault has it.")] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    all_untagged: Annotated[bool, typer.Option("--all-untagged", help="Every note without a tag.")] = False,
-    domain: DomainOption = None,
+    path: str | None, vault: Path | None, state: Path | None, *, all_untagged: bool, domain: str | None
 ) -> None:
     """Ask for proposals for a note, or for every note without a tag."""
     if (path is None) != all_untagged:
-        raise typer.BadParameter("name a note, or give --all-untagged")
+        raise click.BadParameter("name a note, or give --all-untagged")
     answer = need_service(options_given(vault, state)).call(
         "POST", "/proposals/ask", path=path, domain=domain
     )
@@ -104,13 +104,13 @@ def propose(
 
 
 @tags.command()
+@domain_option
+@vault_option
+@state_option
+@click.option("--dry-run", is_flag=True, help="Only show each change.")
+@json_option
 def rename(
-    domain: DomainOption = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show each change.")] = False,
-    as_json: JsonOption = False,
+    domain: str | None, vault: Path | None, state: Path | None, *, dry_run: bool, as_json: bool
 ) -> None:
     """Apply the renames of the taxonomies to every note of their domains."""
     answer = need_service(options_given(vault, state)).call(
@@ -139,13 +139,11 @@ def _print_renames(slug: str, done: dict[str, Any]) -> None:
 
 
 @tags.command()
-def log(
-    path: Annotated[str | None, typer.Argument(help="A note.")] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@click.argument("path", required=False, help="A note.")
+@vault_option
+@state_option
+@json_option
+def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List what was changed in notes, newest first."""
     changes = need_service(options_given(vault, state)).call("GET", "/changes", path=path)
     if as_json:
@@ -163,13 +161,16 @@ def log(
 
 
 @tags.command()
-def undo(
-    number: Annotated[
-        int | None, typer.Argument(metavar="[ID]", help="A change of the log; default: the last promotion.")
-    ] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-) -> None:
+@click.argument(
+    "number",
+    required=False,
+    type=int,
+    metavar="[ID]",
+    help="A change of the log; default: the last promotion.",
+)
+@vault_option
+@state_option
+def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
     """Take a promotion back: the note is as it was before."""
     answer = need_service(options_given(vault, state)).call("POST", "/changes/undo", id=number)
     for _, done in _worked(answer):

@@ -6,9 +6,9 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 from rich.console import Console
 
 from pipelines.errors import ConfigurationError
@@ -21,11 +21,27 @@ if TYPE_CHECKING:
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-VaultOption = Annotated[Path | None, typer.Option("--vault", help="The folder of notes.")]
-StateOption = Annotated[Path | None, typer.Option("--state", help="The folder for caches, queue and logs.")]
-PortOption = Annotated[int | None, typer.Option("--port", help="The port on 127.0.0.1.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Supervised = Annotated[bool, typer.Option("--supervised", hidden=True)]
+_FOLDER = click.Path(path_type=Path)
+
+folder_argument = click.argument(
+    "folder", required=False, type=_FOLDER, metavar="[VAULT]", help="The folder of notes."
+)
+vault_option = click.option("--vault", type=_FOLDER, help="The folder of notes.")
+state_option = click.option("--state", type=_FOLDER, help="The folder for caches, queue and logs.")
+port_option = click.option("--port", type=int, help="The port on 127.0.0.1.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+supervised_option = click.option("--supervised", is_flag=True, hidden=True)
+
+
+class Commands(click.Group):
+    """A group whose help lists its commands as they were defined, each with all that it says of itself."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click passes it
+        """Write the list; click's own is sorted by name, and cut where the line ends."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, (one.help or "").partition("\n\n")[0]) for name, one in self.commands.items()]
+            )
 
 
 def options_given(vault: Path | None, state: Path | None, port: int | None = None) -> dict[str, Any]:

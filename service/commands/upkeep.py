@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from service.commands.terminal import (
-    JsonOption,
-    PortOption,
-    StateOption,
-    VaultOption,
+    folder_argument,
+    json_option,
     options_given,
     out,
+    port_option,
     print_json,
     service_of,
     settings_of,
+    state_option,
+    vault_option,
 )
 
-app = typer.Typer()
+app = click.Group()
 
 
 @app.command()
-def index(
-    folder: Annotated[Path | None, typer.Argument(metavar="VAULT", help="The folder of notes.")] = None,
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Build new caches beside the present ones, which are kept.")
-    ] = False,
-) -> None:
+@folder_argument
+@vault_option
+@state_option
+@click.option("--rebuild", is_flag=True, help="Build new caches beside the present ones, which are kept.")
+def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuild: bool) -> None:
     """Index a vault once, and exit."""
     from service.oneshot import index_once, rebuild_caches  # noqa: PLC0415
     from service.progress import IndexProgress  # noqa: PLC0415
@@ -52,7 +49,9 @@ def index(
 
 
 @app.command()
-def reembed(vault: VaultOption = None, state: StateOption = None) -> None:
+@vault_option
+@state_option
+def reembed(vault: Path | None, state: Path | None) -> None:
     """Change over to the model that the settings name: a new cache beside each old one, then a switch."""
     from service.oneshot import rebuild_caches  # noqa: PLC0415
     from service.progress import IndexProgress  # noqa: PLC0415
@@ -69,12 +68,10 @@ def reembed(vault: VaultOption = None, state: StateOption = None) -> None:
 
 
 @app.command()
-def verify(
-    vault: VaultOption = None,
-    state: StateOption = None,
-    *,
-    repair: Annotated[bool, typer.Option("--repair", help="Index again what differs.")] = False,
-) -> None:
+@vault_option
+@state_option
+@click.option("--repair", is_flag=True, help="Index again what differs.")
+def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
     """Compare the index with the notes and with itself; exit code 1 where they differ."""
     from service.maintenance import describe, repair_caches, verify_caches  # noqa: PLC0415
     from service.progress import IndexProgress  # noqa: PLC0415
@@ -88,15 +85,14 @@ def verify(
             verdicts = repair_caches(resources, verdicts, bar.show)
         _print_plain(["after the repair:", *describe(verdicts)])
     if any(verdict.differences for verdict in verdicts.values()):
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 @app.command()
-def backup(
-    file: Annotated[Path, typer.Argument(help="The file to write.")],
-    vault: VaultOption = None,
-    state: StateOption = None,
-) -> None:
+@click.argument("file", type=click.Path(path_type=Path), help="The file to write.")
+@vault_option
+@state_option
+def backup(file: Path, vault: Path | None, state: Path | None) -> None:
     """Write decisions, history and indexes into one file, also while Everindex runs."""
     from service.maintenance import back_up  # noqa: PLC0415
     from workers.resources import Resources  # noqa: PLC0415
@@ -105,11 +101,10 @@ def backup(
 
 
 @app.command()
-def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `everindex backup` wrote.")],
-    vault: VaultOption = None,
-    state: StateOption = None,
-) -> None:
+@click.argument("file", type=click.Path(path_type=Path), help="A file that `everindex backup` wrote.")
+@vault_option
+@state_option
+def restore(file: Path, vault: Path | None, state: Path | None) -> None:
     """Put a backup in force. Everindex must not run."""
     from service.maintenance import restore as put_in_force  # noqa: PLC0415
     from workers.resources import Resources  # noqa: PLC0415
@@ -123,13 +118,11 @@ def _print_plain(lines: list[str]) -> None:
 
 
 @app.command()
-def config(
-    vault: VaultOption = None,
-    state: StateOption = None,
-    port: PortOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@vault_option
+@state_option
+@port_option
+@json_option
+def config(vault: Path | None, state: Path | None, port: int | None, *, as_json: bool) -> None:
     """Print each setting, its value and where it came from."""
     from queue_config.settings import provenance  # noqa: PLC0415
     from service.render import print_config  # noqa: PLC0415

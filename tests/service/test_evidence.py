@@ -6,8 +6,8 @@ import json
 import shutil
 
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
-from typer.testing import CliRunner
 
 from queue_config.settings import Settings
 from service.cli import app as command

@@ -256,7 +256,7 @@ def test_another_model_is_refused_and_reembed_changes_over_while_search_goes_on(
         (("index", "/no/such/vault"), 1, "/no/such/vault"),
         (("search", "x", "--vault", "/no/such/vault"), 1, "/no/such/vault"),
         (("search", "x"), 1, "everindex up"),
-        (("search",), 2, "query"),
+        (("search",), 2, "QUERY"),
         (("up", ".", "--state", "/proc/nowhere"), 1, "--state"),
         (("nonsense",), 2, "nonsense"),
     ],
