@@ -30,6 +30,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from pipelines.atomic import write_atomic
 from pipelines.errors import (
     NotARegularFileError,
     NoteError,
@@ -37,7 +38,7 @@ from pipelines.errors import (
     NoteVanishedError,
     StateError,
 )
-from pipelines.vault import DOT_FOLDER, write_atomic
+from pipelines.identity import DOT_FOLDER
 
 KEPT_S = 600.0
 """How long a displaced file is kept: longer than an editor takes from opening a file to writing it."""

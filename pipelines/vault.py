@@ -1,19 +1,16 @@
-"""The disk: which files are notes, safe reads that hash exactly what they read, atomic writes."""
+"""The disk: which files are notes, and safe reads that hash exactly what they read."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
-import secrets
 import stat
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pipelines.atomic import write_once
 from pipelines.errors import (
     NameCollisionError,
     NotARegularFileError,
@@ -23,14 +20,11 @@ from pipelines.errors import (
     NoteVanishedError,
     VaultNotFoundError,
 )
+from pipelines.identity import DOT_FOLDER, ID_FILE, Identity
+from pipelines.ignore import IgnoreRules
 from pipelines.model import FileContent, FoundFile
 
-if TYPE_CHECKING:  # it loads a library of patterns, and every command loads this module
-    from pipelines.ignore import IgnoreRules
-
 MARKDOWN_SUFFIXES = (".md", ".markdown")
-DOT_FOLDER = ".everindex"
-ID_FILE = "id"
 
 
 def note_key(raw: str) -> str:
@@ -51,50 +45,6 @@ def is_note(name: str) -> bool:
 def is_hidden(raw: str) -> bool:
     """Say whether a path lies in a folder, or has a name, that begins with a dot: no link means it."""
     return raw.startswith(".") or "/." in raw
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What makes a vault this vault: an id that moves with it, and the folder's device and inode."""
-
-    vault_id: str
-    marked: bool
-    device: int
-    inode: int
-
-
-def identify(root: Path) -> Identity:
-    """Return the vault's identity, writing the id into its dot-folder at first sight.
-
-    Where the dot-folder cannot be written the id is made from the path, and `marked` is false.
-    Raises VaultNotFoundError.
-    """
-    try:
-        info = root.stat()
-    except OSError as error:
-        raise VaultNotFoundError(
-            f"the vault {root} cannot be opened ({error.strerror}); check the path"
-        ) from error
-    if not stat.S_ISDIR(info.st_mode):
-        raise VaultNotFoundError(f"the vault {root} is not a folder; give the folder that holds the notes")
-    marker = root / DOT_FOLDER / ID_FILE
-    try:
-        if not marker.exists():
-            marker.parent.mkdir(exist_ok=True)
-            write_once(marker, (secrets.token_hex(6) + "\n").encode())
-        vault_id = marker.read_text(encoding="ascii").strip()
-        if vault_id and all(c in "0123456789abcdef" for c in vault_id):
-            return Identity(vault_id, marked=True, device=info.st_dev, inode=info.st_ino)
-    except (OSError, UnicodeDecodeError):
-        pass  # a vault that we may only read is identified by where it lies
-    by_path = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
-    return Identity(by_path, marked=False, device=info.st_dev, inode=info.st_ino)
-
-
-def identify_anew(root: Path) -> Identity:
-    """Give a copy of a vault an id of its own."""
-    (root / DOT_FOLDER / ID_FILE).unlink()
-    return identify(root)
 
 
 def is_present(root: Path, identity: Identity) -> bool:
@@ -282,28 +232,3 @@ def _open_error(raw: str, error: OSError) -> Exception:
     if error.errno == errno.ENXIO:
         return NotARegularFileError(f"{raw!r} is not a regular file; it is not indexed")
     return NoteUnreadableError(f"{raw!r} cannot be opened ({error.strerror}); check its permissions")
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old bytes or the new ones: beside, fsync, replace."""
-    with _written_beside(path, data) as beside:
-        beside.replace(path)
-
-
-def write_once(path: Path, data: bytes) -> None:
-    """Write a file unless it is there: of several processes the first one wins, and its bytes stay."""
-    with _written_beside(path, data) as beside, suppress(FileExistsError):
-        path.hardlink_to(beside)
-
-
-@contextmanager
-def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
-    beside = path.with_name(f".everindex-{secrets.token_hex(8)}.tmp")
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        yield beside
-    finally:
-        beside.unlink(missing_ok=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from pipelines.atomic import write_atomic
 from pipelines.errors import NotRunningError, ServiceError
-from pipelines.vault import write_atomic
 from queue_config.folders import state_home
 from service.tokens import read_token
 from workers.place import VAULT_FILE

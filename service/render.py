@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 
@@ -98,6 +97,8 @@ def print_node(console: Console, node: dict[str, Any]) -> None:
 
 def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str, str]]) -> None:
     """Print a row a domain, then what is wrong."""
+    from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
+
     where = "running" if facts["running"] else "not running"
     console.print(f"{facts['vault']} ({where})", soft_wrap=True, markup=False)
     table = Table(box=None, pad_edge=False)
@@ -140,6 +141,8 @@ def _watcher_line(watcher: dict[str, Any]) -> str:
 
 def print_config(console: Console, rows: dict[str, tuple[str, str]]) -> None:
     """Print a row a setting: name, value, origin."""
+    from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
+
     table = Table(box=None, pad_edge=False)
     for name in ("setting", "value", "from"):
         table.add_column(name)

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.atomic import write_atomic
 from pipelines.errors import ConfigurationError, ServiceError
-from pipelines.vault import write_atomic
 from queue_config.folders import config_file
 
 # A process, the command that it runs, and whether it may write notes: a worker alone applies confirmed tags.

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from pydantic import AliasChoices
 
-from pipelines import vault as disk
 from pipelines.errors import ConfigurationError
+from pipelines.identity import DOT_FOLDER, ID_FILE
 from queue_config.settings import Settings
 from service import systemd
 from service.cli import app
@@ -101,7 +101,7 @@ def test_only_the_worker_may_write_notes(ours):
 
 
 def test_the_worker_is_healthy_when_the_vault_has_its_id_and_the_others_wait_for_that(ours):
-    assert ours["worker"]["healthcheck"]["test"][-1] == f"/vault/{disk.DOT_FOLDER}/{disk.ID_FILE}"
+    assert ours["worker"]["healthcheck"]["test"][-1] == f"/vault/{DOT_FOLDER}/{ID_FILE}"
     for name in ("watcher", "query"):
         assert ours[name]["depends_on"]["worker"] == {"condition": "service_healthy"}
 

@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.atomic import write_atomic
 from pipelines.errors import ConfigurationError, StateError
-from pipelines.vault import DOT_FOLDER, ID_FILE, Identity, identify, identify_anew, write_atomic
+from pipelines.identity import DOT_FOLDER, ID_FILE, Identity, identify, identify_anew
 from queue_config.folders import state_home
 
 VAULT_FILE = "vault.json"

@@ -16,6 +16,7 @@ import psutil
 import structlog
 
 from pipelines import domains, vault
+from pipelines.atomic import write_atomic
 from pipelines.chunk import chunk_settings
 from pipelines.domains import Registry
 from pipelines.embed import Embedder
@@ -102,7 +103,7 @@ class Resources:
             if registry.source and not registry.error and registry is not last:
                 # A full disk must not keep it from being in force; the next start writes it.
                 with suppress(OSError):
-                    vault.write_atomic(good, registry.source.encode())
+                    write_atomic(good, registry.source.encode())
             self._registry = registry
             return registry
 

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from pipelines import vault
+from pipelines.atomic import write_atomic
 from pipelines.errors import EverindexError, NoteChangedError
 from pipelines.exchange import Late, late_writes, leftovers, settle
 from pipelines.model import Domain
@@ -126,7 +127,7 @@ class TagSweep:
         """Keep what cannot be merged where a person finds it."""
         file = self.desk.displaced / "unclaimed" / f"{late.record.stem}-{late.path.name}"
         file.parent.mkdir(exist_ok=True)
-        vault.write_atomic(file, late.late)
+        write_atomic(file, late.late)
         log.warning(
             "a late save is kept, as its note was written again since", file=str(file), note=str(late.path)
         )

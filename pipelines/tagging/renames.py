@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pipelines.atomic import write_atomic
 from pipelines.errors import NoteError, NoteTagsError, NoteVanishedError, StateError, TaxonomyError
 from pipelines.tagging.note_tags import rename_tags
 from pipelines.tagging.taxonomy import without_renames
-from pipelines.vault import write_atomic
 
 Replace = Callable[[Path, bytes, bytes], bytes | None]
 """Make the third the content of a file if it still is the second; return None, or what is there instead.

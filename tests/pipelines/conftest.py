@@ -15,6 +15,7 @@ from pipelines import vault
 from pipelines.chunk import chunk_settings
 from pipelines.domains import load
 from pipelines.embed import Embedder
+from pipelines.identity import identify
 from pipelines.ingest import Ingest, Outcome, embed_owed, index_saved, index_words, pipeline_name
 from pipelines.model_files import ModelInfo, find_model
 from pipelines.reconcile import Report, check_paths, reconcile
@@ -45,7 +46,7 @@ class House:
         self.now = 1000.0
         self.embedder = CountingEmbedder(embedder)
         self.info: ModelInfo = embedder.info
-        self.identity = vault.identify(root)
+        self.identity = identify(root)
         self.chunking = chunk_settings(self.info.window, None, None)
         self.cache = self.open("cache-vault.1.db")
         self.siblings: list[Path] = []

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import vault as disk
+from pipelines.atomic import write_atomic
 from pipelines.errors import (
     NameCollisionError,
     NotARegularFileError,
@@ -23,6 +24,7 @@ from pipelines.errors import (
     NoteVanishedError,
     VaultNotFoundError,
 )
+from pipelines.identity import identify, identify_anew
 from pipelines.ignore import IgnoreRules
 
 LARGEST = 1_000_000
@@ -448,44 +450,44 @@ def test_looking_at_a_file_says_what_reading_it_would_say(vault):
 
 
 def test_a_vault_gets_its_id_at_first_sight_and_keeps_it(vault):
-    first = disk.identify(vault)
+    first = identify(vault)
     marker = vault / ".everindex" / "id"
     written = marker.stat()
     assert first.marked
     assert first.vault_id == marker.read_text().strip()
-    assert disk.identify(vault) == first
+    assert identify(vault) == first
     assert (marker.stat().st_ino, marker.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
     assert names_in(marker.parent) == ["id"]
 
 
 def test_a_moved_vault_keeps_its_id(vault, tmp_path):
-    before = disk.identify(vault)
+    before = identify(vault)
     vault.rename(tmp_path / "elsewhere")
-    assert disk.identify(tmp_path / "elsewhere") == before
+    assert identify(tmp_path / "elsewhere") == before
 
 
 def test_a_copy_gets_an_id_of_its_own_when_it_is_asked_for(vault, tmp_path):
-    original = disk.identify(vault)
+    original = identify(vault)
     copy = tmp_path / "copy"
     shutil.copytree(vault, copy)
-    assert disk.identify(copy).vault_id == original.vault_id
-    anew = disk.identify_anew(copy)
+    assert identify(copy).vault_id == original.vault_id
+    anew = identify_anew(copy)
     assert anew.vault_id != original.vault_id
-    assert disk.identify(copy) == anew
+    assert identify(copy) == anew
 
 
 def test_a_vault_that_we_may_only_read_is_known_by_its_path(public, as_nobody):
     public.chmod(0o555)
-    identity = as_nobody(disk.identify, public)
+    identity = as_nobody(identify, public)
     assert not identity.marked
-    assert as_nobody(disk.identify, public) == identity
+    assert as_nobody(identify, public) == identity
     assert names_in(public) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"../../etc", b"\xff\xfe", b"no id\n"])
 def test_an_id_file_that_holds_no_id_is_not_believed(vault, content):
     write(vault, ".everindex/id", content)
-    identity = disk.identify(vault)
+    identity = identify(vault)
     assert not identity.marked
     assert identity.vault_id.isalnum()
     assert (vault / ".everindex" / "id").read_bytes() == content
@@ -493,21 +495,21 @@ def test_an_id_file_that_holds_no_id_is_not_believed(vault, content):
 
 def test_a_file_in_place_of_the_dot_folder_is_left_alone(vault):
     write(vault, ".everindex", b"mine")
-    assert not disk.identify(vault).marked
+    assert not identify(vault).marked
     assert (vault / ".everindex").read_bytes() == b"mine"
 
 
 def test_a_vault_that_is_missing_or_a_file_is_refused_with_what_to_do(vault):
     with pytest.raises(VaultNotFoundError, match="check the path"):
-        disk.identify(vault / "nowhere")
+        identify(vault / "nowhere")
     with pytest.raises(VaultNotFoundError, match="give the folder"):
-        disk.identify(write(vault, "a.md"))
+        identify(write(vault, "a.md"))
 
 
 RACER = """
 import sys
 from pathlib import Path
-from pipelines.vault import identify
+from pipelines.identity import identify
 print("ready", flush=True)
 sys.stdin.readline()
 for folder in sorted(Path(sys.argv[1]).iterdir()):
@@ -545,7 +547,7 @@ def test_processes_that_start_together_agree_on_one_id(tmp_path):
 def test_an_empty_folder_in_the_vaults_place_is_not_the_vault(vault, tmp_path, marked):
     if not marked:
         write(vault, ".everindex", b"")
-    identity = disk.identify(vault)
+    identity = identify(vault)
     assert identity.marked == marked
     assert disk.is_present(vault, identity)
     vault.rename(tmp_path / "unmounted")
@@ -558,15 +560,15 @@ def test_an_empty_folder_in_the_vaults_place_is_not_the_vault(vault, tmp_path, m
 
 
 def test_another_vault_in_its_place_is_not_the_vault(vault, tmp_path):
-    identity = disk.identify(vault)
+    identity = identify(vault)
     vault.rename(tmp_path / "unmounted")
     vault.mkdir()
-    disk.identify(vault)
+    identify(vault)
     assert not disk.is_present(vault, identity)
 
 
 def test_a_vault_that_was_restored_to_a_new_folder_with_its_marker_is_present(vault, tmp_path):
-    identity = disk.identify(vault)
+    identity = identify(vault)
     shutil.copytree(vault, tmp_path / "restored")
     vault.rename(tmp_path / "old")
     (tmp_path / "restored").rename(vault)
@@ -576,7 +578,7 @@ def test_a_vault_that_was_restored_to_a_new_folder_with_its_marker_is_present(va
 
 def test_an_empty_folder_that_got_the_vaults_inode_is_not_the_vault(vault):
     for _ in range(100):
-        identity = disk.identify(vault)
+        identity = identify(vault)
         shutil.rmtree(vault)
         vault.mkdir()
         if vault.stat().st_ino == identity.inode:
@@ -591,7 +593,7 @@ def test_an_empty_folder_that_got_the_vaults_inode_is_not_the_vault(vault):
 def test_a_file_is_made_or_replaced_and_nothing_is_left_beside_it(vault):
     path = vault / "a.md"
     for data in (b"one", b"", b"three" * 1000):
-        disk.write_atomic(path, data)
+        write_atomic(path, data)
         assert path.read_bytes() == data
         assert names_in(vault) == ["a.md"]
 
@@ -599,7 +601,7 @@ def test_a_file_is_made_or_replaced_and_nothing_is_left_beside_it(vault):
 def test_a_reader_never_sees_a_part(vault):
     path = vault / "a.md"
     versions = {letter * 300_000 for letter in (b"a", b"b")}
-    disk.write_atomic(path, min(versions))
+    write_atomic(path, min(versions))
     stop = threading.Event()
     seen = []
 
@@ -614,7 +616,7 @@ def test_a_reader_never_sees_a_part(vault):
     try:
         for _ in range(50):
             for version in versions:
-                disk.write_atomic(path, version)
+                write_atomic(path, version)
     finally:
         stop.set()
         reader.join()
@@ -624,7 +626,7 @@ def test_a_reader_never_sees_a_part(vault):
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(vault):
     (vault / "a.md").mkdir()
     with pytest.raises(OSError):  # noqa: PT011 - which one depends on the system
-        disk.write_atomic(vault / "a.md", b"new")
+        write_atomic(vault / "a.md", b"new")
     assert names_in(vault) == ["a.md"]
     assert stat.S_ISDIR((vault / "a.md").stat().st_mode)
 
@@ -635,5 +637,5 @@ def test_what_is_written_beside_is_never_a_note():
 
 def test_a_file_with_the_longest_name_can_be_written(vault):
     name = "x" * 252 + ".md"
-    disk.write_atomic(vault / name, b"text")
+    write_atomic(vault / name, b"text")
     assert names_in(vault) == [name]

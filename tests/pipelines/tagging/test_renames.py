@@ -11,11 +11,11 @@ from functools import partial, wraps
 
 import pytest
 
+from pipelines.atomic import write_atomic
 from pipelines.errors import NoteUnreadableError, NoteVanishedError, StateError
 from pipelines.tagging.note_tags import rename_tags
 from pipelines.tagging.renames import Refusal, apply, plan, recover
 from pipelines.tagging.taxonomy import parse
-from pipelines.vault import write_atomic
 from tests.faults.stage import in_child
 
 KILLS = int(os.environ.get("KILLS", "1"))
