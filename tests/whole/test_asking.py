@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 
@@ -42,6 +45,21 @@ def test_the_terminal_needs_no_quotes_around_a_question(example):
     assert bare["query"] == "gross margin"
     assert [hit["path"] for hit in bare["results"]] == [hit["path"] for hit in quoted["results"]]
     assert example.json("deep", "gross", "margin")["question"] == "gross margin"
+
+
+@pytest.mark.parametrize("word", ["gross margin", "--help"])
+def test_a_search_in_the_terminal_loads_neither_pydantic_nor_typer_nor_numpy(example, word):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "service.cli", "search", word, *example.place],
+        env=example.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    assert {"click", "rich"} <= loaded
+    assert not loaded & {"pydantic", "pydantic_core", "typer", "numpy"}
 
 
 def test_explain_shows_every_layer_of_every_hit(example):

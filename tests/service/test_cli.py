@@ -1,0 +1,108 @@
+"""What holds for every command: the help that lists them, and how the program ends."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from pipelines.errors import ConfigurationError, NotRunningError
+from service.cli import app, main
+
+
+@pytest.fixture
+def everindex(monkeypatch, capsys):
+    """Run the program: exit code, output and complaints."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["everindex", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+def commands(group):
+    for one in group.commands.values():
+        yield from commands(one) if hasattr(one, "commands") else [one]
+
+
+@pytest.mark.parametrize("group", [(), ("service",), ("tags",), ("rx",)])
+def test_help_lists_the_commands_as_they_are_defined_each_in_whole(group):
+    defined = app.commands[group[0]] if group else app
+    said = CliRunner().invoke(app, [*group, "--help"]).output.partition("Commands:")[2]
+    told = " ".join(said.split())
+    firsts = {name: one.help.partition("\n\n")[0] for name, one in defined.commands.items()}
+    assert told == " ".join(f"{name} {first}" for name, first in firsts.items())
+
+
+def test_the_commands_are_in_the_order_in_which_a_user_meets_them():
+    names = list(app.commands)
+    assert names[:7] == ["up", "watch", "work", "serve", "open", "service", "search"]
+    assert names[-1] == "config"
+
+
+def test_every_command_says_what_it_does_and_what_each_option_does():
+    for command in commands(app):
+        assert command.help, command.name
+        for option in command.params:
+            assert option.param_type_name == "argument" or option.hidden or option.help, command.name
+
+
+def test_help_shows_what_an_option_is_unless_given_and_how_far_it_goes():
+    assert "[default: 10; 1<=x<=200]" in CliRunner().invoke(app, ["search", "--help"]).output
+
+
+def test_help_is_an_answer(everindex):
+    code, said, complaint = everindex("search", "--help")
+    assert (code, complaint) == (0, "")
+    assert "Find notes." in said
+
+
+@pytest.mark.parametrize("group", [(), ("service",), ("tags",), ("rx",)])
+def test_a_group_alone_shows_its_help(everindex, group):
+    code, said, complaint = everindex(*group)
+    assert code == 2
+    assert "Commands:" in said + complaint
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("serch", "x"), "search"),
+        (("search",), "QUERY"),
+        (("search", "x", "-k", "0"), "1<=x<=200"),
+        (("search", "x", "-k", "many"), "many"),
+        (("search", "x", "-f", "tag"), "NAME=VALUE"),
+        (("search", "x", "--nonsense"), "--nonsense"),
+        (("search", "x", "--no-json"), "--no-json"),
+        (("deep", "x", "--mode", "slow"), "compare"),
+        (("service", "serve"), "--host"),
+        (("tags", "propose"), "--all-untagged"),
+        (("tags", "undo", "last"), "last"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_with_what_is_wrong(everindex, words, named):
+    code, said, complaint = everindex(*words)
+    assert (code, said) == (2, "")
+    assert named in complaint
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "complaint"),
+    [
+        (NotRunningError("it does not run"), 1, "error: it does not run\n"),
+        (ConfigurationError("it is [not] set"), 2, "error: it is [not] set\n"),
+        (KeyboardInterrupt(), 130, "\n"),
+    ],
+)
+def test_what_goes_wrong_is_said_and_is_the_exit_code(everindex, monkeypatch, error, code, complaint):
+    def wrong(**_):
+        raise error
+
+    monkeypatch.setattr(app.commands["reload"], "callback", wrong)
+    ended, said, complained = everindex("reload")
+    assert (ended, said) == (code, "")
+    assert complained == complaint
