@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta
 
 MAX_BYTES = 1_000_000
+_NOBODY = 65_534
 
 
 class CountingEmbedder:
@@ -179,3 +181,28 @@ def variant(tiny_model, tmp_path):
         return folder
 
     return make
+
+
+@pytest.fixture
+def public():
+    """A folder that every user can reach, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="everindex-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def as_nobody():
+    """Do something without root's power to read and write everything."""
+
+    def call(function, *args):
+        if os.geteuid() != 0:
+            return function(*args)
+        os.seteuid(_NOBODY)
+        try:
+            return function(*args)
+        finally:
+            os.seteuid(0)
+
+    return call

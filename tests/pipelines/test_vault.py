@@ -2,9 +2,6 @@ import hashlib
 import os
 import shutil
 import socket
-import stat
-import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -14,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import vault as disk
-from pipelines.atomic import write_atomic
 from pipelines.errors import (
     NameCollisionError,
     NotARegularFileError,
@@ -24,11 +20,10 @@ from pipelines.errors import (
     NoteVanishedError,
     VaultNotFoundError,
 )
-from pipelines.identity import identify, identify_anew
+from pipelines.identity import identify
 from pipelines.ignore import IgnoreRules
 
 LARGEST = 1_000_000
-NOBODY = 65_534
 
 
 def write(root, raw, data=b"text"):
@@ -46,39 +41,10 @@ def read(root, raw, largest=LARGEST):
     return disk.read(root, raw, largest)
 
 
-def names_in(folder):
-    return [path.name for path in folder.iterdir()]
-
-
 def open_files(folder):
     """Return what this process has open in a folder: other tests' threads open files, too."""
     opened = (str(link.resolve()) for link in Path("/proc/self/fd").iterdir())
     return [path for path in opened if path.startswith(f"{folder}/")]
-
-
-@pytest.fixture
-def public():
-    """A folder that every user can reach, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="everindex-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def as_nobody():
-    """Do something without root's power to read and write everything."""
-
-    def call(function, *args):
-        if os.geteuid() != 0:
-            return function(*args)
-        os.seteuid(NOBODY)
-        try:
-            return function(*args)
-        finally:
-            os.seteuid(0)
-
-    return call
 
 
 # Scan: what is a note
@@ -446,100 +412,6 @@ def test_looking_at_a_file_says_what_reading_it_would_say(vault):
     assert disk.look(vault, "b.md") is None
 
 
-# Identity
-
-
-def test_a_vault_gets_its_id_at_first_sight_and_keeps_it(vault):
-    first = identify(vault)
-    marker = vault / ".everindex" / "id"
-    written = marker.stat()
-    assert first.marked
-    assert first.vault_id == marker.read_text().strip()
-    assert identify(vault) == first
-    assert (marker.stat().st_ino, marker.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
-    assert names_in(marker.parent) == ["id"]
-
-
-def test_a_moved_vault_keeps_its_id(vault, tmp_path):
-    before = identify(vault)
-    vault.rename(tmp_path / "elsewhere")
-    assert identify(tmp_path / "elsewhere") == before
-
-
-def test_a_copy_gets_an_id_of_its_own_when_it_is_asked_for(vault, tmp_path):
-    original = identify(vault)
-    copy = tmp_path / "copy"
-    shutil.copytree(vault, copy)
-    assert identify(copy).vault_id == original.vault_id
-    anew = identify_anew(copy)
-    assert anew.vault_id != original.vault_id
-    assert identify(copy) == anew
-
-
-def test_a_vault_that_we_may_only_read_is_known_by_its_path(public, as_nobody):
-    public.chmod(0o555)
-    identity = as_nobody(identify, public)
-    assert not identity.marked
-    assert as_nobody(identify, public) == identity
-    assert names_in(public) == []
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", b"../../etc", b"\xff\xfe", b"no id\n"])
-def test_an_id_file_that_holds_no_id_is_not_believed(vault, content):
-    write(vault, ".everindex/id", content)
-    identity = identify(vault)
-    assert not identity.marked
-    assert identity.vault_id.isalnum()
-    assert (vault / ".everindex" / "id").read_bytes() == content
-
-
-def test_a_file_in_place_of_the_dot_folder_is_left_alone(vault):
-    write(vault, ".everindex", b"mine")
-    assert not identify(vault).marked
-    assert (vault / ".everindex").read_bytes() == b"mine"
-
-
-def test_a_vault_that_is_missing_or_a_file_is_refused_with_what_to_do(vault):
-    with pytest.raises(VaultNotFoundError, match="check the path"):
-        identify(vault / "nowhere")
-    with pytest.raises(VaultNotFoundError, match="give the folder"):
-        identify(write(vault, "a.md"))
-
-
-RACER = """
-import sys
-from pathlib import Path
-from pipelines.identity import identify
-print("ready", flush=True)
-sys.stdin.readline()
-for folder in sorted(Path(sys.argv[1]).iterdir()):
-    print(identify(folder).vault_id)
-"""
-
-
-def test_processes_that_start_together_agree_on_one_id(tmp_path):
-    roots = tmp_path / "roots"
-    for number in range(300):
-        (roots / f"{number:03}").mkdir(parents=True)
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, str(roots)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    answers = [racer.communicate()[0].split() for racer in racers]
-    assert all(len(answer) == 300 for answer in answers)
-    assert answers == [answers[0]] * len(racers)
-
-
 # Presence
 
 
@@ -585,57 +457,3 @@ def test_an_empty_folder_that_got_the_vaults_inode_is_not_the_vault(vault):
             assert not disk.is_present(vault, identity)
             return
     pytest.skip("this file system does not reuse inodes")
-
-
-# Atomic writes
-
-
-def test_a_file_is_made_or_replaced_and_nothing_is_left_beside_it(vault):
-    path = vault / "a.md"
-    for data in (b"one", b"", b"three" * 1000):
-        write_atomic(path, data)
-        assert path.read_bytes() == data
-        assert names_in(vault) == ["a.md"]
-
-
-def test_a_reader_never_sees_a_part(vault):
-    path = vault / "a.md"
-    versions = {letter * 300_000 for letter in (b"a", b"b")}
-    write_atomic(path, min(versions))
-    stop = threading.Event()
-    seen = []
-
-    def watch():
-        while not stop.is_set():
-            data = path.read_bytes()
-            if data not in versions:
-                seen.append(data[:10])
-
-    reader = threading.Thread(target=watch)
-    reader.start()
-    try:
-        for _ in range(50):
-            for version in versions:
-                write_atomic(path, version)
-    finally:
-        stop.set()
-        reader.join()
-    assert seen == []
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(vault):
-    (vault / "a.md").mkdir()
-    with pytest.raises(OSError):  # noqa: PT011 - which one depends on the system
-        write_atomic(vault / "a.md", b"new")
-    assert names_in(vault) == ["a.md"]
-    assert stat.S_ISDIR((vault / "a.md").stat().st_mode)
-
-
-def test_what_is_written_beside_is_never_a_note():
-    assert not disk.is_note(".a.md.0123abcd.tmp")
-
-
-def test_a_file_with_the_longest_name_can_be_written(vault):
-    name = "x" * 252 + ".md"
-    write_atomic(vault / name, b"text")
-    assert names_in(vault) == [name]
