@@ -52,8 +52,8 @@ from service.tokens import read_token
 
 _WARM_UP = 20
 _PATIENCE = 600.0
-_IDLE_SECONDS = 3.0
-_IDLE_PERCENT = 10.0
+_IDLE_SECONDS = 1.0
+_IDLE_PERCENT = 20.0
 WANTED = {
     "minilm": {"median": "25 ms at 50,000; twice at 100,000", "95th": "50 ms at 50,000"},
     "large": {"median": "65 ms at 50,000; twice at 100,000"},
@@ -106,8 +106,8 @@ def measure(root: Path, state: Path, model: str, questions: Sequence[str]) -> It
 
         wait(process, answers)
         yield "start to ready", f"{time.perf_counter() - began:.1f} s"
-        # Nothing says when all is in memory: it then has nothing more to do. Before, it may wait for the disk.
-        wait(process, lambda: process.cpu_percent(_IDLE_SECONDS) < _IDLE_PERCENT)
+        # Nothing says when all is in memory: it then neither computes nor reads.
+        wait(process, lambda: _is_idle(process))
         yield "start to idle (vectors in memory)", f"{time.perf_counter() - began:.1f} s"
         ask(client, questions[:_WARM_UP])
         before = stage_seconds(client)
@@ -121,6 +121,12 @@ def measure(root: Path, state: Path, model: str, questions: Sequence[str]) -> It
         yield "excerpts chosen by meaning", f"{by_meaning:.0%} of {len(hits)}"
         memory = process.memory_full_info()
         yield "memory", f"{memory.rss / 1e9:.2f} GB, {memory.uss / 1e9:.2f} its own"
+
+
+def _is_idle(process: psutil.Popen) -> bool:
+    read = process.io_counters().read_bytes
+    busy = process.cpu_percent(_IDLE_SECONDS)
+    return bool(busy < _IDLE_PERCENT and process.io_counters().read_bytes == read)
 
 
 def ask(client: httpx.Client, questions: Sequence[str]) -> tuple[list[float], list[dict[str, Any]]]:
