@@ -8,15 +8,35 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 RULE_FILES = (".gitignore", ".everindexignore")
 OBSIDIAN_SETTINGS = ".obsidian/app.json"
 _FOLDERS = ("@eaDir",)
 _OUTSIDE = "outside the vault"
 _FILES = ("._*", ".DS_Store", "*.tmp", "~$*", "*.sync-conflict-*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A line of a rule file. Folders are asked before what is in them, so only the very path counts.
+
+    The library's own way of asking knows no folders, and guesses what git would say of those above a file.
+    """
+
+    pattern: GitIgnoreSpecPattern
+    folders_only: bool
+
+    def names(self, path: str, *, is_folder: bool) -> bool:
+        """Say whether this very path is meant, and not only a folder above it."""
+        if self.folders_only and not is_folder:
+            return False
+        found = self.pattern.regex.search(path) if self.pattern.regex else None
+        # Its one group is the slash behind a folder above.
+        return found is not None and not any(found.groups())
 
 
 class IgnoreRules:
@@ -31,7 +51,7 @@ class IgnoreRules:
         self._root = root
         self._generated = frozenset(generated)
         self._owned = tuple(owned)
-        self._specs: dict[str, list[tuple[str, GitIgnoreSpec]]] = {}
+        self._specs: dict[str, list[tuple[str, list[_Rule]]]] = {}
         self._filters = _obsidian_filters(root)
 
     def enter(self, folder: str, names: Iterable[str]) -> None:
@@ -109,11 +129,11 @@ class IgnoreRules:
             if folder and not path.startswith(folder + "/"):
                 continue
             inner = path[len(folder) + 1 :] if folder else path
-            for origin, spec in specs:
-                # A deeper file overrides a shallower one, so the last word counts.
-                included = spec.check_file(inner + "/" if is_folder else inner).include
-                if included is not None:
-                    verdict = origin if included else None
+            for origin, rules in specs:
+                # A deeper file overrides a shallower one, and a later line an earlier one: the last word counts.
+                naming = (rule for rule in reversed(rules) if rule.names(inner, is_folder=is_folder))
+                if last := next(naming, None):
+                    verdict = origin if last.pattern.include else None
         if verdict:
             return verdict
         for text, pattern in self._filters:
@@ -122,16 +142,18 @@ class IgnoreRules:
         return None
 
 
-def _compile(lines: list[str]) -> GitIgnoreSpec:
+def _compile(lines: list[str]) -> list[_Rule]:
     """Compile the patterns of a rule file, leaving out those that git could not read, either."""
-    valid = []
+    rules = []
     for line in lines:
+        # A space at the end counts only behind a backslash.
+        text = line if line.endswith("\\ ") else line.rstrip(" ")
         try:
-            GitIgnoreSpec.from_lines([line])
+            pattern = GitIgnoreSpecPattern(text.removesuffix("/"))
         except (ValueError, re.error):
             continue
-        valid.append(line)
-    return GitIgnoreSpec.from_lines(valid)
+        rules.append(_Rule(pattern, folders_only=text.endswith("/")))
+    return rules
 
 
 def _obsidian_filters(root: Path) -> list[tuple[str, re.Pattern[str]]]:

@@ -1,5 +1,7 @@
 import json
 import os
+import shutil
+import subprocess
 import tempfile
 import threading
 from pathlib import Path
@@ -101,9 +103,6 @@ def test_everything_but_one_folder_can_be_ignored(vault):
     assert why(vault, "drop/a.md") == ".gitignore"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="pathspec ranks a bare `*` above `!folder/`; IgnoreRules asks folder by folder"
-)
 @pytest.mark.parametrize(
     "text", ["*\n!*/\n!keep.md\n", "*\n!a\n!a/b\n!a/b/keep.md\n", "a/b/**\n!a/b/keep.md\n"]
 )
@@ -162,6 +161,77 @@ def test_a_fifo_named_like_a_rule_file_is_not_opened(vault):
     feeder.join()
     os.close(fd)
     assert set(found.notes) == {"a.md"}
+
+
+LINES = st.one_of(
+    st.sampled_from(
+        [
+            "*",
+            "*/",
+            "!*/",
+            "**",
+            "/**",
+            "/*",
+            "!/*/",
+            "a/**",
+            "!a/**",
+            "a/**/b",
+            "**/b/",
+            "\\!a",
+            "#a",
+            "a ",
+            "a\\ ",
+        ]
+    ),
+    st.builds(
+        "".join,
+        st.tuples(
+            st.sampled_from(["", "!"]),
+            st.sampled_from(["", "/", "**/"]),
+            st.lists(
+                st.sampled_from(["a", "b", "*", "**", "[ab]", "[!a]", "?", "n.md", "*.md", "n*"]),
+                min_size=1,
+                max_size=3,
+            ).map("/".join),
+            st.sampled_from(["", "/", "/**", "/*"]),
+        ),
+    ),
+)
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+@given(
+    st.dictionaries(
+        st.sampled_from(["", "a/", "b/", "a/b/"]), st.lists(LINES, max_size=5).map("\n".join), max_size=3
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_rule_files_are_read_as_git_reads_them(texts):
+    paths = [
+        f"{folder}{name}"
+        for folder in ("", "a/", "b/", "a/a/", "a/b/", "b/b/", "a/b/a/")
+        for name in ("n.md", "m.md", "a b.md")
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "vault")
+        for path in paths:
+            write(root, path)
+        for place, text in texts.items():
+            write(root, f"{place}.gitignore", text)
+        # No settings of this machine's user, or of a repository around it.
+        git = ["git", "-C", str(root), f"--git-dir={folder}/git", f"--work-tree={root}"]
+        environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+        subprocess.run([*git, "init", "-q"], env=environment, check=True)
+        done = subprocess.run(
+            [*git, "ls-files", "-z", "--others", "--exclude-standard"],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert set(disk.scan(root, rules(root)).notes) == {
+            path for path in done.stdout.split("\0") if path.endswith(".md")
+        }
 
 
 # Ours
