@@ -18,7 +18,6 @@ from pipelines.model import Domain
 from pipelines.store.cache import Cache
 from pipelines.store.history import History, Job, JobFilter
 from pipelines.store.overview import edges_and_communities
-from pipelines.store.processes import Processes
 from pipelines.store.proposals import Proposals
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS, Queue
@@ -52,7 +51,6 @@ class Stores(threading.local):
 
     def __init__(self, folder: Path) -> None:
         self.history = History(folder)
-        self.processes = Processes(folder)
         self.proposals = Proposals(folder)
 
 
@@ -140,7 +138,7 @@ class Operations:
                 said_s=round(age, 1),
                 alive=lives(process.name, age),
             )
-            for process, age in self.stores.processes.heard()
+            for process, age in self.resources.processes().heard()
         ]
 
     # The queue

@@ -26,6 +26,7 @@ from pipelines.model import ChunkSettings, Domain
 from pipelines.model_files import ModelInfo, find_model
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta, check_model
+from pipelines.store.processes import Processes
 from pipelines.store.state import State
 from queue_config.queue import Queue, open_queue
 from queue_config.settings import Settings
@@ -126,6 +127,14 @@ class Resources:
             self._own.state = State(self.place.state)
         state: State = self._own.state
         return state
+
+    def processes(self) -> Processes:
+        """Return this thread's connection to what the vault's processes say of themselves."""
+        if not hasattr(self._own, "processes"):
+            self.state()  # makes the tables
+            self._own.processes = Processes(self.place.state)
+        processes: Processes = self._own.processes
+        return processes
 
     def model_of(self, domain: Domain) -> ModelInfo:
         """Return the model that the settings want for a domain. Raises ModelUnavailableError, ConfigurationError."""

@@ -209,6 +209,22 @@ def test_a_paused_domain_is_said_to_be_until_it_is_resumed(resources, operator, 
     assert operator.post("/ops/queue/resume", params={"domain": "vault"}).status_code == 200
 
 
+def test_a_worker_that_was_killed_is_a_problem_until_another_one_runs(resources, queue):
+    def say(name):
+        resources.processes().say(Process(name, "worker", "1", datetime.now(UTC).isoformat(), 1000))
+        return [problem for problem in find_problems(resources, queue) if "ended without a word" in problem]
+
+    assert say(f"{process_name().partition('/')[0]}/1.0")
+    assert not say(process_name())
+
+
+def test_a_worker_that_ended_as_it_should_is_no_problem(resources, queue):
+    ended = f"{process_name().partition('/')[0]}/1.0"
+    resources.processes().say(Process(ended, "worker", "1", datetime.now(UTC).isoformat(), 1000))
+    resources.processes().forget(ended)
+    assert find_problems(resources, queue) == []
+
+
 def test_an_unknown_domain_cannot_be_paused(operator):
     response = operator.post("/ops/queue/pause", params={"domain": "none"})
     assert (response.status_code, "vault" in response.json()["detail"]) == (404, True)
