@@ -21,6 +21,7 @@ from pipelines.chunk import chunk_settings
 from pipelines.domains import Registry
 from pipelines.embed import Embedder
 from pipelines.errors import CacheMissingError, ConfigurationError, VaultNotFoundError
+from pipelines.heartbeat import lives
 from pipelines.ingest import Ingest, pipeline_name
 from pipelines.model import ChunkSettings, Domain
 from pipelines.model_files import ModelInfo, find_model
@@ -234,13 +235,19 @@ class Resources:
         return model in self._embedders
 
     def threads(self) -> int:
-        """Return how many threads bulk work may use: one core is left free while questions come."""
+        """Return how many threads bulk work may use.
+
+        One core is left free while questions come, and the workers of this machine share the others.
+        """
         cores = os.cpu_count() or 1
-        try:
-            quiet = time.time() - (self.place.state / LAST_QUERY_FILE).stat().st_mtime
-        except OSError:
-            return cores  # nobody has asked anything yet
-        return max(1, cores - 1) if quiet < _QUERY_QUIET_SECONDS else cores
+        with suppress(OSError):  # nobody has asked anything yet
+            if time.time() - (self.place.state / LAST_QUERY_FILE).stat().st_mtime < _QUERY_QUIET_SECONDS:
+                cores -= 1
+        workers = sum(
+            one.role == "worker" and one.name.startswith(f"{socket.gethostname()}:") and lives(one.name, age)
+            for one, age in self.processes().heard()
+        )
+        return max(1, cores // max(1, workers))
 
     def ingest(self, domain: Domain, cache: Cache) -> Ingest:
         """Return what indexing a domain takes."""
