@@ -27,14 +27,15 @@ class _Rule:
     The library's own way of asking knows no folders, and guesses what git would say of those above a file.
     """
 
-    pattern: GitIgnoreSpecPattern
+    regex: re.Pattern[str]
+    ignores: bool
     folders_only: bool
 
     def names(self, path: str, *, is_folder: bool) -> bool:
         """Say whether this very path is meant, and not only a folder above it."""
         if self.folders_only and not is_folder:
             return False
-        found = self.pattern.regex.search(path) if self.pattern.regex else None
+        found = self.regex.search(path)
         # Its one group is the slash behind a folder above.
         return found is not None and not any(found.groups())
 
@@ -133,7 +134,7 @@ class IgnoreRules:
                 # A deeper file overrides a shallower one, and a later line an earlier one: the last word counts.
                 naming = (rule for rule in reversed(rules) if rule.names(inner, is_folder=is_folder))
                 if last := next(naming, None):
-                    verdict = origin if last.pattern.include else None
+                    verdict = origin if last.ignores else None
         if verdict:
             return verdict
         for text, pattern in self._filters:
@@ -152,7 +153,8 @@ def _compile(lines: list[str]) -> list[_Rule]:
             pattern = GitIgnoreSpecPattern(text.removesuffix("/"))
         except (ValueError, re.error):
             continue
-        rules.append(_Rule(pattern, folders_only=text.endswith("/")))
+        if pattern.regex:  # else it is empty, or a comment
+            rules.append(_Rule(pattern.regex, bool(pattern.include), folders_only=text.endswith("/")))
     return rules
 
 
