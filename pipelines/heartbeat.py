@@ -44,7 +44,10 @@ def lives(name: str, age_s: float | None) -> bool:
     if int(pid) == os.getpid():
         return name == process_name()  # a container's processes have the same id at every start
     try:
-        return abs(psutil.Process(int(pid)).create_time() - float(began)) < _SAME_BEGINNING_SECONDS
+        process = psutil.Process(int(pid))
+        # One that was killed stays a zombie until its parent looks.
+        ended = process.status() == psutil.STATUS_ZOMBIE
+        return not ended and abs(process.create_time() - float(began)) < _SAME_BEGINNING_SECONDS
     except psutil.Error:
         return False
 

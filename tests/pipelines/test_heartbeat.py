@@ -57,6 +57,14 @@ def test_a_process_that_ended_does_not_live():
     assert not lives(name, 0.0)
 
 
+def test_a_process_that_was_killed_does_not_live_though_its_parent_has_not_looked():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        name = f"{socket.gethostname()}:{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not lives(name, 0.0)
+
+
 def test_another_process_of_the_same_id_is_not_taken_for_a_dead_one():
     place = process_name().partition("/")[0]
     assert not lives(f"{place}/1.00", 0.0)
