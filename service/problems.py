@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.heartbeat import lives
 from pipelines.holds import held_key
 from queue_config.queue import QUEUE_ERRORS, Queue
 from workers.resources import Resources
@@ -57,10 +56,10 @@ def _of_the_machine(resources: Resources, queue: Queue) -> Iterator[str]:
         queue.storage.queue_size()
     except QUEUE_ERRORS as error:
         yield f"the queue cannot be reached ({error}): saves wait until it can"
-    workers = [(one.name, age) for one, age in resources.processes().heard() if one.role == "worker"]
-    if workers and not any(lives(name, age) for name, age in workers):
+    workers = resources.workers()
+    if workers and not any(workers.values()):
         yield (
-            f"the worker ({workers[-1][0]}) ended without a word: what is saved is noticed, and indexed when one"
+            f"the worker ({list(workers)[-1]}) ended without a word: what is saved is noticed, and indexed when one"
             " runs again; `up` and systemd start it by themselves, and its log says why it ended"
         )
     watcher = resources.state().heard("watcher")

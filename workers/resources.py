@@ -137,6 +137,11 @@ class Resources:
         processes: Processes = self._own.processes
         return processes
 
+    def workers(self) -> dict[str, bool]:
+        """Return the workers that spoke within the last hour and did not say that they end: whether each lives."""
+        said = self.processes().heard()
+        return {one.name: lives(one.name, age) for one, age in said if one.role == "worker"}
+
     def model_of(self, domain: Domain) -> ModelInfo:
         """Return the model that the settings want for a domain. Raises ModelUnavailableError, ConfigurationError."""
         info = _find_model(self.settings.embedding_model or domain.embedding)
@@ -243,10 +248,8 @@ class Resources:
         with suppress(OSError):  # nobody has asked anything yet
             if time.time() - (self.place.state / LAST_QUERY_FILE).stat().st_mtime < _QUERY_QUIET_SECONDS:
                 cores -= 1
-        workers = sum(
-            one.role == "worker" and one.name.startswith(f"{socket.gethostname()}:") and lives(one.name, age)
-            for one, age in self.processes().heard()
-        )
+        here = f"{socket.gethostname()}:"
+        workers = sum(alive and name.startswith(here) for name, alive in self.workers().items())
         return max(1, cores // max(1, workers))
 
     def ingest(self, domain: Domain, cache: Cache) -> Ingest:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import click
 
 from service.commands.terminal import (
+    domain_option,
     json_option,
     options_given,
     out,
@@ -62,7 +63,7 @@ def traverse(
     default="deep",
     help="`compare` shows fast and deep side by side.",
 )
-@click.option("--domain", help="Ask this domain alone.")
+@domain_option
 @vault_option
 @state_option
 @json_option

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import click
 
 from service.commands.terminal import (
+    domain_option,
     json_option,
     need_service,
     options_given,
@@ -21,8 +22,6 @@ from service.commands.terminal import (
 )
 
 app = click.Group()
-
-domain_option = click.option("--domain", help="Ask this domain alone.")
 
 
 def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:

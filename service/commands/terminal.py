@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-_FOLDER = click.Path(path_type=Path)
+PATH = click.Path(path_type=Path)
 
 folder_argument = click.argument(
-    "folder", required=False, type=_FOLDER, metavar="[VAULT]", help="The folder of notes."
+    "folder", required=False, type=PATH, metavar="[VAULT]", help="The folder of notes."
 )
-vault_option = click.option("--vault", type=_FOLDER, help="The folder of notes.")
-state_option = click.option("--state", type=_FOLDER, help="The folder for caches, queue and logs.")
+vault_option = click.option("--vault", type=PATH, help="The folder of notes.")
+state_option = click.option("--state", type=PATH, help="The folder for caches, queue and logs.")
+domain_option = click.option("--domain", help="Ask this domain alone.")
 port_option = click.option("--port", type=int, help="The port on 127.0.0.1.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 supervised_option = click.option("--supervised", is_flag=True, hidden=True)

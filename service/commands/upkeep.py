@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from service.commands.terminal import (
+    PATH,
     folder_argument,
     json_option,
     options_given,
@@ -89,7 +90,7 @@ def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
 
 
 @app.command()
-@click.argument("file", type=click.Path(path_type=Path), help="The file to write.")
+@click.argument("file", type=PATH, help="The file to write.")
 @vault_option
 @state_option
 def backup(file: Path, vault: Path | None, state: Path | None) -> None:
@@ -101,7 +102,7 @@ def backup(file: Path, vault: Path | None, state: Path | None) -> None:
 
 
 @app.command()
-@click.argument("file", type=click.Path(path_type=Path), help="A file that `everindex backup` wrote.")
+@click.argument("file", type=PATH, help="A file that `everindex backup` wrote.")
 @vault_option
 @state_option
 def restore(file: Path, vault: Path | None, state: Path | None) -> None:

@@ -1,11 +1,10 @@
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from pipelines.errors import VaultNotFoundError
 from pipelines.identity import identify, identify_anew
+from tests.racers import race
 
 
 def test_a_vault_gets_its_id_at_first_sight_and_keeps_it(vault):
@@ -68,35 +67,10 @@ def test_a_vault_that_is_missing_or_a_file_is_refused_with_what_to_do(vault):
         identify(note)
 
 
-RACER = """
-import sys
-from pathlib import Path
-from pipelines.identity import identify
-print("ready", flush=True)
-sys.stdin.readline()
-for folder in sorted(Path(sys.argv[1]).iterdir()):
-    print(identify(folder).vault_id)
-"""
-
-
 def test_processes_that_start_together_agree_on_one_id(tmp_path):
     roots = tmp_path / "roots"
     for number in range(300):
         (roots / f"{number:03}").mkdir(parents=True)
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, str(roots)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    answers = [racer.communicate()[0].split() for racer in racers]
+    answers = race("from pipelines.identity import identify", "identify(folder).vault_id", roots)
     assert all(len(answer) == 300 for answer in answers)
-    assert answers == [answers[0]] * len(racers)
+    assert answers == [answers[0]] * len(answers)

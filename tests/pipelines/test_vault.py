@@ -457,3 +457,8 @@ def test_an_empty_folder_that_got_the_vaults_inode_is_not_the_vault(vault):
             assert not disk.is_present(vault, identity)
             return
     pytest.skip("this file system does not reuse inodes")
+
+
+@pytest.mark.parametrize("name", [".a.md.0123abcd.tmp", ".everindex-0123456789abcdef.tmp"])
+def test_what_is_written_beside_is_never_a_note(name):
+    assert not disk.is_note(name)

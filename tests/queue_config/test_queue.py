@@ -23,6 +23,7 @@ from queue_config.queue import (
     read_key,
     write_secret,
 )
+from tests.racers import race
 
 STRANGER = b"0" * 32
 JSON = st.recursive(
@@ -401,36 +402,11 @@ def test_a_secret_that_is_there_is_never_overwritten(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["token"]
 
 
-RACER = """
-import sys
-from pathlib import Path
-from queue_config.queue import read_key
-print("ready", flush=True)
-sys.stdin.readline()
-for folder in sorted(Path(sys.argv[1]).iterdir()):
-    print(read_key(folder).hex())
-"""
-
-
 def test_processes_that_start_together_agree_on_one_key(tmp_path):
     folders = [tmp_path / f"{number:03}" for number in range(200)]
     for folder in folders:
         folder.mkdir()
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    answers = [racer.communicate()[0].split() for racer in racers]
+    answers = race("from queue_config.queue import read_key", "read_key(folder).hex()", tmp_path)
     stored = [(folder / KEY_FILE).read_text().strip() for folder in folders]
-    assert answers == [stored] * len(racers)
+    assert answers == [stored] * len(answers)
     assert {file.name for folder in folders for file in folder.iterdir()} == {KEY_FILE}
