@@ -221,7 +221,7 @@ def test_a_pickle_bomb_is_refused_and_does_not_go_off(queue, tmp_path, prefix):
 
 
 CONSUMER = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from queue_config.queue import open_queue
 state, url, done = sys.argv[1:]
@@ -229,6 +229,8 @@ huey = open_queue(Path(state), url or None, "vault")
 @huey.task(name="keep")
 def keep(text):
     Path(done).write_text(text)
+    while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        time.sleep(0.01)  # the consumer takes tasks before it has set its handlers
     os.kill(os.getpid(), signal.SIGTERM)
 keep("ours")
 huey.create_consumer(workers=1, initial_delay=0.01, max_delay=0.05, periodic=False, graceful_signal="TERM").run()
