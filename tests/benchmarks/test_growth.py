@@ -19,6 +19,11 @@ def test_what_was_measured_at_one_size_alone_has_no_ratio():
     assert ratios({10: {"search, ms": 4.0}, 100: {"commit, ms": 4.0}}) == {}
 
 
+def test_what_was_measured_minutes_apart_has_no_ratio():
+    figures = {"words of 1,000 notes, s": 1.0, "scan of 1,000 unchanged notes, ms": 2.0}
+    assert ratios({10: figures, 100: figures}) == {"scan of 1,000 unchanged notes, ms: 100 / 10 notes": 1.0}
+
+
 def test_what_is_a_ratio_already_is_compared_at_every_size():
     assert ratios({10: {"index / bare embedding": 1.5}}) == {"index / bare embedding: 10 notes": 1.5}
 
