@@ -11,8 +11,8 @@ from pipelines.backup import restore_backup, write_backup
 from pipelines.errors import AlreadyRunningError, NotRunningError
 from pipelines.model import Counts, Domain
 from pipelines.verify import Verdict, repair, verify
+from service.lock import only_one
 from service.oneshot import index_once
-from service.watch import only_one
 from workers.resources import Resources
 from workers.tasks import make_tasks, reconcile_now
 

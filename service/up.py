@@ -19,7 +19,7 @@ import structlog
 from pipelines.errors import ServiceError
 from service.client import Service, running
 
-PROCESSES = {"watcher": "watch", "worker": "work", "query": "serve"}
+_COMMANDS = {"watcher": "watch", "worker": "work", "query": "serve"}
 LOG_FOLDER = "logs"
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.2
@@ -53,14 +53,14 @@ class Supervisor:
     _children: dict[str, _Child] = field(default_factory=dict)
     _logs: ExitStack = field(default_factory=ExitStack)
 
-    def start(self) -> None:
-        """Start the processes; each writes its log in the state folder."""
+    def start(self, *names: str) -> None:
+        """Start some of the processes; each writes its log in the state folder."""
         (self.state / LOG_FOLDER).mkdir(exist_ok=True)
-        for name in PROCESSES:
+        for name in names:
             self._children[name] = self._spawn(name)
 
     def _spawn(self, name: str) -> _Child:
-        command = [sys.executable, "-m", "service.cli", PROCESSES[name], *self.arguments, "--supervised"]
+        command = [sys.executable, "-m", "service.cli", _COMMANDS[name], *self.arguments, "--supervised"]
         process = subprocess.Popen(  # noqa: S603 - our own module, with settings that were checked
             command,
             # The pipe's end tells a child that its supervisor is gone, however it died.

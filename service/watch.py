@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from watchdog.events import DirModifiedEvent, FileSystemEvent, FileSystemEventHa
 
 from pipelines import vault
 from pipelines.domains import DOMAINS_FILE
-from pipelines.errors import AlreadyRunningError, EverindexError
+from pipelines.errors import EverindexError
 from pipelines.heartbeat import heartbeat
 from pipelines.holds import hold_policy
 from pipelines.ignore import OBSIDIAN_SETTINGS, RULE_FILES
@@ -25,11 +23,11 @@ from pipelines.reconcile import check_paths
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
 from service.debounce import Debouncer
+from service.lock import only_one
 from service.observe import Observation, why_poll
 from workers.resources import Resources
 from workers.tasks import Tasks, announce, make_tasks, reconcile_now, rehash_share
 
-LOCK_FILE = "watch.lock"
 _LONGEST_SETTLE = 3.0
 _IDLE_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
@@ -39,20 +37,6 @@ _POLL_SECONDS = 2.0
 _SAY_SECONDS = 5.0
 
 log = structlog.get_logger()
-
-
-@contextmanager
-def only_one(state: Path) -> Iterator[None]:
-    """Hold the lock of a state folder's watcher. Raises AlreadyRunningError."""
-    with (state / LOCK_FILE).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunningError(
-                f"this vault is already being watched (state folder {state}), so what is saved is indexed by "
-                "itself; `everindex status --wait` returns when all of it is"
-            ) from None
-        yield
 
 
 class Marker(FileSystemEventHandler):

@@ -205,9 +205,9 @@ def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
 @state_option
 def confirm_deletions(vault: Path | None, state: Path | None) -> None:
     """Apply deletions that were held because so many notes vanished at once."""
+    from service.lock import only_one  # noqa: PLC0415
     from service.oneshot import index_once  # noqa: PLC0415
     from service.progress import IndexProgress  # noqa: PLC0415
-    from service.watch import only_one  # noqa: PLC0415
     from workers.resources import Resources  # noqa: PLC0415
 
     given = options_given(vault, state)

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,9 @@ from service.commands.terminal import (
     vault_option,
 )
 
+if TYPE_CHECKING:
+    from queue_config.settings import Settings
+
 app = click.Group()
 
 
@@ -36,38 +39,46 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
     """Index a vault, watch it and serve it, until Ctrl-C."""
     from service.client import running  # noqa: PLC0415
     from service.listen import bind  # noqa: PLC0415
+    from service.lock import only_one  # noqa: PLC0415
     from service.up import Supervisor  # noqa: PLC0415
-    from service.watch import only_one  # noqa: PLC0415
-    from workers.resources import Resources  # noqa: PLC0415
+    from workers.place import open_place  # noqa: PLC0415
 
     given = options_given(folder or vault, state, port)
-    resources = Resources(settings_of(given))
-    place = resources.place
+    settings = settings_of(given)
+    place = open_place(settings.vault, settings.state)
     try:
         with only_one(place.state):
-            resources.check_models()
-            resources.caches()
-            # Whatever cannot work is said here, not in a child's log.
-            bind(resources.settings.port).close()
+            bind(settings.port).close()
     except AlreadyRunningError:
         service = running(place.state)
         where = f"at {service.address} (process {service.pid})" if service else f"with state in {place.state}"
         out.print(f"Everindex is already running on {place.root}, {where}", soft_wrap=True)
         return
-    arguments = ["--vault", str(place.root), "--state", str(place.state)]
-    arguments += ["--port", str(resources.settings.port)]
+    arguments = ["--vault", str(place.root), "--state", str(place.state), "--port", str(settings.port)]
     supervisor = Supervisor(place.state, arguments)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    out.print(f"Everindex on {given.get('vault', place.root)}", soft_wrap=True, markup=False)
-    supervisor.start()
     try:
+        # These two load while it is looked whether they can work: whoever waits for the service, waits for them.
+        supervisor.start("query", "watcher")
+        _check(settings)
+        out.print(f"Everindex on {given.get('vault', place.root)}", soft_wrap=True, markup=False)
+        supervisor.start("worker")
         _follow_first_index(supervisor, stop)
         supervisor.keep(stop)
-    finally:
         out.print("Stopping …")
+    finally:
         supervisor.stop()
+
+
+def _check(settings: Settings) -> None:
+    """Raise here, not in a child's log, what keeps the models and caches from being used."""
+    from workers.resources import Resources  # noqa: PLC0415
+
+    resources = Resources(settings)
+    resources.check_models()
+    resources.caches()
 
 
 def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:

@@ -31,9 +31,9 @@ app = click.Group()
 @click.option("--rebuild", is_flag=True, help="Build new caches beside the present ones, which are kept.")
 def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuild: bool) -> None:
     """Index a vault once, and exit."""
+    from service.lock import only_one  # noqa: PLC0415
     from service.oneshot import index_once, rebuild_caches  # noqa: PLC0415
     from service.progress import IndexProgress  # noqa: PLC0415
-    from service.watch import only_one  # noqa: PLC0415
     from workers.resources import Resources  # noqa: PLC0415
 
     resources = Resources(settings_of(options_given(folder or vault, state)))

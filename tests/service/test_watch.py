@@ -10,11 +10,10 @@ import time
 import pytest
 from watchdog.events import FileSystemEventHandler
 
-from pipelines.errors import AlreadyRunningError
 from queue_config.settings import Settings
 from service import observe
 from service.observe import Observation, why_poll
-from service.watch import Watcher, only_one
+from service.watch import Watcher
 from workers.resources import Resources
 
 
@@ -207,14 +206,3 @@ def test_an_overflow_asks_for_a_comparison(observation):
     )
     assert observation.lost.is_set()
     assert observation.overflows == 1
-
-
-def test_one_watcher_a_state_folder(tmp_path):
-    with (
-        only_one(tmp_path),
-        pytest.raises(AlreadyRunningError, match="already being watched"),
-        only_one(tmp_path),
-    ):
-        pass
-    with only_one(tmp_path):
-        pass

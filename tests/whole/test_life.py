@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from .conftest import wait_for
@@ -248,6 +249,9 @@ def test_another_model_is_refused_and_reembed_changes_over_while_search_goes_on(
     user.stop()
     user.environment["EMBEDDING_MODEL"] = first
     assert "everindex reembed" in user.run("up", *user.place, code=1)
+    assert not [
+        one for one in psutil.process_iter(["cmdline"]) if str(user.state) in (one.info["cmdline"] or [])
+    ]
 
 
 @pytest.mark.parametrize(
