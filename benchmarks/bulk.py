@@ -34,6 +34,7 @@ from benchmarks.judged import COLLECTIONS, DATA
 from benchmarks.saves import SAVES, SETTLE_MS, one_text_ms, spread, timed_saves
 
 SMALL = 100
+_RESTARTS = 5
 _FEWEST_WORDS = 20
 _ROLES = {"watch": "watcher", "work": "worker", "serve": "query"}
 Row = tuple[str, str, str]
@@ -167,19 +168,30 @@ def compared_since(service: Service, moment: float) -> bool:
 
 
 def told_restart(service: Service) -> Iterator[Row]:
-    """Start the service on the index of an unchanged vault; yield what that took. The service runs on."""
-    before = service.embedded()
-    began, wall = time.monotonic(), datetime.now(UTC)
-    yield "restart: the API answers", f"{service.start() - began:.1f} s", "1 s"
-    wait(lambda: compared_since(service, began) and service.ready(), 0.05)
-    seconds = time.monotonic() - began
-    watching = datetime.fromisoformat(logged(service, "watcher", "watching")[-1]["timestamp"])
-    yield "restart: the watcher hears", f"{(watching - wall).total_seconds():.1f} s", "1 s"
-    yield "restart: ready, the model included", f"{seconds:.1f} s", "5 s"
-    yield "restart: scan", f"{service.health()['last_reconcile']['found']['took_ms']} ms", "300 ms"
+    """Start the service some times on the index of an unchanged vault; yield the medians. It runs on."""
+    before, found = service.embedded(), []
+    for _ in range(_RESTARTS):
+        service.stop()
+        found.append(_restart_seconds(service))
+    whats = ("the API answers", "the watcher hears", "ready, the model included", "scan")
+    for what, wanted, seconds in zip(
+        whats, ("1 s", "1 s", "5 s", "0.3 s"), zip(*found, strict=True), strict=True
+    ):
+        yield f"restart: {what}", f"{statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s", wanted
     time.sleep(5)
     wait(service.all_done)
     yield "restart: texts embedded", str(service.embedded() - before), "0"
+
+
+def _restart_seconds(service: Service) -> tuple[float, float, float, float]:
+    """Return how long it took until the API answered, the watcher heard, all was ready; and of it the scan."""
+    began, wall = time.monotonic(), datetime.now(UTC)
+    answers = service.start() - began
+    wait(lambda: compared_since(service, began) and service.ready(), 0.05)
+    ready = time.monotonic() - began
+    watching = datetime.fromisoformat(logged(service, "watcher", "watching")[-1]["timestamp"])
+    scan = service.health()["last_reconcile"]["found"]["took_ms"] / 1000
+    return answers, (watching - wall).total_seconds(), ready, scan
 
 
 def told_saves(service: Service, saves: int) -> Iterator[Row]:
@@ -222,11 +234,11 @@ def measure(root: Path, states: Path, redis_url: str | None, workers: int) -> It
     service = Service(root, states / "one worker", redis_url)
     try:
         yield from told_first_index(service, 1)
-        service.stop()
         if workers == 1:
             yield from told_restart(service)
             yield from told_saves(service, SAVES)
         else:
+            service.stop()
             service = Service(root, states / "two workers", redis_url)
             for what, measured, wanted in told_first_index(service, 2):
                 yield f"two workers: {what}", measured, wanted

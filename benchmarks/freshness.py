@@ -73,7 +73,7 @@ class Service:
             env=environment,
             stdout=subprocess.DEVNULL,
         )
-        wait(lambda: bool(self.health()))
+        wait(lambda: bool(self.health()), 0.05)
         return time.monotonic()
 
     @property
