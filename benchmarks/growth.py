@@ -76,6 +76,7 @@ def first_index(service: Service, size: int) -> Iterator[tuple[str, float]]:
     yield f"index jobs{_ONCE}", jobs / size
     service.wait_until_quiet()
     yield "index jobs / bare embedding", jobs / 1000 / size / _bare_seconds(service.root, service.state)
+    yield "memory of the worker after it, MB", _memory_mb(service)["worker"]
     (domain,) = service.health()["domains"].values()
     service.stop()
     cache = Cache.open(Path(domain["cache"]))
