@@ -13,6 +13,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,15 @@ class _Guarded:
         super().__init__(*args, **kwargs)
         self.refused = {"foreign": 0, "unknown": 0}
         self._trouble = Trouble("the queue cannot be read; saves wait")
+        self.aside: Executor | None = None
+        """What does the tasks that are marked `aside=True`; None: they are done in their turn."""
+
+    def execute(self, task: Any, timestamp: Any = None) -> Any:
+        """Do a task, or have it done aside: it takes so long that no other should wait for it."""
+        execute = super().execute  # type: ignore[misc]  # huey has no types
+        if self.aside is not None and getattr(task, "aside", False):
+            return self.aside.submit(execute, task, timestamp)
+        return execute(task, timestamp)
 
     def dequeue(self) -> Any:
         """Return the next task, or None; a queue that cannot be reached is waited for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
 import structlog
@@ -82,7 +83,8 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
         graceful_signal="TERM",
         shutdown_timeout=_STOP_SECONDS,
     )
-    consumer.run()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="aside") as huey.aside:
+        consumer.run()
     stopped.set()
 
 

@@ -26,18 +26,28 @@ class UpkeepTasks:
 
     recompute_graph: Callable[[str], Any]
     prepare_sentences: Callable[[str], Any]
+    ranking: set[str]
+    """The domains whose graph this process computes just now."""
 
 
 def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
     """Register the tasks on a queue. `resources` are used when a task runs, not before."""
 
-    @huey.task(name="recompute_graph", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    # Seconds in a vault of 100,000 notes, in libraries that let others compute meanwhile.
+    @huey.task(name="recompute_graph", priority=LOW_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
     def recompute_graph(domain: str, task: Task) -> None:
         found = resources.registry().get(domain)
         if found is None:
             return
-        with job(task, domain) as doing:
-            doing.update(ranked=rank_domain(resources.cache(found), found.pagerank_over))
+        tasks.ranking.add(domain)
+        try:
+            with job(task, domain) as doing:
+                cache = resources.cache(found)
+                # While it waited for another domain's it may have been asked for, and computed, again.
+                behind = cache.edges.ranks_behind()
+                doing.update(ranked=rank_domain(cache, found.pagerank_over) if behind else 0)
+        finally:
+            tasks.ranking.discard(domain)
 
     @huey.task(name="prepare_sentences", priority=LOWEST_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def prepare_sentences(domain: str, task: Task) -> None:
@@ -49,7 +59,7 @@ def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
             doing.update(sentences=_prepare_some(huey, resources, resources.cache(found)))
             hint_at_upkeep(huey, tasks, resources, found)
 
-    tasks = UpkeepTasks(recompute_graph, prepare_sentences)
+    tasks = UpkeepTasks(recompute_graph, prepare_sentences, set())
     return tasks
 
 
@@ -65,7 +75,8 @@ def _prepare_some(huey: Queue, resources: Resources, cache: Cache) -> int:
 def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain: Domain) -> None:
     """Enqueue what is due in a domain and does not wait already."""
     cache = resources.cache(domain)
-    if cache.edges.ranks_due() and not waits(huey, "recompute_graph", domain):
+    is_ranked = domain.slug in tasks.ranking or waits(huey, "recompute_graph", domain)
+    if cache.edges.ranks_due() and not is_ranked:
         tasks.recompute_graph(domain.slug)
     if (
         not is_paused(resources, domain.slug)

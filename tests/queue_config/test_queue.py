@@ -6,6 +6,8 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from queue_config.queue import (
     read_key,
     write_secret,
 )
+from tests.consumer import work
 from tests.racers import race
 
 STRANGER = b"0" * 32
@@ -246,6 +249,27 @@ def test_a_consumer_survives_foreign_messages_and_runs_ours(opened, queue, tmp_p
     assert done.read_text() == "ours"
     assert not crater.exists()
     assert queue.storage.queue_size() == 0
+
+
+def test_what_is_done_aside_lets_no_other_wait(queue):
+    done, go_on = [], threading.Event()
+
+    @queue.task(name="long", aside=True)
+    def long():
+        go_on.wait(60)
+        done.append("long")
+
+    @queue.task(name="short")
+    def short():
+        done.append("short")
+
+    long()
+    short()
+    with ThreadPoolExecutor() as queue.aside:
+        work(queue)
+        assert done == ["short"]
+        go_on.set()
+    assert done == ["short", "long"]
 
 
 # Looking without taking

@@ -32,6 +32,8 @@ def tasks(resources, queue, recorder):  # noqa: ARG001 - what is done is recorde
 
 @pytest.fixture
 def recompute(resources, queue, recorder):  # noqa: ARG001 - what is done is recorded
+    (domain,) = resources.domains()
+    resources.cache(domain).edges.graph_changed()
     return make_upkeep_tasks(queue, resources).recompute_graph
 
 

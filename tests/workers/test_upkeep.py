@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from pipelines.model import LOW_PRIORITY, FoundFile
+from pipelines.ranking import rank_domain
 from pipelines.store.sentences import owes_sentences
 from queue_config.inspect import waiting
 from tests.consumer import work
@@ -75,3 +79,24 @@ def test_anything_else_that_waits_comes_before_the_next_sentences(resources, que
     assert owes_sentences(cache)
     work(queue)
     assert not owes_sentences(cache)
+
+
+def test_a_graph_is_not_asked_for_again_while_it_is_computed(resources, queue, upkeep, cache, monkeypatch):
+    monkeypatch.setattr("pipelines.store.edges._QUIET_SECONDS", 0.0)
+    computing, go_on = threading.Event(), threading.Event()
+
+    def compute(*given):
+        computing.set()
+        go_on.wait(60)
+        return rank_domain(*given)
+
+    monkeypatch.setattr("workers.upkeep.rank_domain", compute)
+    sweep_upkeep(queue, upkeep, resources)
+    with ThreadPoolExecutor(1) as queue.aside:
+        queue.execute(queue.dequeue())
+        computing.wait(60)
+        sweep_upkeep(queue, upkeep, resources)
+        assert "recompute_graph" not in [w.task for w in waiting(queue)]
+        assert cache.edges.ranks_behind()
+        go_on.set()
+    assert not cache.edges.ranks_behind()
