@@ -128,7 +128,7 @@ def in_turns(services: Mapping[int, Service]) -> Iterator[tuple[str, dict[int, f
     for name, place in (("a note", "{0:03}/note-{0}{0:02}.md"), ("an accented name", "Größe {0}.md")):
         took = _rounds({size: partial(_by_itself, save, place) for size, save in savers.items()})
         for part, what in enumerate(("looked at", "committed")):
-            parts = {size: [one[part] for one in took[size]] for size in took}
+            parts = {size: [pair[part] for pair in pairs] for size, pairs in took.items()}
             yield f"{name} saved, {what}, ms", _medians(parts)
 
 
@@ -171,7 +171,7 @@ def _searches_ms(service: Service, number: int) -> list[float]:
 
 def _memory_mb(service: Service) -> dict[str, float]:
     own = service.process.pid if service.process else None
-    return {role: one.memory_info().rss / 1e6 for role, one in processes() if one.ppid() == own}
+    return {role: process.memory_info().rss / 1e6 for role, process in processes() if process.ppid() == own}
 
 
 def _saver(root: Path, state: Path) -> _Saver:
