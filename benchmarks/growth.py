@@ -57,6 +57,7 @@ _SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 360" font-fam
 Figures = dict[str, float]
 """What was measured at one size, by what it is; each so that no growth means the same number at every size."""
 Measured = TypeVar("Measured")
+Subject = TypeVar("Subject")
 _Saver = Callable[[str, int], tuple[float, float]]
 
 
@@ -105,19 +106,18 @@ def in_turns(services: Mapping[int, Service]) -> Iterator[tuple[str, dict[int, f
 
     Yield what was measured, by size.
     """
-    scans = _rounds({size: partial(_scan_ms, service) for size, service in services.items()})
+    scans = _rounds(_scan_ms, services)
     per_note = {size: [1000 * scan / size for scan in scans[size]] for size in scans}
     yield "scan of 1,000 unchanged notes, ms", _medians(per_note)
     for service in services.values():
         service.start()
     for service in services.values():
         service.wait_until_quiet()
-    _rounds({size: partial(_searches_ms, service) for size, service in services.items()})
-    saves = _rounds({size: partial(_saves_ms, service) for size, service in services.items()})
+    _rounds(_searches_ms, services)
+    saves = _rounds(_saves_ms, services)
     yield "save to searchable, median, ms", _medians(saves)
     yield "save to searchable, 95th, ms", {size: p95(ms) for size, ms in saves.items()}
-    searches = _rounds({size: partial(_searches_ms, service) for size, service in services.items()})
-    yield "search, median, ms", _medians(searches)
+    yield "search, median, ms", _medians(_rounds(_searches_ms, services))
     memory = {size: _memory_mb(service) for size, service in services.items()}
     for role in memory[min(memory)]:
         yield f"memory of the {role}, MB", {size: of_roles[role] for size, of_roles in memory.items()}
@@ -126,17 +126,19 @@ def in_turns(services: Mapping[int, Service]) -> Iterator[tuple[str, dict[int, f
     savers = {size: _saver(service.root, service.state) for size, service in services.items()}
     # A name that Unicode can write in two ways is looked for in both.
     for name, place in (("a note", "{0:03}/note-{0}{0:02}.md"), ("an accented name", "Größe {0}.md")):
-        took = _rounds({size: partial(_by_itself, save, place) for size, save in savers.items()})
+        took = _rounds(partial(_by_itself, place), savers)
         for part, what in enumerate(("looked at", "committed")):
             parts = {size: [pair[part] for pair in pairs] for size, pairs in took.items()}
             yield f"{name} saved, {what}, ms", _medians(parts)
 
 
-def _rounds(measures: Mapping[int, Callable[[int], list[Measured]]]) -> dict[int, list[Measured]]:
-    found: dict[int, list[Measured]] = {size: [] for size in measures}
+def _rounds(
+    measure: Callable[[Subject, int], list[Measured]], subjects: Mapping[int, Subject]
+) -> dict[int, list[Measured]]:
+    found: dict[int, list[Measured]] = {size: [] for size in subjects}
     for number in range(_ROUNDS):
-        for size, measure in measures.items():
-            found[size] += measure(number)
+        for size, subject in subjects.items():
+            found[size] += measure(subject, number)
     return found
 
 
@@ -195,7 +197,7 @@ def _saver(root: Path, state: Path) -> _Saver:
     return save
 
 
-def _by_itself(save: _Saver, place: str, number: int) -> list[tuple[float, float]]:
+def _by_itself(place: str, save: _Saver, number: int) -> list[tuple[float, float]]:
     return [save(place.format(n % 9 + 1), _A_ROUND * number + n) for n in range(_A_ROUND)]
 
 
