@@ -1,6 +1,6 @@
 # make up            index, watch and serve a working copy of examples/vault
 # make up VAULT=~/notes   the same for your own vault
-# make test, lint, bench, install
+# make test, quick (the tests that take a minute), lint, bench, install
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 VAULT ?= demo-vault
 PORT ?=
 
-.PHONY: up install dev test lint bench clean
+.PHONY: up install dev test quick lint bench clean
 .DEFAULT_GOAL := up
 
 # pip compiles what it installs, but not what it leaves where it is: each start would, where Python may not keep it.
@@ -34,9 +34,12 @@ demo-vault:
 up: install $(if $(filter demo-vault,$(VAULT)),demo-vault)
 	@exec $(BIN)/everindex up $(VAULT) $(if $(PORT),--port $(PORT))
 
-# Most tests wait for processes, so two files at a time take little more than half as long.
+# Many tests wait for processes, so two cores have time for a third file.
 test: dev
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+quick: dev
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint: dev
 	$(BIN)/ruff format --check .

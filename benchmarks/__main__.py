@@ -2,22 +2,26 @@
 
 from benchmarks import (
     bulk,
+    domains,
     embedding,
     faults,
     freshness,
     frontmatters,
     graph,
     growth,
+    heldout,
     links,
     load,
     match,
     quality,
     search,
     tags,
+    walks,
 )
 
 ALL = (
-    freshness, links, graph, quality, match, frontmatters, tags, embedding, search, bulk, load, growth, faults,
+    freshness, links, graph, walks, heldout, quality, domains, match, frontmatters, tags, embedding, search, bulk,
+    load, growth, faults,
 )  # fmt: skip
 for benchmark in ALL:
     benchmark.main()

@@ -193,7 +193,7 @@ def _restart_seconds(service: Service) -> tuple[float, float, float, float]:
     wait(lambda: compared_since(service, began) and service.ready(), 0.05)
     ready = time.monotonic() - began
     watching = datetime.fromisoformat(logged(service, "watcher", "watching")[-1]["timestamp"])
-    scan = service.health()["last_reconcile"]["found"]["took_ms"] / 1000
+    scan = service.health()["last_reconcile"]["took_ms"] / 1000
     return answers, (watching - wall).total_seconds(), ready, scan
 
 

@@ -35,11 +35,11 @@ from rich.table import Table
 
 from benchmarks.judged import DATA, read_grades, read_rows
 from benchmarks.passages import save_large_model
-from pipelines import embed
 from pipelines.chunk import chunk_note, chunk_settings
-from pipelines.embed import Embedder
+from pipelines.embedding import embedder as embed
+from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.model_info import find_model
 from pipelines.markdown import read_note
-from pipelines.model_files import find_model
 
 Vectors = npt.NDArray[np.float32]
 
@@ -126,7 +126,7 @@ def _shipped(model: str) -> tuple[str, Callable[[list[str]], Vectors]]:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
     torch.set_num_threads(os.cpu_count() or 1)
     return "float32", SentenceTransformer(model, device="cpu", local_files_only=True).encode
 

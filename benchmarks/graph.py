@@ -32,9 +32,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.graph import Edge, EdgeKind, LinkGraph, centrality, divide, keep_ids, link_graph, pagerank
+from pipelines.graph import Edge, LinkGraph, centrality, divide, keep_ids, link_graph, pagerank
 from pipelines.links import link_names_of, name_key, resolve
 from pipelines.markdown import read_note
+from pipelines.model import EdgeKind
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 VAULTS = ("vault-tasks-docs", "vault-foam-docs", "vault-kepano", "vault-knowledge-garden")

@@ -91,7 +91,7 @@ def _bare_seconds(root: Path, state: Path) -> float:
     """Return how long the embedder alone takes for the texts of one note."""
     resources = Resources(Settings(vault=root, state=state))
     (domain,) = resources.domains()
-    embedder = resources.embedder(resources.model_of(domain).name)
+    embedder = resources.embedders.get(resources.model_of(domain).name)
     chunking = resources.chunking(embedder.info)
     paths = sorted(root.rglob("note-*.md"))[:_SAMPLE]
     texts = [c.text for p in paths for c in chunk_note(read_note(p.name, p.read_bytes()), chunking)]
@@ -113,11 +113,11 @@ def in_turns(services: Mapping[int, Service]) -> Iterator[tuple[str, dict[int, f
         service.start()
     for service in services.values():
         service.wait_until_quiet()
-    _rounds(_searches_ms, services)
+    _rounds(searches_ms, services)
     saves = _rounds(_saves_ms, services)
     yield "save to searchable, median, ms", _medians(saves)
     yield "save to searchable, 95th, ms", {size: p95(ms) for size, ms in saves.items()}
-    yield "search, median, ms", _medians(_rounds(_searches_ms, services))
+    yield "search, median, ms", _medians(_rounds(searches_ms, services))
     memory = {size: _memory_mb(service) for size, service in services.items()}
     for role in memory[min(memory)]:
         yield f"memory of the {role}, MB", {size: of_roles[role] for size, of_roles in memory.items()}
@@ -150,7 +150,7 @@ def _scan_ms(service: Service, _round: int) -> list[float]:
     restarted = time.monotonic()
     service.start()
     wait(lambda: compared_since(service, restarted))
-    scan = service.health()["last_reconcile"]["found"]["took_ms"]
+    scan = service.health()["last_reconcile"]["took_ms"]
     service.stop()
     return [scan]
 
@@ -159,11 +159,11 @@ def _saves_ms(service: Service, number: int) -> list[float]:
     return [1000 * seconds for seconds in save_to_searchable(service, _A_ROUND, number)]
 
 
-def _searches_ms(service: Service, number: int) -> list[float]:
-    """Return the times of questions of three words that many notes have."""
+def searches_ms(service: Service, number: int, questions: int = _A_ROUND) -> list[float]:
+    """Return the milliseconds of some questions of three words that many notes have; `number` seeds them."""
     chance, found = np.random.default_rng(number), []
     with service.client() as client:
-        for _ in range(_A_ROUND):
+        for _ in range(questions):
             q = " ".join(word(w) for w in np.minimum(chance.zipf(1.3, 3), WORDS))
             started = time.perf_counter()
             client.get("/search", params={"q": q}).raise_for_status()
@@ -181,7 +181,7 @@ def _saver(root: Path, state: Path) -> _Saver:
     resources = Resources(Settings(vault=root, state=state))
     (domain,) = resources.domains()
     cache = resources.cache(domain)
-    resources.embedder(cache.meta.model)
+    resources.embedders.get(cache.meta.model)
 
     def save(path: str, number: int) -> tuple[float, float]:
         with (root / path).open("a", encoding="utf-8") as file:
@@ -189,7 +189,7 @@ def _saver(root: Path, state: Path) -> _Saver:
         started = time.perf_counter()
         check_paths(root, resources.registry(), {domain.slug: cache}, [path], max_bytes=10**6)
         looked = time.perf_counter()
-        outcome = index_saved(cache, resources.ingest(domain, cache), [path])
+        outcome = index_saved(cache, resources.ingest(domain, cache))
         if outcome.committed != 1:
             raise RuntimeError(f"{path} was saved and not indexed: {outcome}")
         return 1000 * (looked - started), 1000 * (time.perf_counter() - looked)

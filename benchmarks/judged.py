@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from queue_config.settings import Settings
-from service.oneshot import index_once
+from service.usecases.indexing import index_once
 from workers.resources import Resources
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -34,7 +34,8 @@ from benchmarks.freshness import p95
 from pipelines import vault
 from pipelines.chunk import chunk_settings
 from pipelines.domains import load
-from pipelines.ingest import DocumentEncoder, Ingest, index_saved, index_words, pipeline_name
+from pipelines.indexing import DocumentEncoder, Ingest, pipeline_name
+from pipelines.ingest import index_saved, index_words
 from pipelines.links import name_key, resolve
 from pipelines.markdown import read_note
 from pipelines.model import Link
@@ -212,10 +213,8 @@ class Keeper:
 
     def notice(self, *paths: str) -> None:
         """Bring the cache up to date with paths that changed."""
-        report = check_paths(self.root, self.registry, {"vault": self.cache}, paths, max_bytes=_MAX_BYTES)[
-            "vault"
-        ]
-        index_saved(self.cache, self.ingest, [event.path for event in report.events])
+        check_paths(self.root, self.registry, {"vault": self.cache}, paths, max_bytes=_MAX_BYTES)["vault"]
+        index_saved(self.cache, self.ingest)
 
 
 def _no_encoder() -> DocumentEncoder:

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from benchmarks.freshness import Service
 from benchmarks.made_up import WORDS, word, write_vault
-from service.tokens import read_token
+from service.runtime.tokens import read_token
 
 
 def ask(base: str, token: str, until: float, seed: int, told: list[tuple[int, float]]) -> None:

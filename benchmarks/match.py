@@ -27,7 +27,7 @@ def best_cosines(judged: JudgedSet, questions: list[str]) -> list[float]:
     """Return the cosine of each question's nearest passage."""
     (domain,) = judged.resources.domains()
     cache = judged.resources.reader(domain)
-    embedder = judged.resources.embedder(cache.meta.model)
+    embedder = judged.resources.embedders.get(cache.meta.model)
     return [nearest(cache, embedder.encode_query(text), 1)[0][1] for text in questions]
 
 

@@ -21,14 +21,14 @@ import numpy.typing as npt
 
 from benchmarks.judged import COLLECTIONS, read_rows
 from pipelines.domains import DOMAINS_FILE
+from pipelines.embedding.model_info import EMBEDDED_MODEL, find_model
 from pipelines.ingest import embed_owed, index_words
-from pipelines.model_files import EMBEDDED_MODEL, find_model
 from pipelines.ranking import rank_domain
 from pipelines.reconcile import reconcile
 from pipelines.retrieval.sentences import prepare
 from queue_config.settings import Settings
-from service.limits import LONGEST_QUERY
-from workers.resources import Resources, is_alive
+from service.usecases.schemas.search import LONGEST_QUERY
+from workers.resources import Resources
 
 # 200 words are a chunk for a model with a window of 256 tokens: a passage has fewer, with its heading and links.
 _FEWEST_WORDS, _LONGEST_SENTENCE = 90, 60
@@ -164,7 +164,7 @@ def build_index(root: Path, state: Path, model: str, sample: Sequence[str]) -> I
     def encoder() -> MixedVectors:
         if model != EMBEDDED_MODEL:
             return MixedVectors(np.random.default_rng(4).standard_normal((ANCHORS, _LARGE["hidden_size"])))
-        return MixedVectors(resources.embedder(model).encode_documents(sample))
+        return MixedVectors(resources.embedders.get(model).encode_documents(sample))
 
     def compare() -> str:
         limit = resources.settings.max_note_bytes
@@ -173,13 +173,13 @@ def build_index(root: Path, state: Path, model: str, sample: Sequence[str]) -> I
         return f"{found.new} / {found.updated} / {found.removed}"
 
     compare()
-    index.leases.free_those_of_the_dead(is_alive)  # an interrupted build's
+    index.leases.free_those_of_the_dead(resources.is_at_work)  # an interrupted build's
     ingest = replace(resources.ingest(domain, index), encoder=encoder)
     while index_words(index, ingest).touched or embed_owed(index, ingest).touched:
         pass
     prepare(index, lambda sentences: encoder().encode_documents(sentences), enough=lambda: False)
     if index.edges.ranks_behind():
-        rank_domain(index, domain.pagerank_over)
+        rank_domain(index, domain)
     counts = index.counts()
     yield "built, or found as it was, in", f"{time.perf_counter() - began:.0f} s"
     yield "passages, with vectors / notes", f"{counts.chunks:,}, {counts.vectors:,} / {counts.notes:,}"

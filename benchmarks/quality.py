@@ -1,102 +1,186 @@
-"""How good the answers are, layer by layer, on judged sets: nDCG@10 against BM25 and vectors alone.
+"""How good the answers are on judged sets, and what each layer adds to them, as Markdown for docs/quality.md.
 
-    python -m benchmarks.quality [SET ...] [--data FOLDER] [--keep FOLDER]
+    python -m benchmarks.quality [SET ...] [--data FOLDER] [--keep FOLDER] [--runs N]
 
-Each set is a vault that the real pipeline indexed (one file a document); with `--keep` the indexes stay for the next
-run. The figures are ir-measures'; `p` is a paired t-test of the whole stack against the convex fusion alone.
+Each set is a vault that the real pipeline indexed (one file a document) and that is asked as a service asks it; with
+`--keep` the indexes stay for the next run. A verdict is given where all cold runs agree: caches opened and the model
+loaded anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
-import ir_measures
-import numpy as np
-from ir_measures import RR, Qrel, R, ScoredDoc, nDCG
 from rich.console import Console
-from rich.table import Table
-from scipy.stats import ttest_rel
 
 from benchmarks.judged import COLLECTIONS, DATA, VAULTS, JudgedSet, prepare
-from pipelines.model import Domain
-from pipelines.retrieval.layers import Source, depth_for, rank_notes
+from pipelines.retrieval.evaluate import Figures, mean, ndcg
+from pipelines.retrieval.verdicts import Verdict, holm, judge, verdict_of
+from pipelines.retrieval.ways import WITHOUT, Way, as_it_is, steps, without
+from pipelines.store.cache import Vector
+from service.usecases.evaluation import measure, paths_of
+from service.usecases.search import SearchService
+from workers.resources import Resources
 
-MEASURES = (nDCG @ 10, R @ 10, R @ 60, RR)
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+STACK = "stack"
+SMALLEST_P = 0.001
+
+Scores = dict[str, dict[str, float]]
+"""nDCG@10: way -> question -> value."""
 
 
-@dataclass
-class Runs:
-    """What each way of ranking answered: name -> question -> paths, best first."""
+@dataclass(frozen=True)
+class SetAnswers:
+    """What came of one set: the stack's figures, and each run's scores; the first run has more ways than others."""
 
-    found: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    name: str
+    stack: Figures
+    runs: Sequence[Scores]
 
-    def add(self, name: str, query: str, paths: list[str]) -> None:
-        """Note one answer."""
-        self.found.setdefault(name, {})[query] = paths
+    def verdict(self, layer: str) -> Verdict | None:
+        """Judge what a layer adds; None where the runs differ."""
+        return verdict_of(self.runs, STACK, layer)
+
+    def gains(self, layer: str) -> list[float]:
+        """Return what a layer adds, question by question."""
+        return [score - self.runs[0][layer][query] for query, score in self.runs[0][STACK].items()]
 
 
-def ways(domain: Domain) -> dict[str, Domain]:
-    """Return the settings that are compared; `stack` is what is shipped."""
+def without_each() -> dict[str, Way]:
+    """Return the stack, and the stack without each layer: what verdicts compare."""
+    return {STACK: as_it_is} | {name: without([name]) for name in WITHOUT}
+
+
+def others() -> dict[str, Way]:
+    """Return the other ways that are shown: plain fusions, the source's graph, each retriever alone."""
+    fused, alone = steps()["fused"], steps()
     return {
-        "RRF 1:0.05": replace(domain, fusion="rrf", lexical_weight=0.05, graph_mode="off"),
-        "RRF 1:0.5": replace(domain, fusion="rrf", lexical_weight=0.5, graph_mode="off"),
-        "RRF 1:1": replace(domain, fusion="rrf", lexical_weight=1.0, graph_mode="off"),
-        "convex": replace(domain, fusion="convex", graph_mode="off"),
-        "linear": replace(domain, graph_mode="linear"),
-        "stack": domain,
+        "convex": _chain(fused, _settings(fusion="convex")),
+        **{
+            f"RRF 1:{weight:g}": _chain(fused, _settings(fusion="rrf", lexical_weight=weight))
+            for weight in (0.05, 0.5, 1.0)
+        },
+        "linear": _settings(graph_mode="linear"),
+        "BM25": alone["words"],
+        "vectors": alone["meaning"],
     }
 
 
-def answer(judged: JudgedSet, k: int = 10) -> Runs:
-    """Ask every question in every way."""
-    (domain,) = judged.resources.domains()
-    cache = judged.resources.reader(domain)
-    embedder = judged.resources.embedder(cache.meta.model)
-    runs = Runs()
+def _settings(**changed: Any) -> Way:
+    return lambda source: replace(source, domain=replace(source.domain, **changed))
+
+
+def _chain(one: Way, other: Way) -> Way:
+    return lambda source: other(one(source))
+
+
+@contextmanager
+def asked_anew(judged: JudgedSet) -> Iterator[SearchService]:
+    """Open a set's caches and load the model, as a service does when it starts."""
+    questions = SearchService(Resources(judged.resources.settings), wait_for_model=True)
+    questions.load_models()
+    questions.follow_commits()
+    yield questions
+
+
+def scores(questions: SearchService, judged: JudgedSet, ways: Mapping[str, Way]) -> Scores:
+    """Ask every question in every way for ten results."""
+    found: Scores = {name: {} for name in ways}
     for query, text in judged.queries.items():
-        vector = embedder.encode_query(text)
-        for name, settings in ways(domain).items():
-            layers = rank_notes(Source(settings, cache, vector), text, depth_for(k), NOW).layers
-            runs.add(name, query, list(layers.values())[-1])
-        runs.add("BM25", query, layers["lexical"])
-        runs.add("vectors", query, layers["vector"])
-    return runs
+        vectors: dict[str, Vector | None] = {}
+        for name, way in ways.items():
+            page = questions.page(text, 10, way=way, vectors=vectors, now=NOW)
+            found[name][query] = ndcg(paths_of(page, judged.grades[query]), judged.grades[query])
+    return found
 
 
-def figures(judged: JudgedSet, run: Mapping[str, list[str]]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return a run's means by measure, and its nDCG@10 by question."""
-    qrels = [Qrel(q, path, grade) for q in judged.queries for path, grade in judged.grades[q].items()]
-    scored = [
-        ScoredDoc(q, path, float(-place)) for q, paths in run.items() for place, path in enumerate(paths)
+def answers(judged: JudgedSet, runs: int) -> SetAnswers:
+    """Ask a set in all ways once, and in those of verdicts in every run."""
+    compared = without_each()
+    with asked_anew(judged) as questions:
+        first = scores(questions, judged, compared | others())
+        asked = {query: (text, judged.grades[query]) for query, text in judged.queries.items()}
+        stack = mean(measure(questions, asked, {STACK: as_it_is}, NOW)[STACK].values())
+    found = [first]
+    for _ in range(runs - 1):
+        with asked_anew(judged) as questions:
+            found.append(scores(questions, judged, compared))
+    return SetAnswers(judged.name, stack, found)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def ways_table(found: Sequence[SetAnswers]) -> str:
+    """Return nDCG@10 of each way by set, and the stack's recall and MRR."""
+    ways = [STACK, *others()]
+    rows = []
+    for one in found:
+        means = [f"{fmean(one.runs[0][way].values()):.3f}" for way in ways]
+        rest = [f"{value:.3f}" for value in (one.stack.recall_10, one.stack.recall_60, one.stack.mrr)]
+        rows.append([one.name, f"**{means[0]}**", *means[1:], *rest])
+    if len(found) > 1:
+        means = [f"{fmean(fmean(one.runs[0][way].values()) for one in found):.3f}" for way in ways]
+        rows.append(["mean", f"**{means[0]}**", *means[1:], "", "", ""])
+    return markdown(["set", *ways, "recall@10", "recall@60", "MRR"], rows)
+
+
+def layers_table(found: Sequence[SetAnswers]) -> str:
+    """Return what each layer adds by set, with its verdict; the last row weighs all sets alike.
+
+    Its p is also corrected, for as many layers as change anything.
+    """
+    head = ["set", "questions", *WITHOUT]
+    rows = [
+        [one.name, str(len(one.runs[0][STACK])), *(_said(one.verdict(layer)) for layer in WITHOUT)]
+        for one in found
     ]
-    means = {str(m): value for m, value in ir_measures.calc_aggregate(MEASURES, qrels, scored).items()}
-    single = dict.fromkeys(judged.queries, 0.0)
-    single |= {m.query_id: m.value for m in ir_measures.iter_calc([nDCG @ 10], qrels, scored)}
-    return means, single
+    if len(found) > 1:
+        pooled = {layer: over_all(found, layer) for layer in WITHOUT}
+        corrected = holm(
+            {layer: verdict.p for layer, verdict in pooled.items() if verdict and verdict.differing}
+        )
+        cells = [_said(verdict, corrected.get(layer)) for layer, verdict in pooled.items()]
+        rows.append(["all, each set alike", str(sum(len(one.runs[0][STACK]) for one in found)), *cells])
+    return markdown(head, rows)
 
 
-def p_value(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Return the two-sided p of a paired t-test; 1 where nothing differs."""
-    first, second = (np.array([run[q] for q in sorted(one)]) for run in (one, other))
-    return float(ttest_rel(first, second).pvalue) if (first != second).any() else 1.0
+def over_all(found: Sequence[SetAnswers], layer: str) -> Verdict | None:
+    """Judge a layer over all sets, each of which counts alike; None where runs of any differ."""
+    if any(one.verdict(layer) is None for one in found):
+        return None
+    gains = [one.gains(layer) for one in found]
+    weights = [1 / len(several) for several in gains for _ in several]
+    return judge([gain for several in gains for gain in several], weights)
 
 
-def rows(
-    names: list[str], data: Path, kept: Path
-) -> Iterator[tuple[str, dict[str, dict[str, float]], float]]:
-    """Measure each set: its name, the means of each way, and the p of the stack against convex fusion."""
-    for name in names:
-        judged = prepare(name, data, kept)
-        measured = {way: figures(judged, run) for way, run in answer(judged).found.items()}
-        p = p_value(measured["stack"][1], measured["convex"][1])
-        yield name, {way: means for way, (means, _) in measured.items()}, p
+def _said(verdict: Verdict | None, corrected: float | None = None) -> str:
+    if verdict is None:
+        return "the runs differ"
+    if not verdict.differing:
+        return "changes nothing"
+    word = "too few" if verdict.word.startswith("too few") else verdict.word
+    tail = "" if corrected is None else f", by Holm {_p(corrected)}"
+    return f"{verdict.gain:+.3f} {word} (p {_p(verdict.p)}{tail})"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= SMALLEST_P else f"< {SMALLEST_P}"
 
 
 def main() -> None:
@@ -107,30 +191,26 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", default=[*COLLECTIONS, *VAULTS])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--runs", type=int, default=1, help="cold runs that must agree")
     given = parser.parse_args()
-    console = Console(width=160)
+    console = Console(soft_wrap=True, markup=False, highlight=False)
     missing = [name for name in given.sets if not (given.data / name).exists()]
     if missing:
         console.print(f"not measured, as {given.data} lacks them: {', '.join(missing)}")
+    found = []
     with tempfile.TemporaryDirectory() as folder:
-        table: Table | None = None
-        for name, means, p in rows(
-            [s for s in given.sets if s not in missing], given.data, given.keep or Path(folder)
-        ):
-            if table is None:
-                table = Table("set", "measure", *means, "p")
-            for measure in map(str, MEASURES):
-                first = measure == str(MEASURES[0])
-                table.add_row(
-                    name if first else "",
-                    measure,
-                    *(f"{m[measure]:.3f}" for m in means.values()),
-                    f"{p:.3f}" if first else "",
-                )
-            console.print(f"{name} done")
-        if table:
-            console.print(table)
-    console.print(f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, all-MiniLM-L6-v2")
+        for name in given.sets:
+            if name not in missing:
+                started = time.monotonic()
+                found.append(answers(prepare(name, given.data, given.keep or Path(folder)), given.runs))
+                console.print(f"{name}: {time.monotonic() - started:.0f} s")
+    if not found:
+        return
+    console.print(f"\nnDCG@10, and recall and MRR of the stack:\n\n{ways_table(found)}")
+    console.print(f"\nWhat each layer adds to nDCG@10 ({given.runs} cold runs):\n\n{layers_table(found)}\n")
+    console.print(
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, all-MiniLM-L6-v2"
+    )
 
 
 if __name__ == "__main__":

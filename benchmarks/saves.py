@@ -20,8 +20,8 @@ SAVES = 50
 SETTLE_MS = 300.0
 _ONE_BY_ONE = """
 import statistics, sys, time
-from pipelines.embed import Embedder
-from pipelines.model_files import find_model
+from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.model_info import find_model
 embedder, seconds = Embedder(find_model(None), threads=int(sys.argv[1])), []
 for n in range(40):
     started = time.perf_counter()

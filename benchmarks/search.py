@@ -46,9 +46,9 @@ from benchmarks.passages import (
     save_large_model,
     write_vault,
 )
-from pipelines.model_files import EMBEDDED_MODEL
-from service.client import running
-from service.tokens import read_token
+from pipelines.embedding.model_info import EMBEDDED_MODEL
+from service.runtime.client import running
+from service.runtime.tokens import read_token
 
 _WARM_UP = 20
 _PATIENCE = 600.0

@@ -29,11 +29,11 @@ from benchmarks.judged import DATA
 from pipelines.frontmatter import distinct
 from pipelines.markdown import decode, parse_note
 from pipelines.model import Note, TagEntry, Taxonomy
-from pipelines.retrieval.similar import mean_vector
 from pipelines.store.notes import vectors_of
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, Vector, tag_text
+from pipelines.vectors import mean_vector
 from queue_config.settings import Settings
-from service.oneshot import index_once
+from service.usecases.indexing import index_once
 from workers.resources import Resources
 
 VAULTS = ("vault-dnd5e", "vault-knowledge-garden")
@@ -82,7 +82,7 @@ def prepare(name: str, data: Path, kept: Path) -> TaggedVault:
     names = distinct(tag for note, _ in notes for tag in note.tags)
     taxonomy = Taxonomy(tuple(TagEntry(tag, "", "") for tag in names))
     texts = [tag_text(entry) for entry in taxonomy.entries]
-    vectors = resources.embedder(cache.meta.model).encode_documents(texts)
+    vectors = resources.embedders.get(cache.meta.model).encode_documents(texts)
     embedded = [
         EmbeddedNote(
             note.path,

@@ -47,7 +47,8 @@ def chunk_settings(window_tokens: int, target: int | None, overlap: int | None) 
 def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
     """Cut a note's body at its `##` headings, and sections longer than the target by a sliding window.
 
-    Chunks come in order; every character that is not white space lies in at least one of them.
+    Chunks come in order; every character that is not white space lies in at least one of them. A note without text
+    gives one chunk of its names, so that it can be found.
     """
     starts = line_starts(note.text)
     path = _HeadingPath(note.headings)
@@ -68,7 +69,27 @@ def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
                     last_line=bisect_right(starts, end - 1),
                 )
             )
-    return tuple(chunks)
+    return tuple(chunks or _names_alone(note, settings))
+
+
+def _names_alone(note: Note, settings: ChunkSettings) -> Iterator[Chunk]:
+    """Yield a chunk of no range for a note without text: its title, aliases and description, a line each."""
+    description = note.frontmatter.get("description")
+    lines = [note.title, *note.aliases, *([description] if isinstance(description, str) else [])]
+    words = (" ".join(line.split()) for line in lines)
+    text = "\n".join(filter(None, words))[: settings.max_chars].strip()
+    if text:
+        yield Chunk(
+            text=text,
+            text_hash=hashlib.sha256(text.encode()).hexdigest(),
+            section=note.title,
+            heading_path=(),
+            position=0,
+            start=note.body_start,
+            end=note.body_start,
+            first_line=1,
+            last_line=1,
+        )
 
 
 class _HeadingPath:

@@ -14,14 +14,32 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pipelines.errors import DomainsFileError
-from pipelines.model import Decay, Domain, Fusion, GraphMode, Kind, PagerankOver, Privacy, Promote
+from pipelines import beneath
+from pipelines.errors import DomainsFileError, UnsafePathError
+from pipelines.model import (
+    CentralOver,
+    Communities,
+    Decay,
+    Domain,
+    Fusion,
+    GraphMode,
+    Kind,
+    PagerankOver,
+    Privacy,
+    Promote,
+)
 
 DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)
 """What a vault without `_domains.yaml` is."""
 
+YAML_SURPRISES = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
+"""What PyYAML raises besides its own errors: for a tag whose value does not fit, whatever its conversion raises."""
+
 _DEEPEST = 20
+_LONGEST_SLUG = 150  # bytes: files of the state folder are named after it
+_MOST = 1_000  # domains: each has an index of its own
+_LIMIT = 100_000  # bytes: they are parsed within seconds, whatever they are
 
 # YAML 1.1 reads a bare `off` as false.
 _Off = BeforeValidator(lambda value: "off" if value is False else value)
@@ -59,6 +77,8 @@ class _Lexical(_Strict):
 
 class _Graph(_Strict):
     pagerank_over: PagerankOver = Domain("", "").pagerank_over
+    central_over: CentralOver = Domain("", "").central_over
+    communities: Communities = Domain("", "").communities
     mode: Annotated[GraphMode, _Off] = Domain("", "").graph_mode
 
 
@@ -77,7 +97,11 @@ _Llm = BeforeValidator(
 )
 
 
+Preset = Literal["source"]
+
+
 class _Domain(_Strict):
+    preset: Preset | None = None
     legacy: bool = False
     path: str | None = None
     taxonomy: str = "_taxonomy.md"
@@ -87,19 +111,49 @@ class _Domain(_Strict):
     decay: _Decay = Field(default_factory=_Decay)
     fusion: Fusion | None = None
     lexical: _Lexical = Field(default_factory=_Lexical)
+    sentences: bool = Domain("", "").sentences
     graph: _Graph = Field(default_factory=_Graph)
     privacy: _Privacy = Field(default_factory=_Privacy)
     llm: Annotated[Literal["on", "off"], _Llm] = "on"
     review: _Review = Field(default_factory=_Review)
 
 
+_PRESETS: dict[object, dict[str, Any]] = {
+    # The source document's stack; the lexical weight is that of its first domain, the others have 0.05.
+    "source": {
+        "embedding": "BAAI/bge-large-en-v1.5",
+        "fusion": "rrf",
+        "lexical": {"weight": 0.5},
+        "graph": {
+            "mode": "linear",
+            "pagerank_over": "citations",
+            "central_over": "links",
+            "communities": "louvain",
+        },
+    }
+}
+
+
+def _with_preset(value: object) -> object:
+    """Return a domain's settings with those of its preset; what is written beside it takes precedence."""
+    if not isinstance(value, dict):
+        return {} if value is None else value
+    name = value.get("preset")
+    filled = dict(value)
+    for key, preset in (_PRESETS.get(name, {}) if isinstance(name, str) else {}).items():
+        own = value.get(key, preset)
+        filled[key] = {**preset, **own} if isinstance(preset, dict) and isinstance(own, dict) else own
+    return filled
+
+
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The domains in force. `error` says why a newer `_domains.yaml` is not among them."""
+    """The domains in force. `error` says why a newer `_domains.yaml` is not among them, `refused` is its text."""
 
     domains: tuple[Domain, ...]
     source: str | None = None
     error: str | None = None
+    refused: str | None = None
 
     def owner(self, path: str) -> Domain | None:
         """Return the domain that owns a path: the longest folder that holds it."""
@@ -132,47 +186,51 @@ def load(root: Path, last_good: Registry | None = None) -> Registry:
     """
     path = root / DOMAINS_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        text = beneath.read_file(root, DOMAINS_FILE, _LIMIT).decode("utf-8")
     except FileNotFoundError:
         # Asked after the failure: a vault that goes away in between has not lost its domains.
         return last_good if last_good and not os.access(root, os.F_OK) else Registry(WHOLE_VAULT)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnsafePathError, UnicodeDecodeError) as error:
         return _invalid(DomainsFileError(f"{path} cannot be read: {error}"), last_good)
-    if last_good and last_good.source == text and not last_good.error:
+    if last_good and text == (last_good.refused if last_good.error else last_good.source):
         return last_good
     try:
         return Registry(parse(text, str(path)), text)
     except DomainsFileError as error:
-        return _invalid(error, last_good)
+        return _invalid(error, last_good, text)
 
 
-def _invalid(error: DomainsFileError, last_good: Registry | None) -> Registry:
+def _invalid(error: DomainsFileError, last_good: Registry | None, text: str | None = None) -> Registry:
     if last_good is None:
         raise error
-    return Registry(last_good.domains, last_good.source, str(error))
+    return Registry(last_good.domains, last_good.source, str(error), text)
 
 
 def parse(text: str, name: str = DOMAINS_FILE) -> tuple[Domain, ...]:
     """Parse the text of a `_domains.yaml`. Raises DomainsFileError with file, line and reason."""
     try:
-        _refuse_aliases(text, name)
+        refuse_bombs(text, name)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.load(text, Loader=yaml.SafeLoader)
-    # For a tag whose value does not fit, PyYAML raises whatever its conversion raises.
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+    except (yaml.YAMLError, *YAML_SURPRISES) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         raise DomainsFileError(f"{name}:{mark.line + 1 if mark else 1}: not valid YAML: {problem}") from error
     if not isinstance(data, dict) or not data:
         raise DomainsFileError(f"{name}:1: expected `<domain>:` followed by its settings")
+    if len(data) > _MOST:
+        raise DomainsFileError(f"{name}: {len(data)} domains are more than {_MOST}; merge some of them")
     _refuse_twice(node, name)
     domains = tuple(_domain(slug, value, node, name) for slug, value in data.items())
     _check_together(domains, node, name)
     return domains
 
 
-def _refuse_aliases(text: str, name: str) -> None:
-    """Refuse what is built to exhaust: aliases (a few lines expand to gigabytes), and nesting without end."""
+def refuse_bombs(text: str, name: str) -> None:
+    """Refuse YAML that is built to exhaust: aliases (a few lines expand to gigabytes), and nesting without end.
+
+    Raises DomainsFileError, YAMLError.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -198,7 +256,8 @@ def _refuse_twice(node: yaml.Node | None, name: str) -> None:
 def _inside(path: str, what: str, place: str) -> str:
     """Return a relative path in plain form (NFC, no empty or `.` parts). Raises DomainsFileError."""
     parts = [part for part in unicodedata.normalize("NFC", path).split("/") if part not in ("", ".")]
-    if path.startswith("/") or ".." in parts or not parts:
+    no_name = "\0" in path or any("\ud800" <= sign <= "\udfff" for sign in path)
+    if path.startswith("/") or ".." in parts or not parts or no_name:
         raise DomainsFileError(f"{place}: {what} must be a path inside the vault, not {path!r}")
     return "/".join(parts)
 
@@ -209,8 +268,12 @@ def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> D
         raise DomainsFileError(
             f"{name}:{line}: a domain is named with letters, digits, `-` and `_`, not {slug!r}"
         )
+    if len(slug.encode()) > _LONGEST_SLUG:
+        raise DomainsFileError(
+            f"{name}:{line}: the name {slug[:20] + '...'!r} is too long; use a shorter one"
+        )
     try:
-        raw = _Domain.model_validate({} if value is None else value)
+        raw = _Domain.model_validate(_with_preset(value))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         line = _line(node, (slug, *first["loc"]))
@@ -239,7 +302,10 @@ def _domain(slug: object, value: object, node: yaml.Node | None, name: str) -> D
         # A weight is RRF's: who states one asks for it.
         fusion=raw.fusion or ("convex" if raw.lexical.weight is None else "rrf"),
         lexical_weight=1.0 if raw.lexical.weight is None else raw.lexical.weight,
+        sentences=raw.sentences,
         pagerank_over=raw.graph.pagerank_over,
+        central_over=raw.graph.central_over,
+        communities=raw.graph.communities,
         graph_mode=raw.graph.mode,
         privacy=Privacy(tuple(raw.privacy.tags), tuple(raw.privacy.folders), llm=raw.llm == "on"),
         promote=raw.review.promote,

@@ -4,6 +4,9 @@ A message says what happened, to what, and what to do about it. `retry_helps` te
 same work may succeed later (a busy file) or only after somebody changed something (a note that is too large).
 """
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 
 class EverindexError(Exception):
     """The root of the tree."""
@@ -25,6 +28,14 @@ class VaultNotFoundError(EverindexError):
     retry_helps = True
 
 
+class VaultIdError(EverindexError):
+    """The vault's id file holds no id, and no state folder remembers which one it held."""
+
+
+class AlreadyThereError(EverindexError):
+    """A file that was to be written exists."""
+
+
 class StateError(EverindexError):
     """The state folder cannot be made or written."""
 
@@ -39,6 +50,49 @@ class NotRunningError(EverindexError):
 
 class ServiceError(EverindexError):
     """The running service refused a request or answered with an error."""
+
+
+class NotFoundError(EverindexError):
+    """What was asked for is not there."""
+
+
+class NoteNotFoundError(NotFoundError):
+    """There is no such note in the index; `why` is what `why` says of the path."""
+
+    def __init__(self, message: str, why: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.why = why
+
+
+class DomainNotFoundError(NotFoundError):
+    """There is no domain of that name; `known` are those that there are."""
+
+    def __init__(self, slug: str, known: Iterable[str]) -> None:
+        super().__init__(f"there is no domain {slug!r}; the vault has {', '.join(known)}")
+
+
+class NotComparableError(EverindexError):
+    """What was asked for cannot be compared: another model, or no vectors yet."""
+
+
+class WorkerTimeoutError(EverindexError):
+    """No worker took up a request in time."""
+
+    retry_helps = True
+
+
+class DomainPausedError(EverindexError):
+    """A domain is paused: its notes are indexed when it is resumed."""
+
+    retry_helps = True
+
+
+class UnsafePathError(EverindexError):
+    """A path of the vault leads through a link, out of the vault, to what is no regular file, or to one too large."""
+
+
+class PatternError(EverindexError):
+    """A pattern of a vault cannot be used; the message is the reason, a clause."""
 
 
 class NoteError(EverindexError):
@@ -86,6 +140,31 @@ class NameCollisionError(NoteError):
     kind = "name-collision"
 
 
+class ParserDiedError(NoteError):
+    """The process that parsed a note died of it."""
+
+    kind = "crash"
+    retry_helps = True
+
+
+class ParserMemoryError(NoteError):
+    """A note takes more memory to parse than its process may have."""
+
+    kind = "memory"
+
+
+class ChildDiedError(EverindexError):
+    """A process that did a piece of work ended without its result."""
+
+    retry_helps = True
+
+
+class ApartStoppedError(EverindexError):
+    """Work in a process of its own was left because the worker stops."""
+
+    retry_helps = True
+
+
 class StaleWorkError(EverindexError):
     """The lease ran out or a newer generation arrived: this result must not be written."""
 
@@ -122,11 +201,15 @@ class ModelUnavailableError(EverindexError):
     """An embedding model cannot be loaded."""
 
 
+class ModelNotAllowedError(ModelUnavailableError):
+    """A vault names a model that is not on this machine, and that the settings do not name."""
+
+
 class BadVectorError(EverindexError):
     """A model returned a vector that is not finite, is zero, or has the wrong dimension."""
 
 
-class EvidenceNotFoundError(EverindexError):
+class EvidenceNotFoundError(NotFoundError):
     """There is no evidence record of that id."""
 
 

@@ -17,28 +17,32 @@ beside it at most a `.everindex-*.tmp` and an `.old.tmp` that a record in the fo
 from __future__ import annotations
 
 import base64
-import ctypes
 import errno
 import hashlib
 import json
 import os
 import secrets
-import stat
-import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 
-from pipelines.atomic import write_atomic
+from pipelines import beneath, in_folder
+from pipelines.durable_files import write_atomic
 from pipelines.errors import (
     NotARegularFileError,
     NoteError,
     NoteUnreadableError,
     NoteVanishedError,
     StateError,
+    UnsafePathError,
 )
 from pipelines.identity import DOT_FOLDER
+
+UNCLAIMED = "unclaimed"
+"""The folder, among what was displaced, of what cannot be merged: a person decides about it."""
 
 KEPT_S = 600.0
 """How long a displaced file is kept: longer than an editor takes from opening a file to writing it."""
@@ -48,17 +52,15 @@ QUIET_S = 1.0
 
 _UNDER_WAY_S = 60.0  # no exchange takes so long: what still stands beside the note was left by a crash
 _BESIDE, _TMP, _OLD = ".everindex-", ".tmp", ".old.tmp"
-_AT_FDCWD = -100
-_REFUSED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
-_NO_LINKS = {*_REFUSED, errno.EPERM, errno.EMLINK}
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_KEPT_FOLDER = f"{DOT_FOLDER}/displaced"
+_NO_LINKS = {*in_folder.NOT_KNOWN, errno.EPERM, errno.EMLINK}
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Bytes that somebody wrote and that are not at `path`: `late` was made from `base`, or from what replaced it."""
+    """Bytes that somebody wrote and that are not at `raw`: `late` was made from `base`, or from what replaced it."""
 
-    path: Path
+    raw: str
     base: bytes
     late: bytes
     record: Path
@@ -68,7 +70,8 @@ class Late:
 class _Record:
     """What is known of one exchange; written before it, so that a crash at any point leaves nothing unnamed.
 
-    `read` is in base64; `places` are where the displaced file may be, `started` is `time.monotonic()`.
+    `read` is in base64; `places` are where the displaced file may be, `started` is `time.monotonic()`. Paths are
+    relative to the vault's root, or absolute.
     """
 
     path: str
@@ -87,55 +90,68 @@ class _Record:
         return data == self.base or hashlib.sha256(data).hexdigest() == self.new_sha256
 
 
-def exchange(path: Path, read: bytes | None, new: bytes, displaced: Path) -> bytes | None:
-    """Make `new` the content of `path` if it still is `read`; return None, or the bytes that are there instead.
+def exchange(root: Path, raw: str, read: bytes | None, new: bytes, displaced: Path) -> bytes | None:
+    """Make `new` the content of a vault's file if it still is `read`; return None, or the bytes that are there.
 
     Bytes that are returned were left in place, and may be half of a save: read them again when the file is
     quiet. Where there is no file, `read` is None or empty and `new` is created, never over one that appeared.
     Mode, owner and (on Linux) extended attributes are kept as far as permitted. What is displaced goes to the
     folder `displaced`; from another file system to the vault's own `.everindex/displaced`, because a descriptor
-    belongs to an inode. Raises NoteVanishedError, NotARegularFileError, NoteUnreadableError, StateError.
+    belongs to an inode. All of it happens in the one folder that was opened at the beginning, behind no link.
+    Raises NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError, StateError.
     """
-    path, displaced = path.absolute(), displaced.absolute()
-    beside = path.with_name(f"{_BESIDE}{secrets.token_hex(8)}{_TMP}")
+    token = secrets.token_hex(8)
     try:
-        if not read and not os.path.lexists(path):
-            return _create(path, new, beside)
-        found = _content(path)
-        if found != read:
-            return found
-        token = beside.name.removeprefix(_BESIDE).removesuffix(_TMP)
-        return _replace(path, found, new, beside, displaced / f"{token}.json")
+        with _opened(root, raw) as (folder, name):
+            beside = f"{_BESIDE}{token}{_TMP}"
+            if not read and not in_folder.exists(folder, name):
+                return _create(folder, name, new, beside)
+            found = in_folder.read(folder, name)
+            if found != read:
+                return found
+            file = displaced.absolute() / f"{token}.json"
+            record = _write_record(file, raw, found, new, beside)
+            return _replace(root, folder, name, found, new, beside, record, file)
+    except UnsafePathError as error:
+        raise NotARegularFileError(f"{error}; it is not written. Put a regular file in its place") from error
     except FileNotFoundError as error:
-        raise NoteVanishedError(f"{str(path)!r} or its folder is no longer there") from error
+        raise NoteVanishedError(f"{raw!r} or its folder is no longer there") from error
     except OSError as error:
         raise NoteUnreadableError(
-            f"{str(path)!r} cannot be replaced ({error.strerror}); check its folder's permissions and free space"
+            f"{raw!r} cannot be replaced ({error.strerror}); check its folder's permissions and free space"
         ) from error
 
 
-def _create(path: Path, new: bytes, beside: Path) -> bytes | None:
+@contextmanager
+def _opened(base: Path, raw: str) -> Iterator[tuple[int, str]]:
+    """Open the folder of a path below another one; yield its descriptor and the path's last part."""
+    parent, _, name = raw.rpartition("/")
+    with beneath.folder(base, parent) as folder:
+        yield folder, name
+
+
+def _create(folder: int, name: str, new: bytes, beside: str) -> bytes | None:
     try:
-        _write(beside, new, like=None)
-        if not _rename(beside, path, swap=False):
-            path.hardlink_to(beside)
+        in_folder.write_new(folder, beside, new, like=None)
+        if not in_folder.rename(folder, beside, name, swap=False):
+            in_folder.link(folder, beside, name)
     except FileExistsError:
-        return _content(path)
+        return in_folder.read(folder, name)
     finally:
-        beside.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+        in_folder.unlink(folder, beside)
+    in_folder.sync(folder)
     return None
 
 
-def _write_record(file: Path, path: Path, read: bytes, new: bytes, beside: Path) -> _Record:
-    dot_folders = (parent / DOT_FOLDER for parent in path.parents)
-    folders = [file.parent, *(dot / "displaced" for dot in dot_folders if dot.is_dir())][:2]
-    places = [*(folder / f"{file.stem}.kept" for folder in folders), beside, beside.with_suffix(_OLD)]
+def _write_record(file: Path, raw: str, read: bytes, new: bytes, beside: str) -> _Record:
+    parent = raw.rpartition("/")[0]
+    own = f"{parent}/{beside}" if parent else beside
+    kept = f"{file.stem}.kept"
     record = _Record(
-        os.fspath(path),
+        raw,
         base64.b64encode(read).decode("ascii"),
         hashlib.sha256(new).hexdigest(),
-        [os.fspath(place) for place in places],
+        [os.fspath(file.parent / kept), f"{_KEPT_FOLDER}/{kept}", own, _aside(own)],
         time.monotonic(),
     )
     try:
@@ -149,34 +165,35 @@ def _write_record(file: Path, path: Path, read: bytes, new: bytes, beside: Path)
     return record
 
 
-def _replace(path: Path, read: bytes, new: bytes, beside: Path, file: Path) -> bytes | None:
-    record = _write_record(file, path, read, new, beside)
+def _replace(
+    root: Path, folder: int, name: str, read: bytes, new: bytes, beside: str, record: _Record, file: Path
+) -> bytes | None:
     try:
-        _write(beside, new, like=path)
-        _swap(beside, path)
+        in_folder.write_new(folder, beside, new, like=name)
+        _swap(folder, beside, name)
     except OSError:
-        beside.unlink(missing_ok=True)
+        in_folder.unlink(folder, beside)
         file.unlink(missing_ok=True)
         raise
     try:
-        return _put_back(read, new, beside, path)
+        return _put_back(folder, read, new, beside, name)
     finally:
-        _keep(record, beside)
-        _sync_folder(path.parent)
+        _keep(root, folder, beside, Path(record.places[0]))
+        in_folder.sync(folder)
 
 
-def _put_back(read: bytes, new: bytes, beside: Path, path: Path) -> bytes | None:
+def _put_back(folder: int, read: bytes, new: bytes, beside: str, name: str) -> bytes | None:
     """Look at what was displaced; put it back unless it is what was read, and so on until nobody wrote meanwhile.
 
     Of two foreign contents the one that was found at the path later stays there; the other one is left beside.
     """
     placed: bytes | NoteError | None = new
-    displaced = _look(beside)
+    displaced = in_folder.look(folder, beside)
     if displaced == read:
         return None
     while True:
-        _swap(beside, path)
-        found = _look(beside)
+        _swap(folder, beside, name)
+        found = in_folder.look(folder, beside)
         if found == placed or not isinstance(found, bytes):
             break
         placed, displaced = displaced, found
@@ -185,49 +202,79 @@ def _put_back(read: bytes, new: bytes, beside: Path, path: Path) -> bytes | None
     return displaced
 
 
-def late_writes(displaced: Path, now: float) -> list[Late]:
+def late_writes(root: Path, displaced: Path, now: float) -> list[Late]:
     """Return what was written to files after they were displaced, and let go of those that are older than KEPT_S.
 
     `now` is `time.monotonic()`, which no change of the clock moves; where it is earlier than a record's, the
     machine was started anew, and no descriptor is open any more. What is returned stays, and is returned again,
     until `settle` says that it is safe elsewhere; what cannot be read stays, too.
     """
-    return [late for file in sorted(displaced.glob("*.json")) for late in _look_again(file, now)]
+    records = sorted(displaced.absolute().glob("*.json"))
+    return [late for file in records for late in _look_again(root, file, now)]
 
 
-def _look_again(file: Path, now: float) -> list[Late]:
+def _look_again(root: Path, file: Path, now: float) -> list[Late]:
     record = _read_record(file)
     if record is None:
         return []
     age = now - record.started
-    path, places = Path(record.path), [Path(place) for place in record.places]
+    places = record.places
     if 0 <= age < _UNDER_WAY_S:
-        places = [place for place in places if place.suffix == ".kept"]
+        places = [place for place in places if place.endswith(".kept")]
     else:
-        _after_a_crash(path, places)
+        _after_a_crash(root, file, record)
+    raw = (_where(root, file, record.path) or (root, record.path))[1]
     late = []
     done = not 0 <= age < KEPT_S
-    for place in places:
-        data = _look(place)
-        if data is None:
+    for base, place in filter(None, (_where(root, file, place) for place in places)):
+        try:
+            with _opened(base, place) as (folder, name):
+                data, quiet = in_folder.look(folder, name), _is_quiet(folder, name, QUIET_S)
+        except (FileNotFoundError, NotADirectoryError, UnsafePathError):
             continue
-        if isinstance(data, NoteError) or not _is_quiet(place, QUIET_S):
+        except OSError:
             done = False
-        elif not record.knows(data):
-            late.append(Late(path, record.base, data, file))
+            continue
+        if isinstance(data, NoteError) or (data is not None and not quiet):
+            done = False
+        elif data is not None and not record.knows(data):
+            late.append(Late(raw, record.base, data, file))
     if done and not late:
-        for place in (*places, file):
-            place.unlink(missing_ok=True)
+        _forget(root, file, record)
     return late
 
 
-def _after_a_crash(path: Path, places: list[Path]) -> None:
+def _where(root: Path, file: Path, place: str) -> tuple[Path, str] | None:
+    """Return a record's path as one below the vault or the folder of records; None where it is below neither."""
+    if not place.startswith("/"):
+        return root, place
+    for base in (file.parent, root):
+        if Path(place).is_relative_to(base):
+            return base, str(Path(place).relative_to(base))
+    return None  # the vault was moved since
+
+
+def _forget(root: Path, file: Path, record: _Record) -> None:
+    for base, place in filter(None, (_where(root, file, place) for place in record.places)):
+        gone = suppress(FileNotFoundError, NotADirectoryError, UnsafePathError)
+        with gone, _opened(base, place) as (folder, name):
+            os.unlink(name, dir_fd=folder)
+    file.unlink(missing_ok=True)
+
+
+def _after_a_crash(root: Path, file: Path, record: _Record) -> None:
     """Undo the first step of an exchange in three steps."""
-    aside = places[-1]
-    if not os.path.lexists(path) and aside.exists():
-        aside.rename(path)
-    elif aside.exists() and path.exists() and aside.samefile(path):
-        aside.unlink()
+    where = _where(root, file, record.path)
+    if where is None:
+        return
+    aside = record.places[-1].rpartition("/")[2]
+    with suppress(FileNotFoundError, NotADirectoryError, UnsafePathError), _opened(*where) as (folder, name):
+        if not in_folder.exists(folder, aside):
+            return
+        if not in_folder.exists(folder, name):
+            os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        elif os.path.samestat(in_folder.lstat(folder, aside), in_folder.lstat(folder, name)):
+            os.unlink(aside, dir_fd=folder)
 
 
 def settle(late: Late) -> None:
@@ -245,21 +292,19 @@ def leftovers(root: Path, displaced: Path) -> list[Path]:
     names is `late_writes`' part, and what is younger than a minute may be in use.
     """
     found = []
-    for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    for raw, folder, names in chain(beneath.walk(root), beneath.walk(root, DOT_FOLDER)):
         for name in names:
             if not (name.startswith(_BESIDE) and name.endswith(_TMP)):
                 continue
             token = name.removeprefix(_BESIDE).partition(".")[0]
-            place = Path(folder, name)
-            if (displaced / f"{token}.json").exists() or not _is_quiet(place, _UNDER_WAY_S):
+            if (displaced / f"{token}.json").exists() or not _is_quiet(folder, name, _UNDER_WAY_S):
                 continue
-            unclaimed = displaced / "unclaimed" / name.removeprefix(".")
+            unclaimed = displaced / UNCLAIMED / name.removeprefix(".")
             unclaimed.parent.mkdir(parents=True, exist_ok=True)
             try:
-                place.rename(unclaimed)
+                os.rename(name, unclaimed, src_dir_fd=folder)
             except OSError:  # another file system: it is safe where it is
-                found.append(place)
+                found.append(root / raw / name)
             else:
                 found.append(unclaimed)
     return found
@@ -273,125 +318,48 @@ def _read_record(file: Path) -> _Record | None:
         return None
 
 
-def _keep(record: _Record, beside: Path) -> None:
+def _keep(root: Path, folder: int, beside: str, kept: Path) -> None:
     """Move a displaced file out of the notes' way; where nothing else is on its file system it stays beside."""
-    for place in map(Path, record.places):
-        if place.suffix == ".kept":
-            with suppress(OSError):
-                place.parent.mkdir(exist_ok=True)
-                beside.rename(place)
-                return
-
-
-def _content(path: Path) -> bytes:
-    """Read a regular file that is no link; raises FileNotFoundError, NotARegularFileError, NoteUnreadableError."""
-    refused = (
-        f"{str(path)!r} is a link or no regular file; it is not written. Put a regular file in its place"
-    )
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise NotARegularFileError(refused) from error
-        raise NoteUnreadableError(
-            f"{str(path)!r} cannot be opened ({error.strerror}); check its permissions"
-        ) from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise NotARegularFileError(refused)
-    with os.fdopen(fd, "rb") as file:
-        return file.read()
-
-
-def _look(place: Path) -> bytes | NoteError | None:
-    """Return a file's bytes, why they cannot be read (what was displaced may be anything), or None without one."""
-    try:
-        return _content(place)
-    except FileNotFoundError:
-        return None
-    except NoteError as error:
-        return error
-    except OSError as error:
-        return NoteUnreadableError(f"{str(place)!r} cannot be read ({error.strerror}); check the disk")
-
-
-def _write(beside: Path, data: bytes, *, like: Path | None) -> None:
-    """Write a new file and force it to disk, with the mode, owner and attributes of another one if there is one."""
-    with beside.open("xb") as file:
-        file.write(data)
-        file.flush()
-        if like is not None:
-            info = like.lstat()
-            for uid, gid in ((info.st_uid, -1), (-1, info.st_gid)):
-                with suppress(PermissionError):
-                    os.fchown(file.fileno(), uid, gid)
-            os.fchmod(file.fileno(), stat.S_IMODE(info.st_mode))
-            _copy_attributes(like, file.fileno())
-        os.fsync(file.fileno())
-
-
-def _copy_attributes(like: Path, fd: int) -> None:
-    if sys.platform == "linux":  # elsewhere Python cannot read them
-        with suppress(OSError):
-            for name in os.listxattr(like, follow_symlinks=False):
-                with suppress(OSError):
-                    os.setxattr(fd, name, os.getxattr(like, name, follow_symlinks=False))
-
-
-def _swap(beside: Path, path: Path) -> None:
-    """Exchange two files; where that is refused, in three steps that the module's docstring describes."""
-    if _rename(beside, path, swap=True):
+    with suppress(OSError):
+        kept.parent.mkdir(exist_ok=True)
+        os.rename(beside, kept, src_dir_fd=folder)
         return
-    aside = beside.with_suffix(_OLD)
+    with suppress(OSError, UnsafePathError):
+        with beneath.folder(root, DOT_FOLDER) as dot, suppress(FileExistsError):
+            os.mkdir("displaced", dir_fd=dot)
+        with beneath.folder(root, _KEPT_FOLDER) as own:
+            os.rename(beside, kept.name, src_dir_fd=folder, dst_dir_fd=own)
+
+
+def _swap(folder: int, beside: str, name: str) -> None:
+    """Exchange two files; where that is refused, in three steps that the module's docstring describes."""
+    if in_folder.rename(folder, beside, name, swap=True):
+        return
+    aside = _aside(beside)
     try:
-        aside.hardlink_to(path)
+        in_folder.link(folder, name, aside)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        path.rename(aside)
+        in_folder.move(folder, name, aside)
     try:
-        beside.replace(path)
+        in_folder.move(folder, beside, name)
     except OSError:
-        if os.path.lexists(path):
-            aside.unlink()
+        if in_folder.exists(folder, name):
+            in_folder.unlink(folder, aside)
         else:
-            aside.rename(path)
+            in_folder.move(folder, aside, name)
         raise
-    aside.rename(beside)
+    in_folder.move(folder, aside, beside)
 
 
-def _rename(source: Path, target: Path, *, swap: bool) -> bool:
-    """Exchange two files, or rename one unless there is a target; return False where that is not known.
-
-    https://man7.org/linux/man-pages/man2/rename.2.html, and `man renamex_np` on macOS.
-    """
-    names = os.fsencode(source), os.fsencode(target)
-    if hasattr(_LIBC, "renameat2"):
-        flag = ctypes.c_uint(2 if swap else 1)
-        failed = _LIBC.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], flag)
-    elif hasattr(_LIBC, "renamex_np"):
-        failed = _LIBC.renamex_np(*names, ctypes.c_uint(2 if swap else 4))
-    else:
-        return False
-    if failed and (code := ctypes.get_errno()) not in _REFUSED:
-        raise OSError(code, os.strerror(code), os.fspath(target))
-    return not failed
+def _aside(beside: str) -> str:
+    return beside.removesuffix(_TMP) + _OLD
 
 
-def _is_quiet(place: Path, seconds: float) -> bool:
+def _is_quiet(folder: int, name: str, seconds: float) -> bool:
     try:
         # A time in the future is a clock that was set back, not a save.
-        return abs(time.time() - place.lstat().st_mtime) >= seconds
+        return abs(time.time() - in_folder.lstat(folder, name).st_mtime) >= seconds
     except OSError:
         return False
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems refuse it
-            os.fsync(fd)
-    finally:
-        os.close(fd)

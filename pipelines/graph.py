@@ -2,14 +2,15 @@
 
 Pure: paths and edges in, numbers and names out. An edge counts once, however often it is written; an edge of a note
 to itself, or to what is not among the paths, does not count. A note with no edge to another note is isolated: it
-belongs to no graph, and has no rank and no community.
+belongs to no graph, and has no rank and no community. PageRank and the other two may go by different kinds of edges:
+a note without one of the kind has none of what goes by it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from math import log, sqrt
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from graspologic_native import leiden, leiden_csr
 
-from pipelines.model import EdgeKind, PagerankOver
+from pipelines.model import CentralOver, EdgeKind, PagerankOver
 
 CentralityBy = Literal["eigenvector", "degree"]
 Edge = tuple[str, str, EdgeKind, int]
@@ -29,9 +30,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 DAMPING = 0.85
-_RANKED: Mapping[PagerankOver, frozenset[EdgeKind]] = {
+_KINDS: Mapping[CentralOver, frozenset[EdgeKind]] = {
     "citations": frozenset({"citation"}),
     "links": frozenset({"citation", "wikilink"}),
+    "all": frozenset({"citation", "wikilink", "embed"}),
 }
 # Of PageRank's exact vector, in the sum of all differences.
 _RANK_ERROR = 1e-10
@@ -66,7 +68,7 @@ class LinkGraph:
     """The notes that have an edge to another, in order of their paths, and what links them.
 
     `links` holds the positions of source and target of each edge that is ranked over, `adjacency` the symmetric
-    0/1 matrix (SciPy, CSR) of all kinds.
+    0/1 matrix (SciPy, CSR) of the edges that centrality and communities go by.
     """
 
     paths: tuple[str, ...]
@@ -76,11 +78,18 @@ class LinkGraph:
 
 @dataclass(frozen=True, slots=True)
 class NoteRank:
-    """What a note's place in the graph says: PageRank sums to 1 over all ranked notes, centrality's squares do."""
+    """What a note's place in the graph says: PageRank sums to 1 over all notes, centrality's squares do.
 
-    pagerank: float
-    centrality: float
-    community: int
+    None: the note has no edge of the kind that this goes by.
+    """
+
+    pagerank: float | None
+    centrality: float | None
+    community: int | None
+
+
+Divide = Callable[[LinkGraph, Mapping[str, int]], list[tuple[str, ...]]]
+"""Divides a graph into communities, the largest first; it is given each note's community from the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +105,49 @@ class Ranks:
 
 
 def rank_notes(
-    paths: Iterable[str], edges: Iterable[Edge], *, over: PagerankOver, previous: Mapping[str, int]
+    paths: Iterable[str],
+    edges: Iterable[Edge],
+    *,
+    over: PagerankOver,
+    central_over: CentralOver = "all",
+    previous: Mapping[str, int],
+    divided: Divide | None = None,
 ) -> Ranks:
-    """Rank the notes of a domain and divide them into communities.
+    """Rank the notes of a domain and divide them into communities, by `divide` unless `divided` is given.
 
-    `over` says along which edges PageRank flows. `previous` gives each note's community, a positive id, from the
-    last time, and is empty at the first.
+    `over` says along which edges PageRank flows, `central_over` by which the other two go. `previous` gives each
+    note's community, a positive id, from the last time, and is empty at the first.
     """
     paths = tuple(paths)
-    graph = link_graph(paths, edges, over=over)
-    ranks = pagerank(graph)
+    graph = link_graph(paths, edges, over=over, central_over=central_over)
+    ranks, is_ranked = pagerank(graph), _ends(graph)
     central, by = centrality(graph)
-    members = keep_ids(divide(graph, previous), previous)
+    is_central = np.diff(graph.adjacency.indptr) > 0
+    alone = {path for path, linked in zip(graph.paths, is_central.tolist(), strict=True) if not linked}
+    groups = [group for group in (divided or divide)(graph, previous) if group[0] not in alone]
+    members = keep_ids(groups, previous)
     community = {path: number for number, group in members.items() for path in group}
     notes: dict[str, NoteRank | None] = dict.fromkeys(paths)
-    for path, rank, value in zip(graph.paths, ranks.tolist(), central.tolist(), strict=True):
-        notes[path] = NoteRank(rank, value, community[path])
+    for at, path in enumerate(graph.paths):
+        notes[path] = NoteRank(
+            float(ranks[at]) if is_ranked[at] else None,
+            None if path in alone else float(central[at]),
+            community.get(path),
+        )
     return Ranks(notes, by, members)
 
 
-def link_graph(paths: Iterable[str], edges: Iterable[Edge], *, over: PagerankOver) -> LinkGraph:
+def _ends(graph: LinkGraph) -> npt.NDArray[np.bool_]:
+    """Say of each note whether an edge that is ranked over begins or ends at it."""
+    found = np.zeros(len(graph.paths), dtype=np.bool_)
+    for ends in graph.links:
+        found[ends] = True
+    return found
+
+
+def link_graph(
+    paths: Iterable[str], edges: Iterable[Edge], *, over: PagerankOver, central_over: CentralOver = "all"
+) -> LinkGraph:
     """Leave out what does not count, and number the notes that are left; the order of the input says nothing."""
     from scipy.sparse import csr_array  # noqa: PLC0415  (a tenth of a second)
 
@@ -124,14 +156,15 @@ def link_graph(paths: Iterable[str], edges: Iterable[Edge], *, over: PagerankOve
     edges = tuple(edges)
     source = np.array([number.get(edge[0], -1) for edge in edges], dtype=np.int64)
     target = np.array([number.get(edge[1], -1) for edge in edges], dtype=np.int64)
-    ranked = np.array([edge[2] in _RANKED[over] for edge in edges], dtype=np.bool_)
-    counts = (source >= 0) & (target >= 0) & (source != target)
+    ranked = np.array([edge[2] in _KINDS[over] for edge in edges], dtype=np.bool_)
+    central = np.array([edge[2] in _KINDS[central_over] for edge in edges], dtype=np.bool_)
+    counts = (source >= 0) & (target >= 0) & (source != target) & (ranked | central)
     linked = np.zeros(len(ordered), dtype=np.bool_)
     linked[source[counts]] = linked[target[counts]] = True
     place = np.cumsum(linked) - 1
     size = int(linked.sum())
     there = np.unique(place[source[counts & ranked]] * size + place[target[counts & ranked]])
-    one, other = place[source[counts]], place[target[counts]]
+    one, other = place[source[counts & central]], place[target[counts & central]]
     both = np.unique(np.concatenate([one * size + other, other * size + one]))
     return LinkGraph(
         tuple(compress(ordered, linked.tolist())),
@@ -223,7 +256,7 @@ def divide(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...
     scratch, a few new edges would move many notes. So where notes had a community in `previous`, that division is
     the start, and is only given up for one from scratch that is better by 0.003 of modularity.
     """
-    if not graph.paths:
+    if not graph.adjacency.nnz:
         return []
     quality, division = _from_scratch(graph)
     if not previous.keys().isdisjoint(graph.paths):
@@ -266,7 +299,8 @@ def _from_previous(graph: LinkGraph, previous: Mapping[str, int]) -> tuple[float
         iterations=_ITERATIONS,
         seed=_SEED,
     )
-    return quality, [found[name] for name in names]
+    # A note without an edge is not among them.
+    return quality, [found.get(name, -at) for at, name in enumerate(names, 1)]
 
 
 def keep_ids(groups: Sequence[Sequence[str]], previous: Mapping[str, int]) -> dict[int, tuple[str, ...]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -12,14 +14,23 @@ from functools import lru_cache
 from pathlib import Path
 
 import psutil
+import structlog
 
 from pipelines.errors import EverindexError
+from pipelines.open_files import raise_limit, report_limit
+from pipelines.store.connection import file_id
+from pipelines.store.problems import Problems
 from pipelines.store.processes import SILENT_SECONDS, Process, Processes, Role
-from pipelines.store.state import State
+from pipelines.store.state_file import STATE_FILE
+
+log = structlog.get_logger()
 
 _SAY_SECONDS = 5.0
+_LOOK_SECONDS = 2.0
+_STATE_REPLACED = 75  # EX_TEMPFAIL
 # A process's beginning is reckoned from the boot's, which moves when the clock is set.
 _SAME_BEGINNING_SECONDS = 5.0
+_NAME = re.compile(r"(.+):(\d+)/(\d+(?:\.\d+)?)")
 
 
 def process_name() -> str:
@@ -37,8 +48,10 @@ def lives(name: str, age_s: float | None) -> bool:
 
     On this machine the system tells; one in another container, or on another machine, is believed while it speaks.
     """
-    place, _, began = name.partition("/")
-    host, _, pid = place.rpartition(":")
+    named = _NAME.fullmatch(name)
+    if named is None:
+        return False  # of an earlier version
+    host, pid, began = named.groups()
     if host != socket.gethostname():
         return age_s is not None and age_s < SILENT_SECONDS
     if int(pid) == os.getpid():
@@ -52,9 +65,29 @@ def lives(name: str, age_s: float | None) -> bool:
         return False
 
 
+def end_with_state(folder: Path) -> None:
+    """End this process at once when `state.db` is deleted or replaced: it would go on with a file that nothing sees.
+
+    Whoever started it starts it again, with what is there then.
+    """
+
+    def watch() -> None:
+        opened = None
+        while True:
+            there = file_id(folder / STATE_FILE)
+            if opened is not None and there != opened:
+                log.error("the state folder was deleted or replaced; this process ends", folder=str(folder))
+                os._exit(_STATE_REPLACED)
+            opened = there
+            time.sleep(_LOOK_SECONDS)
+
+    threading.Thread(target=watch, name="state", daemon=True).start()
+
+
 @contextmanager
 def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
     """Say that this process lives, in a thread of its own, for as long as the context is entered."""
+    raise_limit()
     stopped = threading.Event()
     started = datetime.fromtimestamp(psutil.Process().create_time(), UTC).isoformat(timespec="milliseconds")
 
@@ -63,16 +96,18 @@ def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
         while True:
             with suppress(EverindexError):  # a full disk is said by those who need it more
                 if processes is None:
-                    State(folder).close()  # makes the tables
                     processes = Processes(folder)
+                    problems = Problems(folder)
                 rss = psutil.Process().memory_info().rss
-                processes.say(Process(process_name(), role, version, started, rss))
+                processes.put(Process(process_name(), role, version, started, rss))
+                report_limit(problems, role)
             if stopped.wait(_SAY_SECONDS):
                 break
         if processes:
             with suppress(EverindexError):
-                processes.forget(process_name())
+                processes.delete(process_name())
             processes.close()
+            problems.close()
 
     thread = threading.Thread(target=say, name="heartbeat", daemon=True)
     thread.start()

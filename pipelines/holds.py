@@ -1,34 +1,100 @@
-"""Mass deletions wait for somebody's word, or for an hour in which nothing about them changes."""
+"""The brake on deletions: vanished notes wait until no more vanish, and many of them until they are confirmed."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
-from pipelines.reconcile import MayDelete
+from pipelines.brake import MASS_AT_LEAST, Looked, Release, is_mass_deletion
+from pipelines.store.facts import HELD, Hold
 from pipelines.store.state import State
+from pipelines.store.vanished import Vanished
 
 HOLD_SECONDS = 3600.0
+WINDOW_SECONDS = 600.0
+"""Deletions within this time count together."""
+
+SETTLE_SECONDS = 5.0
+"""Vanished notes are forgotten when no other one of the domain vanished for this time."""
+
+# So many may be the beginning of an accident, and a slow disk pauses between two of them.
+_SETTLE_MANY_SECONDS = 15.0
+# A trickle that never pauses must not keep its first notes for ever.
+_LONGEST_SETTLE_SECONDS = 60.0
 _EXAMPLES = 5
 
 
-def held_key(slug: str) -> str:
-    """Name the fact that a domain's deletions are held."""
-    return f"held:{slug}"
+class DeletionBrake:
+    """Decides which vanished notes may be forgotten; a `Brake` that remembers them in `state.db`.
 
+    The notes that vanished and those forgotten within the last minutes count together: where they are a mass,
+    all that still wait are held until they are confirmed, come back, or stay the same for an hour. `settle`: wait
+    until no more vanish; a comparison that a person asked for does not. `confirmed`: let everything go.
+    """
 
-def hold_policy(state: State, *, confirmed: bool = False) -> MayDelete:
-    """Return the policy: a mass deletion goes when it is confirmed, or was the same for an hour."""
+    def __init__(
+        self, state: State, vanished: Vanished, *, settle: bool = True, confirmed: bool = False
+    ) -> None:
+        self._state = state
+        self._vanished = vanished
+        self._settle = settle
+        self._confirmed = confirmed
 
-    def may_delete(slug: str, vanished: Sequence[str]) -> bool:
-        digest = hashlib.sha256("\n".join(sorted(vanished)).encode()).hexdigest()
-        fact = state.heard(held_key(slug))
-        same = fact is not None and fact.value["digest"] == digest
-        if confirmed or (fact is not None and same and fact.age_s >= HOLD_SECONDS):
-            return True
-        if not same:
-            said = {"digest": digest, "count": len(vanished), "examples": sorted(vanished)[:_EXAMPLES]}
-            state.say(held_key(slug), said)
-        return False
+    def release(
+        self, slug: str, vanished: Sequence[str], known: Callable[[], int], looked: Looked
+    ) -> Release:
+        """Return which of the vanished notes may be forgotten now, and how many of the domain are held."""
+        hold = self._state.get(HELD, slug)
+        gone = frozenset(vanished)
+        if not (gone or looked.whole or self._confirmed or self._vanished.any_of(slug, looked.paths)):
+            # On the way of each save: what waits may be most of a vault, and is not read for it.
+            return Release(frozenset(), held=self._vanished.count_waiting(slug) if hold else 0)
+        before = self._vanished.waiting(slug)
+        returned = self._vanished.forgotten_among(slug, looked.paths - gone)
+        back = (before.keys() if looked.whole else before.keys() & looked.paths) - gone
+        new = gone - before.keys()
+        self._vanished.drop(slug, back | returned)
+        self._vanished.add(slug, new)
+        waiting = {path: age for path, age in before.items() if path not in back} | dict.fromkeys(new, 0.0)
+        if self._confirmed:
+            return self._let_go(slug, gone)
+        if not self._is_mass(slug, len(waiting), known):
+            if hold:
+                self._state.delete(HELD, slug)
+            going = gone & self._settled(waiting)
+            self._vanished.forget(slug, going)
+            return Release(going)
+        if hold is None or back or new:
+            self._state.put(HELD, Hold(len(waiting), tuple(sorted(waiting)[:_EXAMPLES])), slug)
+        elif looked.whole and hold.age_s >= HOLD_SECONDS:
+            return self._let_go(slug, gone)
+        return Release(frozenset(), held=len(waiting))
 
-    return may_delete
+    def _let_go(self, slug: str, gone: AbstractSet[str]) -> Release:
+        """Let notes go that were decided on: they do not count among those that vanish from now on."""
+        self._vanished.drop(slug, gone)
+        self._state.delete(HELD, slug)
+        return Release(gone)
+
+    def _is_mass(self, slug: str, waiting: int, known: Callable[[], int]) -> bool:
+        if not waiting:
+            return False
+        recent = self._vanished.forgotten(slug, WINDOW_SECONDS)
+        return is_mass_deletion(waiting + recent, lambda: known() + recent)
+
+    def _settled(self, waiting: Mapping[str, float]) -> AbstractSet[str]:
+        """Return those of the waiting notes, given with their ages, that have waited long enough."""
+        quiet = _SETTLE_MANY_SECONDS if len(waiting) >= MASS_AT_LEAST else SETTLE_SECONDS
+        if not self._settle or min(waiting.values(), default=0.0) >= quiet:
+            return waiting.keys()
+        return {path for path, age in waiting.items() if age >= _LONGEST_SETTLE_SECONDS}
+
+    def due(self, slug: str) -> AbstractSet[str]:
+        """Return the notes of a domain to look at again, for they have waited long enough and are not held."""
+        if self.is_holding(slug):
+            return frozenset()
+        return self._settled(self._vanished.waiting(slug))
+
+    def is_holding(self, slug: str) -> bool:
+        """Say whether deletions of a domain are held."""
+        return self._state.get(HELD, slug) is not None

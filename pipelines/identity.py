@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
 import stat
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from pipelines.atomic import write_once
-from pipelines.errors import VaultNotFoundError
+from pipelines import beneath
+from pipelines.durable_files import give_users_mode, write_in_folder
+from pipelines.errors import UnsafePathError, VaultIdError, VaultNotFoundError
 
 DOT_FOLDER = ".everindex"
 ID_FILE = "id"
+
+_MARKER = f"{DOT_FOLDER}/{ID_FILE}"
+_LONGEST = 64
+_LIMIT = 1_000
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +36,97 @@ class Identity:
     device: int
     inode: int
 
+    def is_of(self, info: os.stat_result) -> bool:
+        """Say whether a folder is the very one that was identified."""
+        return (info.st_dev, info.st_ino) == (self.device, self.inode)
 
-def identify(root: Path) -> Identity:
-    """Return the vault's identity, writing the id into its dot-folder at first sight.
+    def at(self, info: os.stat_result) -> Identity:
+        """Return the identity as that of another folder, which took the identified one's place."""
+        return self if self.is_of(info) else replace(self, device=info.st_dev, inode=info.st_ino)
 
-    Where the dot-folder cannot be written the id is made from the path, and `marked` is false.
-    Raises VaultNotFoundError.
+
+class Seen(NamedTuple):
+    """What a state folder remembers of a vault that lay at a path: its id, and the folder's inode if it is known."""
+
+    vault_id: str
+    inode: int | None
+
+
+def identify(root: Path, seen: Callable[[], Sequence[Seen]] = tuple, *, create: bool = True) -> Identity:
+    """Return the vault's identity, writing the id into its dot-folder at first sight if `create` allows it.
+
+    `seen` tells what is remembered of this path, best first. A damaged id file gets the remembered id back, and so
+    does a folder that lost its id file. Where the id cannot be written, `marked` is false; a vault that was never
+    seen is then identified by its path. Raises VaultNotFoundError, VaultIdError where the id file is damaged and
+    nothing is remembered.
     """
+    info = _stat(root)
+    damage: VaultIdError | None = None
+    try:
+        vault_id = read_id(root)
+    except VaultIdError as error:
+        vault_id, damage = None, error
+    if vault_id:
+        return Identity(vault_id, marked=True, device=info.st_dev, inode=info.st_ino)
+    known = next((one.vault_id for one in seen() if damage or one.inode == info.st_ino), None)
+    if known is None and damage:
+        raise damage
+    if create:
+        with suppress(OSError, UnsafePathError, VaultIdError):  # a vault that we may only read
+            write_id(root, known or secrets.token_hex(6), once=damage is None)
+            vault_id = read_id(root)  # another process may have been first
+            if known:
+                log.warning("%s was damaged or lost: it says %s again", root / _MARKER, vault_id)
+    found = vault_id or known or id_by_path(root)
+    return Identity(found, marked=bool(vault_id), device=info.st_dev, inode=info.st_ino)
+
+
+def id_by_path(root: Path) -> str:
+    """Return the id of a vault that has none of its own, because we may only read it."""
+    return hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
+
+
+def identify_anew(root: Path) -> Identity:
+    """Give a copy of a vault an id of its own."""
+    with beneath.folder(root, DOT_FOLDER) as folder:
+        os.unlink(ID_FILE, dir_fd=folder)
+    return identify(root)
+
+
+def read_id(root: Path) -> str | None:
+    """Return the id that stands in a vault's dot-folder, or None without one. Raises VaultIdError."""
+    try:
+        text = beneath.read_file(root, _MARKER, _LIMIT).decode("ascii").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnsafePathError as error:
+        raise _damaged(root, str(error)) from error
+    except UnicodeDecodeError as error:
+        raise _damaged(root, "it is not ASCII text") from error
+    except OSError as error:
+        raise _damaged(root, f"it cannot be read: {error.strerror}") from error
+    if not text:
+        raise _damaged(root, "it is empty")
+    if len(text) > _LONGEST or not all(c in "0123456789abcdef" for c in text):
+        raise _damaged(root, "it should hold a few letters and digits (0-9, a-f) and nothing else")
+    return text
+
+
+def write_id(root: Path, vault_id: str, *, once: bool) -> None:
+    """Write an id into a vault's dot-folder; with `once` one that is there stays. Raises UnsafePathError, OSError."""
+    try:
+        with beneath.folder(root) as folder:
+            os.mkdir(DOT_FOLDER, dir_fd=folder)
+        made = True
+    except FileExistsError:
+        made = False
+    with beneath.folder(root, DOT_FOLDER) as folder:
+        if made:
+            give_users_mode(folder, 0o777)
+        write_in_folder(folder, ID_FILE, f"{vault_id}\n".encode(), once=once)
+
+
+def _stat(root: Path) -> os.stat_result:
     try:
         info = root.stat()
     except OSError as error:
@@ -40,21 +135,11 @@ def identify(root: Path) -> Identity:
         ) from error
     if not stat.S_ISDIR(info.st_mode):
         raise VaultNotFoundError(f"the vault {root} is not a folder; give the folder that holds the notes")
-    marker = root / DOT_FOLDER / ID_FILE
-    try:
-        if not marker.exists():
-            marker.parent.mkdir(exist_ok=True)
-            write_once(marker, (secrets.token_hex(6) + "\n").encode())
-        vault_id = marker.read_text(encoding="ascii").strip()
-        if vault_id and all(c in "0123456789abcdef" for c in vault_id):
-            return Identity(vault_id, marked=True, device=info.st_dev, inode=info.st_ino)
-    except (OSError, UnicodeDecodeError):
-        pass  # a vault that we may only read is identified by where it lies
-    by_path = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
-    return Identity(by_path, marked=False, device=info.st_dev, inode=info.st_ino)
+    return info
 
 
-def identify_anew(root: Path) -> Identity:
-    """Give a copy of a vault an id of its own."""
-    (root / DOT_FOLDER / ID_FILE).unlink()
-    return identify(root)
+def _damaged(root: Path, reason: str) -> VaultIdError:
+    return VaultIdError(
+        f"{root / _MARKER} does not say which vault this is: {reason}. Write the vault's id into it if you know it"
+        " (it is the name of the state folder), or delete it: then the vault is indexed anew"
+    )

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
-import json
 import os
 import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+from pipelines import beneath
+from pipelines.errors import UnsafePathError
+from pipelines.globs import MOST_WILDCARD_CHARACTERS, Globs, read_globs
+from pipelines.obsidian import read_filters
 
 RULE_FILES = (".gitignore", ".everindexignore")
-OBSIDIAN_SETTINGS = ".obsidian/app.json"
+DEEPEST_FOLDER = 128
+"""Folders that are nested deeper are not looked into. A path of 4,096 bytes, the longest that Linux opens, has room
+for 2,047; whoever has more than this unpacked something."""
+_MOST_BYTES = 1_000_000
+_MOST_ALONG_A_PATH = 2 * MOST_WILDCARD_CHARACTERS
+_MOST_COMPLAINTS = 100
 _FOLDERS = ("@eaDir",)
 _OUTSIDE = "outside the vault"
 _FILES = ("._*", ".DS_Store", "*.tmp", "~$*", "*.sync-conflict-*")
@@ -23,158 +32,154 @@ _ANY_OF_THEM = re.compile("|".join(map(fnmatch.translate, _FILES)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    """A line of a rule file. Folders are asked before what is in them, so only the very path counts.
+class _RuleFile:
+    """The patterns of a rule file; `start` is where a path goes on below its folder."""
 
-    The library's own way of asking knows no folders, and guesses what git would say of those above a file.
-    """
+    origin: str
+    start: int
+    globs: Globs
 
-    regex: re.Pattern[str]
-    ignores: bool
-    folders_only: bool
 
-    def names(self, path: str, *, is_folder: bool) -> bool:
-        """Say whether this very path is meant, and not only a folder above it."""
-        if self.folders_only and not is_folder:
-            return False
-        found = self.regex.search(path)
-        # Its one group is the slash behind a folder above.
-        return found is not None and not any(found.groups())
+Scope = tuple[_RuleFile, ...]
+"""The rule files in force in a folder, those of the vault's own folder first."""
 
 
 class IgnoreRules:
     """The rules of one vault; folders' own rule files are read as a walk enters them.
 
-    `generated` are the paths of our own files, `owned` says which paths belong to a domain at all.
+    `generated` are the paths of our own files, `owned` says which paths belong to a domain at all. `complaints` are
+    sentences about rules that do not count.
     """
 
     SYMLINK = "symlink (not followed)"
+    TOO_DEEP = f"deeper than {DEEPEST_FOLDER} folders (not looked into)"
 
     def __init__(self, root: Path, generated: Iterable[str], owned: Iterable[str]) -> None:
         self._root = root
         self._generated = frozenset(generated)
         self._owned = tuple(owned)
-        self._specs: dict[str, list[tuple[str, list[_Rule]]]] = {}
-        self._filters = _obsidian_filters(root)
+        self._filters = read_filters(root)
+        self._known: dict[str, tuple[str | None, Scope]] = {}
+        self.complaints: dict[str, None] = dict.fromkeys(self._filters.complaints)
 
-    def enter(self, folder: str, names: Iterable[str]) -> None:
-        """Read the rule files among a folder's names; deeper folders inherit them."""
-        specs = []
+    def enter(self, folder: str, names: Iterable[str], scope: Scope = ()) -> Scope:
+        """Read the rule files among a folder's names, and return those in force in it; `scope` are those above."""
+        present = set(names).intersection(RULE_FILES)
         # Ours comes last, and so has the last word.
-        present = set(names)
-        for name in (n for n in RULE_FILES if n in present):
-            path = self._root / folder / name
-            try:
-                if not path.is_file():
-                    continue  # a FIFO would wait for its writer
-                lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            except OSError:
-                continue  # a rule file that cannot be read rules nothing
-            specs.append((f"{folder}/{name}" if folder else name, _compile(lines)))
-        if specs:
-            self._specs[unicodedata.normalize("NFC", folder)] = specs
+        for name in RULE_FILES if present else ():
+            path = f"{folder}/{name}" if folder else name
+            if name not in present or not (globs := self._read(path)):
+                continue
+            if sum(file.globs.size for file in scope) + globs.size > _MOST_ALONG_A_PATH:
+                self._complain(
+                    f"the rules of {path!r} do not count: with those of the folders above it, its patterns with "
+                    f"wildcards have more than {_MOST_ALONG_A_PATH:,} characters; shorten them"
+                )
+                continue
+            start = len(unicodedata.normalize("NFC", folder)) + 1 if folder else 0
+            scope = (*scope, _RuleFile(path, start, globs))
+        return scope
+
+    def _read(self, path: str) -> Globs | None:
+        try:
+            globs = _parsed(beneath.read_file(self._root, path, _MOST_BYTES))
+        except UnsafePathError as error:
+            self._complain(f"the rules of {path!r} do not count: {error}")
+            return None
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+                self._complain(
+                    f"the rules of {path!r} do not count: it cannot be read ({error.strerror}); "
+                    "correct its permissions"
+                )
+            return None
+        if globs.refused:
+            self._complain(
+                f"the rules of {path!r} do not count from line {globs.refused} on: its patterns with wildcards "
+                f"have more than {MOST_WILDCARD_CHARACTERS:,} characters; shorten them, or name folders instead"
+            )
+        return globs
+
+    def _complain(self, sentence: str) -> None:
+        if len(self.complaints) < _MOST_COMPLAINTS:
+            self.complaints[sentence] = None
 
     def for_folder(self, folder: str) -> str | None:
         """Return the rule that ignores a folder (itself or a parent), reading the rule files on the way.
 
         A folder outside the vault, or behind a link, is ignored, and what rules it there is not read.
         """
-        parts = folder.split("/") if folder else []
-        if folder.startswith("/") or ".." in parts:
-            return _OUTSIDE
-        for depth in range(len(parts) + 1):
-            parent = "/".join(parts[:depth])
-            if parent and (rule := self.match(parent, is_folder=True) or self._link(parent)):
-                return rule
-            if depth < len(parts):
-                self._enter(parent)
-        return None
+        return self._inside(folder)[0]
 
     def for_file(self, path: str) -> str | None:
         """Return the rule that ignores a file, its folders considered as in `for_folder`, or None."""
         folder, _, name = path.rpartition("/")
         if path.startswith("/") or name == "..":
             return _OUTSIDE
-        if rule := self.for_folder(folder):
-            return rule
-        self._enter(folder)
-        return self._link(path) or self.match(path)
+        rule, scope = self._inside(folder)
+        return rule or self._link(path) or self.match(path, scope)
 
-    def _enter(self, folder: str) -> None:
+    def above(self, folder: str) -> tuple[str | None, Scope]:
+        """Return the rule that ignores a folder, as `for_folder` does, and the rule files of the folders above it."""
+        return self._inside(folder)[0], self._inside(folder.rpartition("/")[0])[1] if folder else ()
+
+    def _inside(self, folder: str) -> tuple[str | None, Scope]:
+        """Return the rule that ignores a folder, and the rule files in force in it."""
+        parts = folder.split("/") if folder else []
+        if folder.startswith("/") or ".." in parts:
+            return _OUTSIDE, ()
+        rule: str | None = None
+        scope: Scope = ()
+        # What is nested deeper than the first folder that is too deep is ignored with it.
+        for depth in range(min(len(parts), DEEPEST_FOLDER + 1) + 1):
+            path = "/".join(parts[:depth])
+            if path not in self._known:
+                rule = rule or (self.match(path, scope, is_folder=True) or self._link(path) if path else None)
+                self._known[path] = rule, scope if rule else self._enter(path, scope)
+            rule, scope = self._known[path]
+        return rule, scope
+
+    def _enter(self, folder: str, scope: Scope) -> Scope:
         # Not Path.is_file: it raises for a name that is too long, and where a folder may not be looked into.
-        self.enter(folder, (n for n in RULE_FILES if os.path.isfile(self._root / folder / n)))  # noqa: PTH113
+        present = (n for n in RULE_FILES if os.path.lexists(self._root / folder / n))
+        return self.enter(folder, present, scope)
 
     def _link(self, path: str) -> str | None:
         return self.SYMLINK if os.path.islink(self._root / path) else None  # noqa: PTH114 - likewise
 
-    def match(self, path: str, *, is_folder: bool = False) -> str | None:
+    def match(self, path: str, scope: Scope, *, is_folder: bool = False) -> str | None:
         """Return the rule that ignores this very path, its parents not considered, or None."""
-        path = unicodedata.normalize("NFC", path)
+        path = path if path.isascii() else unicodedata.normalize("NFC", path)
         name = path.rpartition("/")[2]
-        if is_folder:
-            if name.startswith("."):
-                return "dot-folder"
-            if name in _FOLDERS:
-                return f"default rule {name}"
-        else:
-            if path in self._generated:
-                return "generated by Everindex"
-            if _ANY_OF_THEM.match(name):
-                return f"default rule {next(one for one in _FILES if fnmatch.fnmatchcase(name, one))}"
-            if not path.startswith(self._owned):
-                return "in no domain of _domains.yaml"
-        return self._user_rule(path, is_folder=is_folder)
+        rule = self._rule_for_folders(path, name) if is_folder else self._rule_for_files(path, name)
+        return rule or self._user_rule(path, scope, is_folder=is_folder)
 
-    def _user_rule(self, path: str, *, is_folder: bool) -> str | None:
-        verdict = None
-        for folder, specs in self._specs.items():
-            if folder and not path.startswith(folder + "/"):
-                continue
-            inner = path[len(folder) + 1 :] if folder else path
-            for origin, rules in specs:
-                # A deeper file overrides a shallower one, and a later line an earlier one: the last word counts.
-                naming = (rule for rule in reversed(rules) if rule.names(inner, is_folder=is_folder))
-                if last := next(naming, None):
-                    verdict = origin if last.ignores else None
-        if verdict:
-            return verdict
-        for text, pattern in self._filters:
-            if pattern.search(path + "/" if is_folder else path):
-                return f"Obsidian excluded files: {text}"
-        return None
+    def _rule_for_folders(self, path: str, name: str) -> str | None:
+        if name.startswith("."):
+            return "dot-folder"
+        if name in _FOLDERS:
+            return f"default rule {name}"
+        return self.TOO_DEEP if path.count("/") >= DEEPEST_FOLDER else None
+
+    def _rule_for_files(self, path: str, name: str) -> str | None:
+        if path in self._generated:
+            return "generated by Everindex"
+        if _ANY_OF_THEM.match(name):
+            return f"default rule {next(one for one in _FILES if fnmatch.fnmatchcase(name, one))}"
+        return None if path.startswith(self._owned) else "in no domain of _domains.yaml"
+
+    def _user_rule(self, path: str, scope: Scope, *, is_folder: bool) -> str | None:
+        # A deeper file overrides a shallower one: the last word counts.
+        for file in reversed(scope):
+            ignores = file.globs.verdict(path[file.start :], is_folder=is_folder)
+            if ignores is not None:
+                if ignores:
+                    return file.origin
+                break
+        text = self._filters.excluding(path + "/" if is_folder else path)
+        return f"Obsidian excluded files: {text}" if text else None
 
 
-def _compile(lines: list[str]) -> list[_Rule]:
-    """Compile the patterns of a rule file, leaving out those that git could not read, either."""
-    rules = []
-    for line in lines:
-        # A space at the end counts only behind a backslash.
-        text = line if line.endswith("\\ ") else line.rstrip(" ")
-        try:
-            pattern = GitIgnoreSpecPattern(text.removesuffix("/"))
-        except (ValueError, re.error):
-            continue
-        if pattern.regex:  # else it is empty, or a comment
-            rules.append(_Rule(pattern.regex, bool(pattern.include), folders_only=text.endswith("/")))
-    return rules
-
-
-def _obsidian_filters(root: Path) -> list[tuple[str, re.Pattern[str]]]:
-    """Read `userIgnoreFilters`: a path prefix, or a regular expression between slashes."""
-    try:
-        settings = json.loads((root / OBSIDIAN_SETTINGS).read_text(encoding="utf-8"))
-        filters = settings.get("userIgnoreFilters") or []
-    except (OSError, ValueError, AttributeError):
-        return []  # no settings, or not Obsidian's
-    if not isinstance(filters, list):
-        return []
-    compiled = []
-    for text in filters:
-        if not isinstance(text, str) or not text:
-            continue
-        regex = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "/" else "^" + re.escape(text)
-        try:
-            compiled.append((text, re.compile(regex, re.IGNORECASE)))
-        except re.error:
-            continue  # Obsidian ignores a filter that it cannot compile, too
-    return compiled
+@lru_cache(maxsize=16)
+def _parsed(data: bytes) -> Globs:
+    return read_globs(data.decode("utf-8", "surrogateescape"))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
-from typing import Protocol
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines import vault
-from pipelines.chunk import chunk_note
+from pipelines.apart import ApartParser, is_heavy, parse
+from pipelines.brake import Looked
 from pipelines.errors import (
+    ApartStoppedError,
     BadVectorError,
     CacheError,
     NoteChangedError,
@@ -26,14 +26,12 @@ from pipelines.errors import (
     StaleWorkError,
     VaultNotFoundError,
 )
-from pipelines.markdown import read_note
-from pipelines.model import HIGH_PRIORITY, Chunk, ChunkSettings, FileContent, LeasedRow, Note
+from pipelines.indexing import Ingest, Outcome
+from pipelines.lexical import ChunkWords
+from pipelines.model import HIGH_PRIORITY, Chunk, FileContent, LeasedRow, Note
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import transaction
 from pipelines.store.leases import MAX_ATTEMPTS
-
-PIPELINE_VERSION = 3
-"""Raise it when the same note would give other chunks, links or index words: every note is done again."""
 
 TEXTS_AT_ONCE = 32
 """So many texts at most are embedded before a worker looks up: with a small model half a second of work."""
@@ -43,51 +41,10 @@ _LARGEST_SLICE = TEXTS_AT_ONCE // _SLICES_AT_ONCE
 _FIRST_SLICE = 2
 _SLICE_SECONDS = 0.125
 _ROWS_PER_SLICE = 32
+# A batch is cut short so that a save that comes meanwhile does not wait for 32 notes that take long to parse.
+_PREPARE_SECONDS = 0.25
 # So many are looked at together, to put those of like length into one slice.
 _ROWS_AHEAD = _TEXTS_AHEAD = 256
-
-
-class DocumentEncoder(Protocol):
-    """What ingest needs of an embedder. Several threads may ask it."""
-
-    def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Return one unit vector a text: shape (len(texts), dimension)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ingest:
-    """What indexing a domain takes.
-
-    `present` says whether the vault is there, `encoder_ready` whether the encoder is there without a wait;
-    `siblings` are other caches.
-    """
-
-    domain: str
-    root: Path
-    max_bytes: int
-    chunking: ChunkSettings
-    owner: str
-    present: Callable[[], bool]
-    encoder: Callable[[], DocumentEncoder]
-    encoder_ready: Callable[[], bool]
-    siblings: Callable[[], Iterable[Path]]
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a slice of work did."""
-
-    committed: int = 0
-    removed: int = 0
-    parked: int = 0
-    postponed: int = 0
-    embedded_texts: int = 0
-    paths: list[str] = field(default_factory=list)
-
-    @property
-    def touched(self) -> int:
-        """How many rows were dealt with in any way."""
-        return self.committed + self.removed + self.parked + self.postponed
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,31 +53,37 @@ class _Prepared:
     content: FileContent
     note: Note
     chunks: tuple[Chunk, ...]
+    words: Sequence[ChunkWords] | None = None
 
 
-def pipeline_name(chunking: ChunkSettings) -> str:
-    """Name everything that decides what chunks a note gives; a cache records it."""
-    return f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"
+def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
+    """Index the newest saves that are owed, each with its vectors in one commit.
 
-
-def index_saved(cache: Cache, ingest: Ingest, paths: Sequence[str]) -> Outcome:
-    """Index notes that somebody just saved, each with its vectors in one commit.
-
-    Its vectors stay owed where a batch has more new texts than a slice holds, or while the model loads: no save
-    waits for that.
+    A note's vectors stay owed where the batch has more new texts than a slice holds, or while the model loads: no
+    save waits for that.
     """
     outcome = Outcome()
-    while rows := cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, paths):
-        prepared = _prepare_all(cache, ingest, rows, outcome)
-        texts = {chunk.text_hash: chunk.text for item in prepared for chunk in item.chunks}
-        missing = texts.keys() - cache.vectors(texts).keys()
-        vectors: Mapping[str, Vector] = {}
-        if not missing or (len(missing) <= TEXTS_AT_ONCE and ingest.encoder_ready()):
-            # A bad vector: the words are committed, and the vectors' own turn parks the note with the error.
-            with suppress(BadVectorError):
-                vectors = _vectors_of(cache, ingest, {h: texts[h] for h in missing}, outcome)
-        _commit_all(cache, prepared, vectors, outcome)
+    rows = cache.leases.take_saves(_ROWS_PER_SLICE, ingest.owner)
+    prepared = _prepare_all(cache, ingest, rows, outcome)
+    missing = _missing_texts(cache, prepared) if ingest.encoder_ready() else {}
+    vectors: Mapping[str, Vector] = {}
+    # A bad vector: the words are committed, and the vectors' own turn parks the note with the error.
+    with suppress(BadVectorError):
+        vectors = _vectors_of(cache, ingest, missing, outcome)
+    _commit_all(cache, prepared, vectors, outcome)
     return outcome
+
+
+def _missing_texts(cache: Cache, prepared: Sequence[_Prepared]) -> dict[str, str]:
+    """Return the new texts, by hash, of the first notes that have no more of them together than a slice holds."""
+    texts = {chunk.text_hash: chunk.text for item in prepared for chunk in item.chunks}
+    new = texts.keys() - cache.vectors(texts).keys()
+    missing: dict[str, str] = {}
+    for item in prepared:
+        own = {chunk.text_hash for chunk in item.chunks} & new
+        if len(own | missing.keys()) <= TEXTS_AT_ONCE:
+            missing |= {text_hash: texts[text_hash] for text_hash in own}
+    return missing
 
 
 def index_words(cache: Cache, ingest: Ingest) -> Outcome:
@@ -129,10 +92,37 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     They share a transaction: the full-text index writes a segment each, and merges them, a seventh of all work.
     """
     outcome = Outcome()
-    rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner)
+    rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, together=ingest.apart)
     prepared = _prepare_all(cache, ingest, rows, outcome)
     with transaction(cache.con):
         _commit_all(cache, prepared, {}, outcome)
+    return outcome
+
+
+def index_apart(
+    cache: Cache, ingest: Ingest, parser: ApartParser, said: Callable[[str, float], None] = lambda *_: None
+) -> Outcome:
+    """Index the words of the newest note that is set apart; its vectors follow.
+
+    It may take minutes, in which the lease is renewed, and `said` is told the path and the seconds. Work on a content
+    that is no longer wanted ends at once.
+    """
+    outcome = Outcome()
+    for row in cache.leases.take_apart(ingest.owner):
+        outcome.attempt = row.attempts
+
+        def beat(seconds: float) -> None:
+            cache.leases.renew(row, sha)  # noqa: B023 - called within this turn
+            said(row.path, seconds)  # noqa: B023
+
+        with _failures_of(cache, ingest, row, outcome):
+            if row.attempts > MAX_ATTEMPTS:
+                _park_crasher(cache, row, outcome, keep_words=False)
+                continue
+            content = vault.read(ingest.root, row.raw, ingest.max_bytes)
+            sha = content.sha256
+            found = parser.parse(row.path, content.data, ingest.chunking, beat)
+            _commit_all(cache, [_Prepared(row, content, found.note, found.chunks, found.words)], {}, outcome)
     return outcome
 
 
@@ -195,14 +185,13 @@ def _embed(
 
 def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedRow], dict[str, str]]:
     """Return as many rows as give enough new texts, and those texts by hash; the others are given back."""
-    owed = cache.owed_texts(rows)
     texts: dict[str, str] = {}
     chosen = []
     for row in rows:
         if len(texts) >= _TEXTS_AHEAD:
             break
         chosen.append(row)
-        texts |= islice(owed[row.path].items(), _TEXTS_AHEAD - len(texts))
+        texts |= cache.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
     cache.leases.release(rows[len(chosen) :])
     return chosen, texts
 
@@ -262,32 +251,61 @@ def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -
 def _prepare_all(
     cache: Cache, ingest: Ingest, rows: Sequence[LeasedRow], outcome: Outcome
 ) -> list[_Prepared]:
-    prepared = []
-    for row in rows:
+    """Read and parse rows until the batch's time is over; what is left of them is given back."""
+    prepared: list[_Prepared] = []
+    until = time.monotonic() + _PREPARE_SECONDS
+    for index, row in enumerate(rows):
+        if index and time.monotonic() >= until:
+            cache.leases.release(rows[index:])
+            break
+        outcome.attempt = max(outcome.attempt, row.attempts)
         try:
-            if row.attempts > MAX_ATTEMPTS:
-                _park_crasher(cache, row, outcome, keep_words=False)
-            elif row.wanted_hash is None:
-                cache.commit_deletion(row)
-                outcome.removed += 1
-                outcome.paths.append(row.path)
-            else:
-                prepared.append(_prepare(ingest, row))
-        except NoteVanishedError:
-            _vanished(cache, ingest, row)
-            outcome.postponed += 1
-        except StaleWorkError:
-            cache.leases.release([row])
-            outcome.postponed += 1
-        except NoteError as error:
-            _fail(cache, row, error.kind, str(error), outcome, retry=error.retry_helps, cause=error)
+            prepared += _prepare_one(cache, ingest, row, outcome)
         except (VaultNotFoundError, CacheError):
             cache.leases.release(rows)
             raise
-        except Exception as error:  # noqa: BLE001 - a bug that one note brings out must not stop the others
-            reason = f"{type(error).__name__} while reading {row.path!r}: {error}"
-            _fail(cache, row, "internal-error", reason, outcome, retry=False, cause=error)
     return prepared
+
+
+def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome) -> list[_Prepared]:
+    """Do what a row owes; return what is to be committed for it. Raises VaultNotFoundError, CacheError."""
+    with _failures_of(cache, ingest, row, outcome):
+        if row.attempts > MAX_ATTEMPTS:
+            _park_crasher(cache, row, outcome, keep_words=False)
+        elif row.wanted_hash is None:
+            cache.commit_deletion(row)
+            outcome.removed += 1
+            outcome.paths.append(row.path)
+        else:
+            content = vault.read(ingest.root, row.raw, ingest.max_bytes)
+            if not ingest.apart or not is_heavy(content.data):
+                return [_Prepared(row, content, *parse(row.path, content.data, ingest.chunking))]
+            since = datetime.now(UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+            cache.leases.set_apart(
+                row, f"it takes long to parse: it is parsed apart from the others since {since}"
+            )
+            outcome.postponed += 1
+    return []
+
+
+@contextmanager
+def _failures_of(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome) -> Iterator[None]:
+    """Let what goes wrong with a note cost that note alone. Raises VaultNotFoundError, CacheError."""
+    try:
+        yield
+    except NoteVanishedError:
+        _vanished(cache, ingest, row)
+        outcome.postponed += 1
+    except (StaleWorkError, ApartStoppedError):
+        cache.leases.release([row])
+        outcome.postponed += 1
+    except NoteError as error:
+        _fail(cache, row, error.kind, str(error), outcome, retry=error.retry_helps, cause=error)
+    except (VaultNotFoundError, CacheError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a bug that one note brings out must not stop the others
+        reason = f"{type(error).__name__} while reading {row.path!r}: {error}"
+        _fail(cache, row, "internal-error", reason, outcome, retry=False, cause=error)
 
 
 def _park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:
@@ -298,16 +316,15 @@ def _park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words:
     outcome.paths.append(row.path)
 
 
-def _prepare(ingest: Ingest, row: LeasedRow) -> _Prepared:
-    content = vault.read(ingest.root, row.raw, ingest.max_bytes)
-    note = read_note(row.path, content.data)
-    return _Prepared(row, content, note, chunk_note(note, ingest.chunking))
-
-
 def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
-    """Want the deletion of a note whose file is gone, if the vault itself is there."""
+    """Leave an indexed note whose file is gone to the brake on deletions, and forget one that was never indexed."""
     if not ingest.present():
         raise VaultNotFoundError(f"the vault {ingest.root} is not there; its notes are kept until it is back")
+    release = ingest.brake.release(
+        ingest.domain, [row.path], cache.ledger.known, Looked(frozenset([row.path]))
+    )
+    if row.path not in release.going and cache.ledger.keep_indexed(row):
+        return
     cache.leases.release([row])
     cache.ledger.record(ingest.domain, [], [row.path], priority=HIGH_PRIORITY)
     cache.edges.change_paths((), (row.path,))
@@ -341,7 +358,7 @@ def _commit_all(
     for item in prepared:
         own = {c.text_hash: vectors[c.text_hash] for c in item.chunks if c.text_hash in vectors}
         try:
-            cache.commit_note(item.row, item.content, item.note, item.chunks, own)
+            cache.commit_note(item.row, item.content, item.note, item.chunks, own, words=item.words)
             outcome.committed += 1
             outcome.paths.append(item.row.path)
         except StaleWorkError:

@@ -8,7 +8,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Literal
 
 from pipelines.chunk import CJK
 
@@ -18,14 +20,20 @@ _LONGEST_IDENTIFIER = 64
 _SHORTEST_PART = 2
 _DIACRITIC = re.compile(r"[\u0300-\u036f]+")
 # Symbols that people search for; all others only separate words. `#` counts in C#, not in `# heading`.
-_SYMBOL = (
+SYMBOL = (
     r"\+\+|(?<=[A-Za-z])#(?![\w#])|[\xa2-\xa7\xa9\xae\xb0\xb1\xb6\u20a0-\u20cf\u2100-\u214f\u2190-\u27bf"
     r"\u2b00-\u2bff\U0001f000-\U0001faff]"
 )
-_TOKEN = re.compile(rf"{_SYMBOL}|[{CJK}]+|[^\W_{CJK}]+")
+_TOKEN = re.compile(rf"{SYMBOL}|[{CJK}]+|[^\W_{CJK}]+")
 _IS_CJK = re.compile(rf"[{CJK}]")
 _SCRIPT_RUN = re.compile(rf"(?P<cjk>[{CJK}]+)|[^{CJK}]+")
-_QUERY_PART = re.compile(r'(?P<minus>(?<!\S)-(?=["\w]))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))')
+# `-x`, `-rf` and `-2` are options and numbers more often than words that are not wanted.
+_QUERY_PART = re.compile(
+    rf'(?P<minus>(?<!\S)-(?=["{CJK}]|[^\W\d_]\w\w))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))'
+)
+_CURLY_QUOTES = str.maketrans("\u201c\u201d\u201e", '"""')
+_LONGEST_WITH_OPERATORS = 10
+_CJK_A_WORD = 2
 _STOPWORDS = frozenset(
     (
         *("a", "about", "an", "and", "are", "as", "at", "be", "but", "by", "can", "did", "do", "does", "for"),
@@ -36,19 +44,37 @@ _STOPWORDS = frozenset(
     )
 )
 _Term = tuple[str, ...]
+_while_answered = lru_cache(maxsize=16)  # each layer of an answer reads its query
+ChunkWords = tuple[str, str]
+"""The words of a chunk's section label, and of its text, as FTS5 reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The words and phrases of a query as the full-text index has them: how much each counts, and what excludes."""
+    """The words and phrases of a query as the full-text index has them, and how much each counts."""
 
     weights: dict[str, int]
-    excluded: tuple[str, ...]
 
     def expression(self) -> str:
-        """Return the FTS5 MATCH expression: any word, each as often as it counts, and none of the excluded."""
-        either = _any_of(term for term, weight in self.weights.items() for _ in range(weight))
-        return f"({either}) NOT ({_any_of(self.excluded)})" if self.excluded else either
+        """Return the FTS5 MATCH expression: any word, each as often as it counts."""
+        return " OR ".join(f'"{term}"' for term, weight in self.weights.items() for _ in range(weight))
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """What a query's quotes and minus signs ask of a note: phrases that it must have, and words that it must not.
+
+    `asks` is false where the query says only what is not wanted.
+    """
+
+    required: tuple[str, ...]
+    unwanted_phrases: tuple[str, ...]
+    unwanted_words: tuple[str, ...]
+    asks: bool
+
+    def __bool__(self) -> bool:
+        """Say whether anything is asked of a note."""
+        return bool(self.required or self.unwanted_phrases or self.unwanted_words)
 
 
 def index_text(text: str) -> str:
@@ -56,19 +82,68 @@ def index_text(text: str) -> str:
     return " ".join(_tokens(text))
 
 
+def chunk_words(section: str, text: str, title: str) -> ChunkWords:
+    """Return what the full-text index has of a chunk: the words of its section's label, and of its text.
+
+    What the note's title says, the label does not say again.
+    """
+    return index_text("" if section == title else section), index_text(text)
+
+
+@_while_answered
 def wanted(query: str) -> Wanted | None:
     """Return what to look for when a person typed this; None if there is nothing to search.
 
-    One word is enough, `"a phrase"` stays together, `-word` excludes.
+    One word is enough, `"a phrase"` stays together, and what `-` marks as not wanted is no word to look for.
     """
-    asked, unwanted = _read_query(query)
-    words, parts = _terms(asked)
+    words, parts = _terms(_read_query(query).asked)
     if not words and not parts:
         return None
     # A compound says the same thing twice, whole and in parts: each counts half as much as a word.
     weights = Counter(map(_folded, [*words, *words, *parts] if parts else words))
-    excluded = dict.fromkeys(filter(None, map(_tokens, unwanted)))
-    return Wanted(weights, tuple(map(" ".join, list(excluded)[:MOST_TERMS])))
+    return Wanted(weights)
+
+
+def operators(query: str) -> Operators:
+    """Return what a query's quotes and minus signs ask of a note.
+
+    They ask nothing in a query of more than ten other words: a pasted sentence quotes what no note needs to have.
+    """
+    read = _read_query(query)
+    required = [text for text, is_phrase in read.asked if is_phrase] if read.has_operators else []
+    words = [text for text, is_phrase in read.unwanted if not is_phrase]
+    phrases = [text for text, is_phrase in read.unwanted if is_phrase]
+    return Operators(
+        _telling(required), _telling(phrases), _telling(words), any(_telling(t for t, _ in read.asked))
+    )
+
+
+def _telling(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts that hold a word or symbol, each once, and no more than a query may have terms."""
+    return tuple(dict.fromkeys(text for text in texts if _TOKEN.search(text)))[:MOST_TERMS]
+
+
+def without_unwanted(query: str) -> str:
+    """Return a query without what it says is not wanted; as it is where there is no such thing."""
+    read = _read_query(query)
+    return (
+        " ".join(f'"{text}"' if is_phrase else text for text, is_phrase in read.asked)
+        if read.unwanted
+        else query
+    )
+
+
+def whole_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text as they stand, identifiers in one piece; of CJK each character, and symbols."""
+    composed = _composed(text)
+    return tuple(
+        chain.from_iterable(found if _IS_CJK.match(found) else (found,) for found in _TOKEN.findall(composed))
+    )
+
+
+def index_tokens(text: str) -> tuple[str, ...]:
+    """Return the words that the full-text index has of a text; of an identifier the whole comes first."""
+    return _tokens(text)
 
 
 def _folded(term: _Term) -> str:
@@ -114,9 +189,20 @@ def telling_words(text: str) -> set[str]:
     return {_folded((token,)) for token in _tokens(text)} - _STOPWORDS
 
 
+def phrases(query: str) -> tuple[str, ...]:
+    """Return what a query asks for in one piece, as FTS5 phrases: quoted phrases, compounds, runs of CJK."""
+    found: dict[str, None] = {}
+    for text, is_phrase in _read_query(query).asked:
+        pieces = [text] if is_phrase else [run[0] for run in _SCRIPT_RUN.finditer(text)]
+        for tokens in map(_tokens, pieces):
+            if tokens and (is_phrase or len(tokens) > 1):
+                found[_folded(tokens[:MOST_TERMS])] = None
+    return tuple(found)[:MOST_TERMS]
+
+
 def query_terms(query: str) -> tuple[str, ...]:
     """Return what an excerpt should mark of a query: its words in lower case, identifiers also in parts."""
-    asked, _ = _read_query(query)
+    asked = _read_query(query).asked
     words = dict.fromkeys(word.lower() for text, _ in asked for word in _marked(text))
     return tuple([word for word in words if word not in _STOPWORDS] or words)[:MOST_TERMS]
 
@@ -139,7 +225,12 @@ def _tokens(text: str) -> _Term:
 
 def _composed(text: str) -> str:
     """Write accented letters as one character, and drop the accents that no letter takes in."""
-    return text if text.isascii() else _DIACRITIC.sub("", unicodedata.normalize("NFC", text))
+    return text if text.isascii() else without_diacritics(text, "NFC")
+
+
+def without_diacritics(text: str, form: Literal["NFC", "NFD", "NFKD"]) -> str:
+    """Return a text in a normal form of Unicode, without the diacritics that stand by themselves in it."""
+    return _DIACRITIC.sub("", unicodedata.normalize(form, text))
 
 
 def _parts(word: str) -> list[str]:
@@ -157,18 +248,37 @@ def _is_hump(word: str, at: int) -> bool:
     return here.isupper() and (not before.isupper() or word[at + 1 : at + 2].islower())
 
 
-def _read_query(query: str) -> tuple[list[tuple[str, bool]], list[str]]:
-    """Split a query into what is asked for (text, is a phrase) and what is not wanted."""
-    asked: list[tuple[str, bool]] = []
-    unwanted: list[str] = []
-    for part in _QUERY_PART.finditer(_composed(query)):
-        is_phrase = part["phrase"] is not None
-        text = part["phrase"] if is_phrase else part["word"]
-        if part["minus"]:
-            unwanted.append(text)
-        else:
-            asked.append((text, is_phrase))
-    return asked, unwanted
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A query in parts (text, is a phrase): what is asked for, and what is not wanted."""
+
+    asked: list[tuple[str, bool]]
+    unwanted: list[tuple[str, bool]]
+    has_operators: bool
+
+
+@_while_answered
+def _read_query(query: str) -> _Read:
+    found = list(_QUERY_PART.finditer(_composed(query).translate(_CURLY_QUOTES)))
+    parts = [
+        (part["phrase"] if part["word"] is None else part["word"], part["word"] is None) for part in found
+    ]
+    minus = [bool(part["minus"]) for part in found]
+    plain = [
+        text for (text, is_phrase), left_out in zip(parts, minus, strict=True) if not (is_phrase or left_out)
+    ]
+    has_operators = sum(map(_count_words, plain)) <= _LONGEST_WITH_OPERATORS
+    return _Read(
+        [part for part, left_out in zip(parts, minus, strict=True) if not (left_out and has_operators)],
+        [part for part, left_out in zip(parts, minus, strict=True) if left_out and has_operators],
+        has_operators,
+    )
+
+
+def _count_words(text: str) -> int:
+    """Count a text's words; two characters of CJK count as one."""
+    found = _TOKEN.findall(text)
+    return sum(-(-len(word) // _CJK_A_WORD) if _IS_CJK.match(word) else 1 for word in found)
 
 
 def _is_part(token: str, word: str) -> bool:
@@ -194,7 +304,3 @@ def _marked(text: str) -> Iterator[str]:
 
 def _is_stopword(term: _Term) -> bool:
     return len(term) == 1 and term[0].lower() in _STOPWORDS
-
-
-def _any_of(terms: Iterable[str]) -> str:
-    return " OR ".join(f'"{term}"' for term in terms)

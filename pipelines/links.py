@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from unicodedata import normalize
 
 from rapidfuzz import fuzz, process
 
 NOTE_SUFFIXES = (".md", ".markdown")
+# What Obsidian embeds beside notes.
+_MEDIA_SUFFIXES = frozenset(
+    {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".svg", ".webp"}
+    | {".flac", ".m4a", ".mp3", ".ogg", ".wav", ".3gp", ".mkv", ".mov", ".mp4", ".ogv", ".webm"}
+    | {".pdf", ".canvas", ".base"}
+)
+_NAMES_OF_ONE = 4
 _FOLDERS = ("", ".", "..")
 _ALIKE = 75.0  # of 100: a letter or two in ten
 
@@ -96,15 +104,23 @@ def _join(folder: str, target: str) -> str:
     return "/".join(parts)
 
 
-def suggest(target: str, names: Sequence[tuple[str, str]], limit: int) -> list[str]:
+def suggest(target: str, names: Sequence[tuple[str, str]], limit: int, own: str = "") -> list[str]:
     """Return up to `limit` paths that a broken link may have meant: the most alike of (lower-case name, path) first.
 
-    A bare alias is such a link: Obsidian resolves file names only.
+    A bare alias is such a link: Obsidian resolves file names only. A picture that is missing is no note, and the
+    note that has the link (`own`) is not what it meant.
     """
     wanted = target_name(target)
+    if PurePosixPath(wanted).suffix in _MEDIA_SUFFIXES:
+        return []
     for suffix in NOTE_SUFFIXES:
         wanted = wanted.removesuffix(suffix)
     found = process.extract(
-        wanted, [name for name, _ in names], scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=2 * limit
+        wanted,
+        [name for name, _ in names],
+        scorer=fuzz.ratio,
+        score_cutoff=_ALIKE,
+        limit=2 * limit + _NAMES_OF_ONE,
     )
-    return list(dict.fromkeys(names[index][1] for _, _, index in found))[:limit]
+    paths = dict.fromkeys(names[index][1] for _, _, index in found)
+    return [path for path in paths if path != own][:limit]

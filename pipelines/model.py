@@ -9,6 +9,8 @@ from typing import Literal
 LinkKind = Literal["wikilink", "embed", "markdown", "property"]
 EdgeKind = Literal["citation", "wikilink", "embed"]
 PagerankOver = Literal["citations", "links"]
+CentralOver = Literal["citations", "links", "all"]
+Communities = Literal["leiden", "louvain"]
 Fusion = Literal["rrf", "convex"]
 GraphMode = Literal["off", "linear", "lift"]
 Promote = Literal["on_save", "manual"]
@@ -16,8 +18,11 @@ EventKind = Literal["created", "modified", "deleted"]
 TagStatus = Literal["active", "retired"]
 Precision = Literal["float32", "bfloat16"]
 
+SAVE_PRIORITY = 110
+"""The task that indexes saves: no other task goes before it."""
+
 HIGH_PRIORITY = 100
-"""A save: somebody is waiting for it."""
+"""A save, or a request: a person is waiting for it."""
 
 LOW_PRIORITY = 10
 """A scan, a re-chunk: it may take as long as it takes."""
@@ -77,7 +82,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A heading-aware piece of a note: `note.text[start:end]`, on lines `first_line..last_line` (from 1)."""
+    """A piece of a note, `note.text[start:end]` on `first_line..last_line` (from 1); of no range: its names."""
 
     text: str
     text_hash: str
@@ -146,7 +151,10 @@ class LeasedRow:
 
 @dataclass(frozen=True, slots=True)
 class NoteFacts:
-    """What the layers after fusion know of a candidate: its row, and its place in the graph (None: it has none)."""
+    """What the layers after fusion know of a candidate: its row, and its place in the graph (None: it has none).
+
+    `updated` is what its frontmatter has as `modified` or `updated`, as it is written there.
+    """
 
     path: str
     author: str | None
@@ -156,6 +164,7 @@ class NoteFacts:
     evergreen: bool
     pagerank: float | None
     centrality: float | None
+    updated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +246,21 @@ class Domain:
     decay: Decay = field(default_factory=Decay)
     fusion: Fusion = "convex"
     lexical_weight: float = 1.0
+    sentences: bool = True
     pagerank_over: PagerankOver = "links"
+    central_over: CentralOver = "all"
+    communities: Communities = "leiden"
     graph_mode: GraphMode = "lift"
     privacy: Privacy = field(default_factory=Privacy)
     promote: Promote = "on_save"
+
+    @property
+    def configuration(self) -> tuple[str, ...]:
+        """The paths of what configures the domain: Markdown that is indexed (links lead there), and is no note.
+
+        It is found by its name alone, and gets no tags.
+        """
+        return (self.within(self.taxonomy), self.within(self.review_queue))
 
     def within(self, name: str) -> str:
         """Return the vault path of a file that is named relative to the domain's folder."""
@@ -263,18 +283,26 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A note among the candidates, with its best chunk; `score` is the last layer's.
+    """A note among the candidates, with its best chunk.
 
-    `scores` holds what each layer left: `cosine`, `bm25` (where the chunk has one), `fused`, `decay` (a factor),
-    `decayed`, and where the graph took part `pagerank`, `centrality` (from 0 to 1), `recency` and `reranked`.
+    `signals` says what each signal adds to the score: `meaning`, `words` and `sentences` from fusion,
+    and what a later layer adds or takes away. `scores` holds what each layer left: `cosine`, `bm25` (where the chunk
+    has one), `fused`, `decay` (a factor), `decayed`, where the graph took part `votes` or `value`, `pagerank` and
+    `centrality` (from 0 to 1), `recency` and `reranked`, where the question names a note `titled`, and for that note
+    `named`: the share of the best score that its name is worth.
     """
 
     path: str
     chunk_id: int
-    score: float
+    signals: Mapping[str, float]
     scores: Mapping[str, float] = field(default_factory=dict)
 
-    def after(self, score: float, **left: float | None) -> Hit:
-        """Return the hit as the next layer has it, with its score and what it `left`, but for what is None."""
+    @property
+    def score(self) -> float:
+        """Return the sum of all signals."""
+        return sum(self.signals.values())
+
+    def after(self, signals: Mapping[str, float], **left: float | None) -> Hit:
+        """Return the hit as the next layer has it, with the signals it adds and what it `left`, but for None."""
         known = {name: value for name, value in left.items() if value is not None}
-        return Hit(self.path, self.chunk_id, score, {**self.scores, **known})
+        return Hit(self.path, self.chunk_id, {**self.signals, **signals}, {**self.scores, **known})

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines import vault
+from pipelines.brake import AT_ONCE, Brake, Looked
 from pipelines.domains import Registry
 from pipelines.errors import NoteChangedError, NoteError, NoteVanishedError
 from pipelines.ignore import IgnoreRules
+from pipelines.known_files import is_below, note_looked_at, note_scanned
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, FoundFile
 from pipelines.store.cache import Cache
 from pipelines.store.ledger import Difference, unread_hash
-
-MayDelete = Callable[[str, Sequence[str]], bool]
-"""A policy: may these vanished notes of this domain be forgotten although they are a mass?"""
-
-
-def hold_every_mass(_: str, __: Sequence[str]) -> bool:
-    """Hold every mass deletion."""
-    return False
-
-
-# A fifth of the notes, and at least twenty: an unmounted folder, a sync gone wrong.
-_MASS_AT_LEAST = 20
-_MASS_SHARE = 0.2
 
 # So many differences are written at once: the workers can begin before a first scan ends.
 _BATCH = 500
@@ -36,7 +26,8 @@ _BATCH = 500
 class Report:
     """What a comparison found in one domain.
 
-    `unsettled` are files that were being written, `held` deletions that wait for somebody's word.
+    `unsettled` are files that were being written, `held` deletions that wait for a confirmation; `complaints` are
+    sentences about the whole vault: rules that do not count, folders that cannot be seen.
     """
 
     new: int = 0
@@ -47,6 +38,7 @@ class Report:
     held: int = 0
     unsettled: list[str] = field(default_factory=list)
     events: list[DiffEvent] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
 
     def count(self, events: Sequence[DiffEvent]) -> None:
         """Add events to the counts."""
@@ -72,28 +64,22 @@ def rules_of(root: Path, registry: Registry) -> IgnoreRules:
     return IgnoreRules(root, registry.generated, registry.prefixes)
 
 
-def is_mass_deletion(vanished: int, known: Callable[[], int]) -> bool:
-    """Say whether so many notes of a domain vanished at once that it is more likely an accident.
-
-    `known` counts every row: it is asked only where many vanished, for this is on the way of each save.
-    """
-    return vanished >= _MASS_AT_LEAST and vanished > _MASS_SHARE * known()
-
-
 def reconcile(
     root: Path,
     registry: Registry,
     caches: Mapping[str, Cache],
     *,
     max_bytes: int,
-    may_delete: MayDelete = hold_every_mass,
+    brake: Brake = AT_ONCE,
 ) -> dict[str, Report]:
     """Compare the whole disk with the ledgers of `caches` and write down each difference.
 
-    Where a mass of notes vanished, `may_delete` decides. Raises VaultNotFoundError: a vault that cannot be
+    `brake` decides which of the vanished notes are forgotten. Raises VaultNotFoundError: a vault that cannot be
     listed is not an empty one.
     """
-    found = vault.scan(root, rules_of(root, registry))
+    rules = rules_of(root, registry)
+    found = vault.scan(root, rules)
+    complaints = _complaints(rules, found)
     notes: dict[str, list[FoundFile]] = {slug: [] for slug in caches}
     ignored: dict[str, dict[str, str]] = {slug: {} for slug in caches}
     for path, file in found.notes.items():
@@ -109,23 +95,37 @@ def reconcile(
     for slug, cache in caches.items():
         cache.set_ignored(ignored[slug])
         difference = cache.ledger.diff(notes[slug], suspects=found.colliding)
-        report = Report(unchanged=difference.unchanged, ignored=len(ignored[slug]))
+        report = Report(unchanged=difference.unchanged, ignored=len(ignored[slug]), complaints=complaints)
         # A note that is ignored from now on has not vanished, and nobody knows what is in an unreadable folder.
-        excused = [path for path in difference.gone if path in ignored[slug]]
-        missing = [path for path in difference.gone if not _is_below(path, found.unreadable)]
+        excused = [path for path in difference.gone if _is_ignored(path, found.ignored)]
+        missing = [path for path in difference.gone if not is_below(path, found.unreadable)]
         _write_down(
             root, slug, cache, difference.changed, missing, report,
-            priority=LOW_PRIORITY, max_bytes=max_bytes, moved=moved, may_delete=may_delete,
-            excused=frozenset(excused),
+            priority=LOW_PRIORITY, max_bytes=max_bytes, moved=moved, brake=brake,
+            looked=Looked({file.path for file in notes[slug]}, whole=True), excused=frozenset(excused),
         )  # fmt: skip
-        # What is held, or cannot be seen, is believed to be there.
-        cache.edges.set_paths(found.files.union(cache.ledger.paths_below("")))
         reports[slug] = report
+    note_scanned(caches.values(), found)
     return reports
 
 
-def _is_below(path: str, folders: Sequence[str]) -> bool:
-    return any(path.startswith(f"{folder}/") for folder in folders)
+def _complaints(rules: IgnoreRules, found: vault.Scan) -> list[str]:
+    """Say what of a vault is not seen, or not ruled, although somebody may think so."""
+    deep = [path for path, rule in found.ignored.items() if rule == rules.TOO_DEEP]
+    return [
+        *rules.complaints,
+        *(
+            f"the folder {folder!r} cannot be read: its notes stay as they were indexed; correct its permissions"
+            for folder in found.unreadable
+        ),
+        *(f"the folder {folder!r} lies {rules.TOO_DEEP}: move it up, or ignore it" for folder in deep),
+    ]
+
+
+def _is_ignored(path: str, ignored: Mapping[str, str]) -> bool:
+    """Say whether a path is ignored itself, or lies in a folder that is and was not looked into."""
+    parts = path.split("/")
+    return path in ignored or any("/".join(parts[:depth]) in ignored for depth in range(1, len(parts)))
 
 
 def _write_down(
@@ -139,26 +139,33 @@ def _write_down(
     priority: int,
     max_bytes: int,
     moved: AbstractSet[tuple[int, int]],
-    may_delete: MayDelete,
+    brake: Brake,
+    looked: Looked,
     excused: AbstractSet[str] = frozenset(),
 ) -> None:
-    """Hash what changed and record it, deletions first; hold a mass of them unless they may go.
+    """Hash what changed and record it, deletions first, as far as the brake lets them go.
 
     `moved` are the inodes and sizes of files that are on disk: a path that is gone while its file is not was
-    renamed, and no deletion. `excused` are gone for another reason than that they vanished.
+    renamed, and no deletion. `excused` are gone for another
+    reason than that they vanished.
     """
     vanished = cache.ledger.without_files([path for path in gone if path not in excused], moved)
-    if is_mass_deletion(len(vanished), cache.ledger.known) and not may_delete(slug, vanished):
-        report.held = len(vanished)
-        held = set(vanished)
-        gone = [path for path in gone if path not in held]
-    going = list(gone)
+    release = brake.release(slug, vanished, cache.ledger.known, looked)
+    report.held = release.held
+    staying = set(vanished) - release.going
+    going = [path for path in gone if path not in staying]
+    late: list[str] = []
     for start in range(0, max(1, len(changed)), _BATCH):
         seen: list[tuple[FoundFile, str]] = []
         for file in changed[start : start + _BATCH]:
-            _hash(root, file, max_bytes, seen, going, report.unsettled)
+            _hash(root, file, max_bytes, seen, late, report.unsettled)
         report.count(cache.ledger.record(slug, seen, going, priority=priority))
         going = []
+    if late:  # they vanished while the others were read
+        vanished = cache.ledger.without_files(late, set())
+        release = brake.release(slug, vanished, cache.ledger.known, Looked(frozenset(late)))
+        report.held = release.held
+        report.count(cache.ledger.record(slug, [], sorted(release.going), priority=priority))
 
 
 def rehash(
@@ -166,17 +173,17 @@ def rehash(
 ) -> tuple[Report, str]:
     """Read up to `count` notes after a path anew, whatever `stat` says; return what differed and the last path.
 
-    It finds edits that left size and time as they were. The last path is `""` at the end of the ledger.
+    It finds edits that left size and time as they were. The last path is `""` at the end of the ledger. What
+    vanished is left to the comparisons.
     """
     report = Report()
     seen: list[tuple[FoundFile, str]] = []
-    gone: list[str] = []
     paths = cache.ledger.raws_after(after, count)
     for path, raw in paths:
         file = vault.look(root, raw)
         if file is not None:
-            _hash(root, replace(file, path=path), max_bytes, seen, gone, report.unsettled)
-    report.count(cache.ledger.record(slug, seen, gone, priority=LOW_PRIORITY))
+            _hash(root, replace(file, path=path), max_bytes, seen, [], report.unsettled)
+    report.count(cache.ledger.record(slug, seen, [], priority=LOW_PRIORITY))
     return report, paths[-1][0] if paths and len(paths) == count else ""
 
 
@@ -214,61 +221,60 @@ def check_paths(
     raws: Iterable[str],
     *,
     max_bytes: int,
-    may_delete: MayDelete = hold_every_mass,
+    brake: Brake = AT_ONCE,
 ) -> dict[str, Report]:
     """Look at paths that may have changed (files or folders), and write down each difference."""
     rules = rules_of(root, registry)
     folders: set[str] = set()
     files: dict[str, FoundFile | None] = {}
+    no_files: set[str] = set()
     for raw in raws:
-        if _is_folder(root / raw):
+        if vault.is_folder(root, raw):
             folders.add(raw)
-        elif vault.is_note(raw) and vault.twins(root, raw):
+            no_files.add(raw)
+        if vault.is_note(raw) and vault.twins(root, raw):
             folders.add(raw.rpartition("/")[0])
-        else:
-            files[raw] = vault.look(root, raw)
-    scans = {folder: vault.scan(root, rules, folder) for folder in folders if (root / folder).is_dir()}
+            no_files.discard(raw)
+        elif raw not in no_files:
+            # Where the folder may not be entered, nobody knows: comparing everything tells.
+            with suppress(OSError):
+                files[raw] = vault.look_closely(root, raw)
+    scans = {folder: vault.scan(root, rules, folder) for folder in _topmost(folders)}
     moved = {(f.inode, f.size) for scan in scans.values() for f in scan.notes.values()}
     moved |= {(f.inode, f.size) for f in files.values() if f}
+    present = {f.path for f in files.values() if f}.union(*(scan.notes for scan in scans.values()))
+    complaints = [one for scan in scans.values() for one in _complaints(rules, scan)]
     reports = {}
     for slug, cache in caches.items():
-        report = reports[slug] = Report()
+        report = reports[slug] = Report(complaints=complaints)
         changed, gone = _files_of(registry, slug, rules, cache, files)
+        # What was a note, and is a folder now.
+        gone += [vault.disk_key(raw) for raw in no_files if _touches(registry, slug, raw)]
         for folder, scan in scans.items():
             difference = _folder_of(registry, slug, cache, folder, scan)
             changed += difference.changed
-            gone += difference.gone
+            gone += [path for path in difference.gone if not is_below(path, scan.unreadable)]
         _write_down(
             root, slug, cache, changed, gone, report,
-            priority=HIGH_PRIORITY, max_bytes=max_bytes, moved=moved, may_delete=may_delete,
+            priority=HIGH_PRIORITY, max_bytes=max_bytes, moved=moved, brake=brake,
+            looked=Looked(present.union(gone)),
         )  # fmt: skip
-        _note_files(cache, files, scans)
+    note_looked_at(caches.values(), files, no_files, scans)
     return reports
 
 
-def _note_files(cache: Cache, files: Mapping[str, FoundFile | None], scans: Mapping[str, vault.Scan]) -> None:
-    """Tell the edges which files came and went, whatever their kind; what is held is believed to be there."""
-    new: set[str] = set()
-    gone: set[str] = set()
-    for raw, file in files.items():
-        key = vault.note_key(raw)
-        if file is None:
-            gone.update((key, vault.own_key(raw), *cache.edges.paths_below(key)))
-        elif not vault.is_hidden(raw):
-            new.add(key)
-    for folder, scan in scans.items():
-        new |= scan.files
-        gone.update(set(cache.edges.paths_below(vault.note_key(folder))) - scan.files)
-    cache.edges.change_paths(new, gone - cache.ledger.existing(gone))
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+def _topmost(folders: AbstractSet[str]) -> list[str]:
+    """Return those of the folders that lie in none of the others."""
+    found: list[str] = []
+    for folder in sorted(folders, key=lambda one: one + "/"):
+        if not found or (found[-1] and not folder.startswith(found[-1] + "/")):
+            found.append(folder)
+    return found
 
 
 def _touches(registry: Registry, slug: str, raw: str) -> bool:
     """Say whether a vanished or changed path can concern a domain: its own, or a folder that holds some of it."""
-    key = vault.note_key(raw)
+    key = vault.disk_key(raw)
     owner = registry.owner(key)
     domain = registry.get(slug)
     return (owner is not None and owner.slug == slug) or (
@@ -289,11 +295,12 @@ def _files_of(
     for raw, file in files.items():
         if not _touches(registry, slug, raw):
             continue
-        key = vault.note_key(raw)
+        key = vault.disk_key(raw)
         rule = None
+        # It may have been a folder: then no event named what was in it.
+        gone += cache.ledger.paths_below(key)
         if file is None:
-            # It may have been a folder: then no event named what was in it; or a name that collided.
-            gone += [key, *({vault.own_key(raw)} - {key}), *cache.ledger.paths_below(key)]
+            gone += {key, vault.own_key(raw)}  # a name that collided has two
         elif vault.is_note(raw):
             rule = rules.for_file(raw)
             if rule:
@@ -310,4 +317,4 @@ def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: v
         if (registry.owner(path) or registry.domains[0]).slug == slug:
             cache.note_ignored(path, rule)
     own = [file for path, file in scan.notes.items() if (o := registry.owner(path)) and o.slug == slug]
-    return cache.ledger.diff(own, vault.note_key(folder), scan.colliding)
+    return cache.ledger.diff(own, vault.disk_key(folder), scan.colliding)

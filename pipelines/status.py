@@ -11,27 +11,22 @@ from pipelines.domains import Registry
 from pipelines.ignore import IgnoreRules
 from pipelines.model import Counts
 from pipelines.store.cache import Cache
+from pipelines.store.facts import EMBEDDING_SPEED
 from pipelines.store.overview import ParkedRow, parked_notes
 from pipelines.store.state import State
 
 
-def forgotten_key(slug: str) -> str:
-    """Return the key under which `state.db` has the parked notes of a domain that the operator forgot."""
-    return f"forgotten:{slug}"
-
-
 def unforgotten(rows: Iterable[ParkedRow], state: State, slug: str) -> list[ParkedRow]:
     """Return those of a domain's parked notes that the operator did not forget, or that changed since."""
-    said = state.heard(forgotten_key(slug))
-    forgotten: dict[str, int] = said.value if said else {}
-    return [row for row in rows if forgotten.get(row.path) != row.generation]
+    dismissed = state.decisions.dismissed(slug)
+    return [row for row in rows if dismissed.get(row.path) != row.generation]
 
 
 def domain_status(cache: Cache, state: State, slug: str) -> dict[str, Any]:
     """Return a domain's counts (forgotten notes left out), its model, and how far its vectors are."""
     counts = cache.counts()
-    rate = state.heard(f"embed:{slug}")
-    speed = rate.value["texts_per_s"] if rate else None
+    rate = state.get(EMBEDDING_SPEED, slug)
+    speed = rate.value.texts_per_s if rate else None
     return asdict(counts) | {
         "oldest_pending_s": round(counts.oldest_pending_s, 1),
         "parked": len(unforgotten(parked_notes(cache), state, slug)),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import stat
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipelines.atomic import write_once
+from pipelines import beneath
 from pipelines.errors import (
     NameCollisionError,
     NotARegularFileError,
@@ -18,23 +20,44 @@ from pipelines.errors import (
     NoteTooLargeError,
     NoteUnreadableError,
     NoteVanishedError,
+    UnsafePathError,
+    VaultIdError,
     VaultNotFoundError,
 )
-from pipelines.identity import DOT_FOLDER, ID_FILE, Identity
-from pipelines.ignore import IgnoreRules
+from pipelines.identity import Identity, read_id, write_id
+from pipelines.ignore import DEEPEST_FOLDER, IgnoreRules, Scope
 from pipelines.model import FileContent, FoundFile
 
 MARKDOWN_SUFFIXES = (".md", ".markdown")
+_TOO_LARGE = 2**63  # for a column of SQLite
+_LIKE_A_BYTE = re.compile(r"\\(?=x(?:5c|[89a-f][0-9a-f]))")
+_LONGEST_PATH = 4095  # bytes that Linux opens
+_LONG_PATH = f"its path is longer than {_LONGEST_PATH:,} bytes"
+_DAY_NS = 24 * 3600 * 10**9
 
 
-def note_key(raw: str) -> str:
-    """Return the key of a relative path: POSIX, valid Unicode, composed form (NFC)."""
+def note_key(path: str) -> str:
+    """Return the key of a note whose path somebody gives: POSIX, valid Unicode, composed form (NFC)."""
+    return unicodedata.normalize("NFC", path if path.isascii() else _valid(path))
+
+
+def disk_key(raw: str) -> str:
+    """Return the key of a relative path as it is on disk: `own_key` in composed form (NFC)."""
     return unicodedata.normalize("NFC", own_key(raw))
 
 
 def own_key(raw: str) -> str:
-    """Return a relative path as valid Unicode in the form that it has on disk: the key of a name that collides."""
-    return raw if raw.isascii() else os.fsencode(raw).decode("utf-8", "backslashreplace")
+    r"""Return a relative path as valid Unicode in the form that it has on disk: the key of a name that collides.
+
+    A byte that is no UTF-8 becomes `\xff`. What looks like that in a name becomes `\x5cxff`: names never share a key.
+    """
+    if "\\x" in raw:
+        raw = _LIKE_A_BYTE.sub(r"\\x5c", raw)
+    return raw if raw.isascii() else _valid(raw)
+
+
+def _valid(raw: str) -> str:
+    return os.fsencode(raw).decode("utf-8", "backslashreplace")
 
 
 def is_note(name: str) -> bool:
@@ -47,36 +70,39 @@ def is_hidden(raw: str) -> bool:
     return raw.startswith(".") or "/." in raw
 
 
-def is_present(root: Path, identity: Identity) -> bool:
-    """Say whether the vault is really there: an empty mount point or a missing folder is not the vault.
+def find(root: Path, identity: Identity) -> Identity | None:
+    """Return the vault's identity if it is really there: an empty mount point or a missing folder is not the vault.
 
-    A folder that took its place and has notes, but no id, is taken for the vault and gets its id.
+    A folder that took its place and has notes, but no id that can be read, is taken for the vault and gets its id;
+    its own device and inode are in what is returned. The very folder that was identified gets no id back while a
+    process runs: it may be on the way to be removed.
     """
     try:
         info = root.stat()
+        if not identity.marked:
+            return identity if identity.is_of(info) else None
+        try:
+            found = read_id(root)
+        except VaultIdError:
+            found = None  # the next start mends it
+        if found:
+            return identity.at(info) if found == identity.vault_id else None
+        if not any(is_note(name) for _, _, names in beneath.walk(root) for name in names):
+            return None
+        if not identity.is_of(info):
+            with suppress(UnsafePathError):
+                write_id(root, identity.vault_id, once=True)
     except OSError:
-        return False
-    if not identity.marked:
-        return (info.st_dev, info.st_ino) == (identity.device, identity.inode)
-    marker = root / DOT_FOLDER / ID_FILE
-    try:
-        if marker.exists():
-            return marker.read_text(encoding="ascii").strip() == identity.vault_id
-        if not any(is_note(name) for _, _, names in os.walk(root) for name in names):
-            return False
-        marker.parent.mkdir(exist_ok=True)
-        write_once(marker, f"{identity.vault_id}\n".encode())
-    except (OSError, UnicodeDecodeError):
-        return False
-    return True
+        return None
+    return identity.at(info)
 
 
 @dataclass(slots=True)
 class Scan:
     """Every Markdown file below a folder: the notes, those ignored and by which rule, colliding names.
 
-    `files` are the keys of all files that a link may mean, whatever their kind; `unreadable` are folders that
-    could not be listed: nobody knows what is in them.
+    `files` are the keys of all files that a link may mean, whatever their kind; `unreadable` are folders whose files
+    could not be listed or looked at: nobody knows what is in them.
     """
 
     notes: dict[str, FoundFile] = field(default_factory=dict)
@@ -90,12 +116,15 @@ class Scan:
 def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
     """Walk a folder of the vault (`""`: all of it) with `os.scandir`, following no links.
 
-    Folders that are ignored are walked too, for names only, so that every Markdown file is accounted for.
-    Raises VaultNotFoundError when the vault's own folder cannot be listed.
+    Folders that are ignored are walked too, for names only, so that every Markdown file is accounted for; those
+    that are nested too deep are named themselves. Raises VaultNotFoundError when the vault's own folder cannot be
+    listed.
     """
     result = Scan()
-    rule = rules.for_folder(folder)
-    _scan_folder(root, folder, rules, rule, result)
+    rule, scope = rules.above(folder)
+    waiting = [(folder, rule, scope)]
+    while waiting:
+        waiting += _scan_folder(root, *waiting.pop(), rules, result)
     for key, raws in result.collisions.items():
         first = result.notes.pop(key)
         for raw in raws:
@@ -105,53 +134,110 @@ def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
     return result
 
 
-def _scan_folder(root: Path, folder: str, rules: IgnoreRules, inherited: str | None, out: Scan) -> None:
+_Folder = tuple[str, str | None, Scope]
+
+
+def _scan_folder(
+    root: Path, folder: str, inherited: str | None, scope: Scope, rules: IgnoreRules, out: Scan
+) -> list[_Folder]:
+    """Note the files of one folder; return the folders in it, each with the rule and the rule files it inherits."""
+    if folder.count("/") >= DEEPEST_FOLDER:
+        out.ignored[disk_key(folder)] = inherited or rules.TOO_DEEP
+        return []
+    folders: list[_Folder] = []
+    hidden = is_hidden(folder)
     try:
-        entries = list(os.scandir(root / folder))
+        with beneath.folder(root, folder) as fd, os.scandir(fd) as listed:
+            entries = list(listed)
+            scope = rules.enter(folder, (entry.name for entry in entries), scope)
+            for entry in entries:
+                raw = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((raw, inherited or rules.match(raw, scope, is_folder=True), scope))
+                    continue
+                key = disk_key(raw)
+                if not (hidden or entry.name.startswith(".")):
+                    out.files.add(key)
+                if is_note(entry.name):
+                    rule = rules.SYMLINK if entry.is_symlink() else rules.match(raw, scope)
+                    _add_note(entry, raw, key, inherited or rule, out)
+    except UnsafePathError:
+        out.ignored[disk_key(folder)] = rules.SYMLINK
     except OSError as error:
         if not folder:
             raise VaultNotFoundError(
                 f"the vault {root} cannot be listed ({error.strerror}); check that it is mounted and readable"
             ) from error
-        out.unreadable.append(note_key(folder))
+        if error.errno == errno.ENAMETOOLONG:
+            out.ignored[disk_key(folder)] = _LONG_PATH
+        else:
+            out.unreadable.append(disk_key(folder))
+    return folders
+
+
+def _add_note(entry: os.DirEntry[str], raw: str, key: str, rule: str | None, out: Scan) -> None:
+    # No character has more than four bytes.
+    if rule is None and 4 * len(raw) > _LONGEST_PATH and len(os.fsencode(raw)) > _LONGEST_PATH:
+        rule = _LONG_PATH
+    if rule:
+        out.ignored[key] = rule
         return
-    rules.enter(folder, (entry.name for entry in entries))
-    prefix = f"{folder}/" if folder else ""
-    hidden = is_hidden(folder)
-    for entry in entries:
-        raw = prefix + entry.name
-        if entry.is_dir(follow_symlinks=False):
-            _scan_folder(root, raw, rules, inherited or rules.match(raw, is_folder=True), out)
-            continue
-        if not hidden and not is_hidden(entry.name):
-            out.files.add(note_key(raw))
-        if is_note(entry.name):
-            rule = inherited or (rules.SYMLINK if entry.is_symlink() else rules.match(raw))
-            if rule:
-                out.ignored[note_key(raw)] = rule
-            else:
-                _add(entry, raw, out)
-
-
-def _add(entry: os.DirEntry[str], raw: str, out: Scan) -> None:
     try:
         info = entry.stat(follow_symlinks=False)
-    except OSError:
+    except FileNotFoundError:
         return  # vanished since the folder was listed
-    key = note_key(raw)
+    except OSError:
+        # A folder that may be listed, but not entered: nobody knows what became of its notes.
+        folder = disk_key(raw.rpartition("/")[0])
+        if folder not in out.unreadable:
+            out.unreadable.append(folder)
+        return
     if key in out.notes:
         out.collisions.setdefault(key, [out.notes[key].raw]).append(raw)
     else:
-        out.notes[key] = FoundFile(key, raw, info.st_size, info.st_mtime_ns, info.st_ino)
+        out.notes[key] = found_file(key, raw, info)
+
+
+def found_file(key: str, raw: str, info: os.stat_result) -> FoundFile:
+    """Return what `stat` says of a file, in numbers that SQLite can keep.
+
+    An inode is another number of its own; a time beyond the year 2262, or before 1678, is one of the last day before.
+    """
+    mtime = info.st_mtime_ns
+    if not -_TOO_LARGE <= mtime < _TOO_LARGE:
+        of_day = mtime % _DAY_NS
+        mtime = _TOO_LARGE - 1 - of_day if mtime > 0 else of_day - _TOO_LARGE
+    inode = info.st_ino
+    return FoundFile(key, raw, info.st_size, mtime, inode if inode < _TOO_LARGE else inode - 2 * _TOO_LARGE)
 
 
 def look(root: Path, raw: str) -> FoundFile | None:
-    """Return what `stat` says of one file (not followed), or None where there is none."""
+    """Return what `stat` says of one file, or None where there is none, or a folder. Links are not followed."""
     try:
-        info = (root / raw).lstat()
+        return look_closely(root, raw)
     except OSError:
         return None
-    return FoundFile(note_key(raw), raw, info.st_size, info.st_mtime_ns, info.st_ino)
+
+
+def look_closely(root: Path, raw: str) -> FoundFile | None:
+    """Return what `look` does. Raises OSError where nobody can tell whether there is a file."""
+    try:
+        info = beneath.look(root, raw)
+    except UnsafePathError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
+            return None
+        raise
+    return None if stat.S_ISDIR(info.st_mode) else found_file(disk_key(raw), raw, info)
+
+
+def is_folder(root: Path, raw: str) -> bool:
+    """Say whether a path is a folder, and no link to one."""
+    try:
+        return stat.S_ISDIR(beneath.look(root, raw).st_mode)
+    except (OSError, UnsafePathError):
+        return False
 
 
 def twins(root: Path, raw: str) -> list[str]:
@@ -161,7 +247,7 @@ def twins(root: Path, raw: str) -> list[str]:
     own = look(root, raw)
     candidates = [""]
     for part in raw.split("/"):
-        candidates = [f"{c}/{name}" if c else name for c in candidates for name in _forms(root / c, part)]
+        candidates = [f"{c}/{name}" if c else name for c in candidates for name in _forms(root, c, part)]
     found = ((other, look(root, other)) for other in candidates if other != raw)
     # A file system that normalises names shows one file under both.
     return [other for other, file in found if file and (own is None or file.inode != own.inode)]
@@ -172,20 +258,21 @@ def may_have_twin(raw: str) -> bool:
     return unicodedata.normalize("NFD", raw) != unicodedata.normalize("NFC", raw)
 
 
-def _forms(folder: Path, name: str) -> list[str]:
+def _forms(root: Path, folder: str, name: str) -> list[str]:
     """Return the names in a folder that have the same composed form as this one."""
     if not may_have_twin(name):
         return [name]
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - `iterdir` makes a path of each name, five times slower
-    except OSError:
+        with beneath.folder(root, folder) as fd:
+            names = os.listdir(fd)  # noqa: PTH208 - a path cannot be made of a descriptor
+    except (OSError, UnsafePathError):
         return [name]
-    key = note_key(name)
-    return [other for other in names if not other.isascii() and note_key(other) == key]
+    key = disk_key(name)
+    return [other for other in names if not other.isascii() and disk_key(other) == key]
 
 
 def read(root: Path, raw: str, max_bytes: int) -> FileContent:
-    """Read one note and hash exactly the bytes that were read; `root` is resolved already.
+    """Read one note and hash exactly the bytes that were read, following no link on the way to it.
 
     Raises NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError,
     NoteChangedError (it was written to meanwhile), NameCollisionError.
@@ -196,23 +283,20 @@ def read(root: Path, raw: str, max_bytes: int) -> FileContent:
             f"{raw!r} and {other[0]!r} are the same name in two Unicode forms; rename one of them"
         )
     try:
-        fd = os.open(root / raw, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = beneath.open_file(root, raw)
+    except UnsafePathError as error:
+        raise NotARegularFileError(f"{error}; it is not indexed") from error
     except OSError as error:
         raise _open_error(raw, error) from error
-    before = os.fstat(fd)
-    if not stat.S_ISREG(before.st_mode):
-        os.close(fd)
-        raise NotARegularFileError(f"{raw!r} is not a regular file; it is not indexed")
     with os.fdopen(fd, "rb") as file:
-        if not Path(os.path.realpath(root / raw)).is_relative_to(root):
-            raise NotARegularFileError(f"{raw!r} lies behind a link that leaves the vault; it is not indexed")
+        before = os.fstat(fd)
         if before.st_size > max_bytes:
             raise NoteTooLargeError(
                 f"{raw!r} has {before.st_size / 1e6:.1f} MB, more than max_note_mb = {max_bytes / 1e6:g}; "
                 "split it, or raise the setting"
             )
         try:
-            data = file.read(max_bytes + 1)
+            data = file.read(before.st_size + 1)
         except OSError as error:
             raise NoteUnreadableError(f"{raw!r} cannot be read ({error.strerror})") from error
         after = os.fstat(fd)
@@ -220,15 +304,11 @@ def read(root: Path, raw: str, max_bytes: int) -> FileContent:
         data
     ) != after.st_size:
         raise NoteChangedError(f"{raw!r} was written to while it was read; it is read again when it is quiet")
-    found = FoundFile(note_key(raw), raw, after.st_size, after.st_mtime_ns, after.st_ino)
+    found = found_file(disk_key(raw), raw, after)
     return FileContent(data, hashlib.sha256(data).hexdigest(), found)
 
 
 def _open_error(raw: str, error: OSError) -> Exception:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return NoteVanishedError(f"{raw!r} is no longer there")
-    if error.errno == errno.ELOOP:
-        return NotARegularFileError(f"{raw!r} is a symbolic link; links are not followed")
-    if error.errno == errno.ENXIO:
-        return NotARegularFileError(f"{raw!r} is not a regular file; it is not indexed")
     return NoteUnreadableError(f"{raw!r} cannot be opened ({error.strerror}); check its permissions")

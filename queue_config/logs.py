@@ -9,6 +9,8 @@ from typing import Any
 
 import structlog
 
+from queue_config.visible import visible, visible_json
+
 # What lasts for a day must not fill the disk with its log.
 _SAY_AGAIN_SECONDS = 60.0
 _SECRET_KEYS = frozenset({"token", "api_key", "authorization", "cookie", "password", "redis_url", "secret"})
@@ -29,6 +31,15 @@ def _redacted(key: object, value: Any) -> Any:
     return value
 
 
+def _shown(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Make what a terminal would obey visible: a log names paths, and repeats what libraries say of notes."""
+    return {key: visible(held) if isinstance(held, str) else held for key, held in event.items()}
+
+
+def _safe_json(_: object, __: str, line: Any) -> str:
+    return visible_json(str(line))
+
+
 def configure(process: str) -> None:
     """Send this process's logs, and those of the libraries it uses, to standard error."""
     shared: list[Any] = [
@@ -39,16 +50,16 @@ def configure(process: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    renderer: Any = (
-        structlog.dev.ConsoleRenderer()
+    renderers: list[Any] = (
+        [_shown, structlog.dev.ConsoleRenderer()]
         if sys.stderr.isatty()
-        else structlog.processors.JSONRenderer(ensure_ascii=False)
+        else [structlog.processors.JSONRenderer(ensure_ascii=False), _safe_json]
     )
     handler = logging.StreamHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
     root = logging.getLogger()

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
-import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,13 +27,16 @@ from redis import ConnectionPool
 from redis.exceptions import RedisError
 
 from queue_config.logs import Trouble
+from queue_config.private import QUEUE_KEY, read_secret
 
 QUEUE_FILE = "queue.db"
-KEY_FILE = "queue.key"
 _DIGEST = hashlib.sha256
 _SIGNATURE_BYTES = _DIGEST().digest_size
 _RETRY_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
+_MOST_PRIORITIES = 16
+ONCE_SECONDS = 3600.0
+"""A message that may be executed once is refused when it is older: what it asks for may no longer be meant."""
 
 log = structlog.get_logger()
 
@@ -90,26 +91,8 @@ class SignedJsonSerializer(Serializer):  # type: ignore[misc]  # huey has no typ
 
 
 def read_key(state: Path) -> bytes:
-    """Return the vault's signing key, made at the first call (32 bytes, mode 0600)."""
-    path = state / KEY_FILE
-    if not path.exists():
-        write_secret(path, secrets.token_hex(32))
-    return bytes.fromhex(path.read_text().strip())
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Write a file of mode 0600, unless it is there already: the first writer wins."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())  # a power cut must not leave an empty secret, which anybody knows
-        path.hardlink_to(beside)
-    except FileExistsError:
-        pass  # another process was first; its secret is the one in use
-    finally:
-        beside.unlink(missing_ok=True)
+    """Return the vault's signing key, made at the first call (32 bytes, mode 0600). Raises NotPrivateError."""
+    return bytes.fromhex(read_secret(state, QUEUE_KEY))
 
 
 class _Guarded:
@@ -117,13 +100,24 @@ class _Guarded:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.refused = {"foreign": 0, "unknown": 0}
+        self.refused = {"foreign": 0, "unknown": 0, "replayed": 0}
         self._trouble = Trouble("the queue cannot be read; saves wait")
         self.aside: Executor | None = None
         """What does the tasks that are marked `aside=True`; None: they are done in their turn."""
+        self.is_first: Callable[[str], bool] = lambda _: True
+        """Says whether the task of this id, marked `once=True`, was never executed, and remembers it."""
 
     def execute(self, task: Any, timestamp: Any = None) -> Any:
-        """Do a task, or have it done aside: it takes so long that no other should wait for it."""
+        """Do a task, or have it done aside: it takes so long that no other should wait for it.
+
+        One that must not be done twice is refused if it was done, or is old: whoever can write to the queue may
+        have kept its message, which is signed.
+        """
+        if getattr(task, "once", False):
+            at = getattr(task, "enqueued_at", None)
+            if at is None or abs(time.time() - at) > ONCE_SECONDS or not self.is_first(task.id):
+                self._refuse("replayed", f"the request {task.name} was executed before, or is old: ask again")
+                return None
         execute = super().execute  # type: ignore[misc]  # huey has no types
         if self.aside is not None and getattr(task, "aside", False):
             return self.aside.submit(execute, task, timestamp)
@@ -240,6 +234,17 @@ class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has n
             self.reopen_if_replaced()
             return super().enqueue(task)
 
+    def peek(self, priority: int, limit: int) -> list[bytes]:
+        """Return up to `limit` messages of one priority, next first, and leave them on the queue."""
+        sql = "select data from task where queue = ? and priority = ? order by id limit ?"
+        return [data for (data,) in self.storage.sql(sql, (self.storage.name, priority, limit), results=True)]
+
+    def count_by_priority(self) -> dict[int, int]:
+        """Return how many messages of each priority wait."""
+        sql = "select priority, count(*) from task where queue = ? group by priority order by priority desc limit ?"
+        found = self.storage.sql(sql, (self.storage.name, _MOST_PRIORITIES), results=True)
+        return {int(priority): count for priority, count in found}
+
     def reopen_if_replaced(self) -> None:
         """Go on with a new file where ours is damaged or was deleted: nobody hears what is put on a deleted one."""
         if self.storage.damaged or self._inode_now() != self._inode:
@@ -249,7 +254,27 @@ class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has n
 
 
 class RedisQueue(_Guarded, PriorityRedisHuey):  # type: ignore[misc]  # huey has no types
-    """The queue in a Redis."""
+    """The queue in a Redis: a sorted set by falling priority, whose members begin with eight bytes of time."""
+
+    def peek(self, priority: int, limit: int) -> list[bytes]:
+        """Return up to `limit` messages of one priority, next first, and leave them on the queue."""
+        storage = self.storage
+        found = storage.conn.zrangebyscore(storage.queue_key, -priority, -priority, start=0, num=limit)
+        return [member[8:] for member in found]
+
+    def count_by_priority(self) -> dict[int, int]:
+        """Return how many messages of each priority wait."""
+        key, conn = self.storage.queue_key, self.storage.conn
+        counts: dict[int, int] = {}
+        above: float | str = "-inf"
+        # A stranger's messages may have any score: ours have a handful.
+        while len(counts) < _MOST_PRIORITIES and (
+            found := conn.zrangebyscore(key, above, "+inf", start=0, num=1, withscores=True)
+        ):
+            ((_, score),) = found
+            counts[int(-score)] = conn.zcount(key, score, score)
+            above = f"({score}"
+        return counts
 
     def reopen_if_replaced(self) -> None:
         """Do nothing: the client connects anew by itself."""

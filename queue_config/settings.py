@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -17,10 +19,26 @@ from pydantic_settings import (
 
 from queue_config.folders import config_file
 
+_REDIS_SCHEMES = ("redis", "rediss", "unix")
+_NO_REDIS_URL = "is no redis://, rediss:// or unix:// address"
+_OLD_NAMES = {"chunk_target_words": "chunk_target_tokens", "chunk_overlap_words": "chunk_overlap_tokens"}
+"""Settings that were renamed, by their new name: the old one works for one release."""
+_NO_BASE_URL = (
+    "is no https:// address without a password in it (http:// is for this machine alone: http://127.0.0.1:8080); "
+    "the API key and the text of notes would go there"
+)
+
 
 def _plain(name: str) -> AliasChoices:
     """Read a field from EVERINDEX_<NAME>, else from the plain NAME, else from its key in the TOML file."""
     return AliasChoices(f"EVERINDEX_{name.upper()}", name.upper(), name)
+
+
+def _renamed(name: str) -> AliasChoices:
+    """Read a field like `_plain`, and from the name that it had in the last release."""
+    old = _OLD_NAMES[name]
+    prefixed = [f"EVERINDEX_{name.upper()}", name.upper(), f"EVERINDEX_{old.upper()}"]
+    return AliasChoices(*prefixed, name, old)
 
 
 class SettingsFileError(ValueError):
@@ -41,60 +59,103 @@ class Settings(BaseSettings):
     """What a process is told: arguments, then the environment, then the TOML file, then these defaults."""
 
     model_config = SettingsConfigDict(
-        env_prefix="EVERINDEX_", extra="forbid", frozen=True, env_ignore_empty=True
+        env_prefix="EVERINDEX_",
+        extra="forbid",
+        frozen=True,
+        env_ignore_empty=True,
+        # An error that reaches a log must not bring a password along.
+        hide_input_in_errors=True,
     )
 
-    vault: Path | None = Field(None, description="the folder of notes")
-    state: Path | None = Field(None, description="caches, queue, token and logs; default: one folder a vault")
-    port: int = Field(8741, ge=0, le=65535, description="the query worker's port on 127.0.0.1")
+    vault: Path | None = Field(
+        default=None,
+        description="the folder of notes; default: the one you stand in, or the only one that runs",
+    )
+    state: Path | None = Field(
+        default=None, description="caches, queue, token and logs; default: one folder per vault"
+    )
+    port: int = Field(default=8741, ge=0, le=65535, description="the query worker's port on 127.0.0.1")
     redis_url: SecretStr | None = Field(
-        None, validation_alias=_plain("redis_url"), description="Redis for the queue; default: an SQLite file"
+        default=None,
+        validation_alias=_plain("redis_url"),
+        description="Redis for the queue; default: an SQLite file",
     )
     embedding_model: str | None = Field(
-        None, validation_alias=_plain("embedding_model"), description="overrides every domain's embedding"
+        default=None,
+        validation_alias=_plain("embedding_model"),
+        description="overrides every domain's embedding; default: each domain's own",
+    )
+    allowed_models: str = Field(
+        default="",
+        description="models, separated by commas, that a vault's _domains.yaml may have fetched; default: none",
     )
     embedding_backend: Literal["torch", "openvino"] = Field(
-        "torch",
+        default="torch",
         validation_alias=_plain("embedding_backend"),
         description="what the model computes with; openvino needs everindex[openvino]",
     )
     domain: str | None = Field(
-        None, validation_alias=_plain("domain"), description="serve and index this domain alone"
+        default=None,
+        validation_alias=_plain("domain"),
+        description="serve and index this domain alone; default: all of them",
     )
-    chunk_target_tokens: int | None = Field(
-        None, ge=20, description="words a chunk; default: 600, less for a model with a short window"
+    chunk_target_words: int | None = Field(
+        default=None,
+        ge=20,
+        validation_alias=_renamed("chunk_target_words"),
+        description="words per passage; default: 600, less for a model with a short window",
     )
-    chunk_overlap_tokens: int | None = Field(
-        None, ge=0, description="words two neighbouring chunks share; default: 80, less for a short window"
+    chunk_overlap_words: int | None = Field(
+        default=None,
+        ge=0,
+        validation_alias=_renamed("chunk_overlap_words"),
+        description="words that two neighbouring passages share; default: 80, less for a short window",
     )
-    max_note_mb: float = Field(10.0, gt=0, allow_inf_nan=False, description="a larger note is parked")
+    max_note_mb: float = Field(default=10.0, gt=0, allow_inf_nan=False, description="a larger note is parked")
     anthropic_api_key: SecretStr | None = Field(
-        None,
+        default=None,
         validation_alias=_plain("anthropic_api_key"),
         description="Claude proposes tags where it is set; else nothing leaves the machine",
     )
     tag_model: str | None = Field(
-        None, description="the Claude model that proposes; default: the newest Haiku"
+        default=None, description="the Claude model that proposes; default: the newest Haiku"
     )
     anthropic_base_url: str | None = Field(
-        None,
+        default=None,
         validation_alias=_plain("anthropic_base_url"),
-        description="another address that speaks Anthropic's API",
+        description="another address that speaks Anthropic's API; default: Anthropic's own",
     )
-    tag_notes_a_day: int = Field(200, ge=0, description="so many notes a day are sent to Claude")
+    tag_notes_a_day: int = Field(
+        default=200, ge=0, description="upper bound on the notes that are sent to Claude per day"
+    )
     tag_usd_a_day: float = Field(
-        1.0, ge=0, allow_inf_nan=False, description="so many dollars a day are spent on Claude"
+        default=1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="upper bound on what Claude may cost per day, in dollars",
     )
     settle_seconds: float = Field(
-        0.3, ge=0, allow_inf_nan=False, description="a path is read after it was quiet for so long"
+        default=0.3,
+        ge=0,
+        allow_inf_nan=False,
+        description="a path is read once nothing has touched it for this many seconds",
     )
     reconcile_seconds: float = Field(
-        300.0, gt=0, allow_inf_nan=False, description="disk and ledger are compared so often"
+        default=300.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="disk and index are compared at this interval, in seconds",
     )
     history_days: float = Field(
-        14.0, gt=0, le=36_500, allow_inf_nan=False, description="jobs are kept in the history for so long"
+        default=14.0,
+        gt=0,
+        le=36_500,
+        allow_inf_nan=False,
+        description="days for which a job stays in the history",
     )
-    history_rows: int = Field(100_000, ge=1, le=10_000_000, description="so many jobs are kept at most")
+    history_rows: int = Field(
+        default=100_000, ge=1, le=10_000_000, description="upper bound on the jobs in the history"
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -112,6 +173,43 @@ class Settings(BaseSettings):
             _from_toml(settings_cls),
         )
 
+    @field_validator("redis_url")
+    @classmethod
+    def _is_of_redis(cls, url: SecretStr | None) -> SecretStr | None:
+        """Refuse here, without a word of it, what the client would refuse and repeat."""
+        if url is not None:
+            try:
+                parts = urlsplit(url.get_secret_value())
+                usable = parts.scheme in _REDIS_SCHEMES and (parts.port is None or parts.port > 0)
+            except ValueError:
+                usable = False
+            if not usable:
+                raise ValueError(_NO_REDIS_URL)
+        return url
+
+    @field_validator("anthropic_base_url")
+    @classmethod
+    def _is_private(cls, url: str | None) -> str | None:
+        """Refuse an address to which the API key and notes would go in the clear."""
+        if url is not None:
+            try:
+                parts = urlsplit(url)
+                usable = parts.scheme == "https" or (
+                    parts.scheme == "http" and _is_this_machine(parts.hostname)
+                )
+                usable = usable and bool(parts.hostname) and parts.username is None and (parts.port or 1) > 0
+            except ValueError:
+                usable = False
+            if not usable or not url.isprintable() or " " in url:
+                raise ValueError(_NO_BASE_URL)
+        return url
+
+    @property
+    def chosen_models(self) -> frozenset[str]:
+        """The models that these settings name: whoever set them chose them."""
+        names = [self.embedding_model or "", *self.allowed_models.split(",")]
+        return frozenset(name.strip() for name in names if name.strip())
+
     @property
     def max_note_bytes(self) -> int:
         """The largest note that is indexed, in bytes."""
@@ -119,11 +217,65 @@ class Settings(BaseSettings):
 
 
 def explain(error: ValidationError) -> str:
-    """Say in one line which settings cannot be used and why; what stands under an unknown name stays unsaid."""
+    """Say in one line which settings cannot be used and why; a secret, and what an unknown name has, stays unsaid."""
+    unsaid = {key.lower() for name in Settings.model_fields if _is_unsaid(name) for key in _keys(name)}
     return "; ".join(
-        f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}"
-        + ("" if e["type"] == "extra_forbidden" else f" (got {e.get('input')!r})")
+        f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg'].removeprefix('Value error, ')}"
+        + (
+            ""
+            if e["type"] == "extra_forbidden" or not e["loc"] or str(e["loc"][0]).lower() in unsaid
+            else f" (got {e.get('input')!r})"
+        )
         for e in error.errors(include_url=False)
+    )
+
+
+def _keys(name: str) -> list[str]:
+    """Return the names under which a setting may stand."""
+    alias = Settings.model_fields[name].validation_alias
+    return [name, *(map(str, alias.choices) if isinstance(alias, AliasChoices) else ())]
+
+
+def old_names() -> list[str]:
+    """Return a warning for each setting that the environment or the TOML file gives under its former name."""
+    environment = EnvSettingsSource(Settings, env_ignore_empty=True).env_vars
+    toml = _from_toml(Settings).toml_data
+    return [
+        f"{old} is now called {new}; the old name works until the next minor version"
+        for new, name in _OLD_NAMES.items()
+        for old, given in (
+            (f"EVERINDEX_{name.upper()}", environment.get(f"everindex_{name}")),
+            (name, toml.get(name)),
+        )
+        if given is not None
+    ]
+
+
+def _is_secret(name: str) -> bool:
+    return "SecretStr" in str(Settings.model_fields[name].annotation)
+
+
+def _is_unsaid(name: str) -> bool:
+    return _is_secret(name) or name.endswith("_url")  # an address may have a password in it
+
+
+def _is_this_machine(host: str | None) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(name: str, value: Any) -> str:
+    """Return a value as text: of a secret whether it is set; what holds where it is not."""
+    if _is_secret(name):
+        return "set" if value else "not set"
+    return (
+        str(Settings.model_fields[name].description).partition("default: ")[2]
+        if value in (None, "")
+        else str(value)
     )
 
 
@@ -132,9 +284,8 @@ def provenance(settings: Settings, given: dict[str, Any]) -> dict[str, tuple[str
     environment = EnvSettingsSource(Settings)()
     toml = _from_toml(Settings)()
     rows: dict[str, tuple[str, str]] = {}
-    for name, field in Settings.model_fields.items():
-        alias = field.validation_alias
-        keys = [str(c) for c in alias.choices] if isinstance(alias, AliasChoices) else [name]
+    for name in Settings.model_fields:
+        keys = _keys(name)
         if name in given:
             origin = "argument"
         elif any(key in environment for key in keys):
@@ -143,7 +294,5 @@ def provenance(settings: Settings, given: dict[str, Any]) -> dict[str, tuple[str
             origin = str(config_file())
         else:
             origin = "default"
-        value = getattr(settings, name)
-        shown = ("set" if value else "not set") if "SecretStr" in str(field.annotation) else str(value)
-        rows[name] = (shown, origin)
+        rows[name] = (_shown(name, getattr(settings, name)), origin)
     return rows

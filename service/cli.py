@@ -3,52 +3,80 @@
 from __future__ import annotations
 
 import gc
+import io
+import os
 import sys
+import traceback
 from typing import NoReturn
 
 import click
 
+from pipelines.durable_files import keep_private
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
-from service.commands import ask, deep, evaluate, evidence, install, links, names, services, tags, upkeep
-from service.commands.terminal import Commands, err
+from service.commands import ask, deep, evaluate, evidence, install, links, services, tags
+from service.commands import maintenance as upkeep
+from service.commands import titles as names
+from service.commands.console import complain, err
+from service.commands.terminal import Commands
 
 # In the order that help shows.
 _PARTS = (services, install, ask, names, links, deep, tags, evidence, evaluate, upkeep)
 # Imports make many objects and no garbage: looking for it at every 700 of them is a tenth of each start.
 _OBJECTS_BETWEEN_LOOKS = 50_000
+_QUESTIONS = ("search", "deep")
 _INTERRUPTED = 130
 """What a shell makes of Ctrl-C."""
 
 app = Commands(
     help="Save a note, and find it a second later: by meaning and by exact word.",
     commands=[command for part in _PARTS for command in part.app.commands.values()],
-    context_settings={"show_default": True},
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
 )
+app = click.version_option(package_name="everindex", message="everindex %(version)s")(app)
 
 
 def main() -> NoReturn:
     """Run the command line: exit code 0 ok, 1 failed, 2 usage."""
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
+    keep_private()
     try:
         # Not click's own way out: it answers Ctrl-C with a word, and with 1.
         code = app(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(_INTERRUPTED)
     except (ConfigurationError, FilterError) as error:
-        _complain(error)
+        complain(str(error))
         sys.exit(2)
     except EverindexError as error:
-        _complain(error)
+        complain(str(error))
+        sys.exit(1)
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the interpreter flushes it at its end
+        sys.exit(1)
+    except OSError as error:
+        complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        sys.exit(1)
+    except Exception:  # noqa: BLE001 - a fault of ours: a report of it needs all of this, made safe to show
+        err.print(traceback.format_exc(), end="", soft_wrap=True)
         sys.exit(1)
     sys.exit(code)
 
 
-def _complain(error: Exception) -> None:
-    err.print("[red]error:[/] ", end="")
-    err.print(str(error), markup=False, soft_wrap=True)
+def _show(error: click.ClickException) -> None:
+    """Print what click could not understand, made safe to show."""
+    text = io.StringIO()
+    error.show(text)
+    err.print(text.getvalue(), end="", soft_wrap=True)
+    if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name in _QUESTIONS:
+        command = error.ctx.command.name
+        err.say(
+            f"To leave out what has a word, write -- before the question: everindex {command} -- soil -clay"
+        )
 
 
 if __name__ == "__main__":

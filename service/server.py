@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
+import signal
 import socket
+import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
 
+import h11
 import structlog
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pipelines.heartbeat import process_name
 from queue_config.settings import Settings
-from service.client import announce, withdraw
-from service.limits import LARGEST_HEAD
-from service.listen import LOOPBACK, bind
-from service.ops.events import STOPPING
-from service.query import create_app
-from workers.place import open_place
+from service.app import create_app
+from service.dashboard.events import STOPPING
+from service.http.limits import LARGEST_HEAD
+from service.runtime.client import announced
+from service.runtime.sockets import LOOPBACK, bind
+from workers.vault_paths import locate_vault
 
 HEAD_SECONDS = 10.0
+_LENGTH = re.compile(rb"^content-length[ \t]*:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+_ENCODING = re.compile(rb"^transfer-encoding[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_FOLDED = re.compile(rb"^[ \t]+[^ \t\r\n]", re.MULTILINE)
 _STOP_SECONDS = 5
 _IDLE_SECONDS = 5
 # Below the 1,024 files that a process may usually open.
@@ -33,7 +43,7 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
 
     `names` are the hosts that it answers to besides the loopback ones, as clients send them: `notes.example:8741`.
     """
-    state = open_place(settings.vault, settings.state).state
+    state = locate_vault(settings.vault, settings.state).state
     server = bind(settings.port, host)
     port = server.getsockname()[1]
     config = uvicorn.Config(
@@ -50,14 +60,14 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    try:
-        announce(state, port)
-    except OSError as error:
-        log.warning("the command line cannot find this service", reason=str(error))
-    try:
+    # uvicorn raises the signal that ended it once more: what is below it must be put away all the same.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(announced(state, port, process_name()))
+        except OSError as error:
+            log.warning("the command line cannot find this service", reason=str(error))
         StreamEndingServer(config).run(sockets=[server])
-    finally:
-        withdraw(state)
 
 
 class StreamEndingServer(uvicorn.Server):
@@ -74,6 +84,33 @@ class StreamEndingServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class UnambiguousConnection(h11.Connection):
+    """h11's connection, which refuses a request whose end a proxy before us could read in another way.
+
+    Such a request is answered with an error, and the connection is closed
+    (https://www.rfc-editor.org/rfc/rfc9112#section-6.1). h11 itself chooses one reading, and goes on.
+    """
+
+    def next_event(self) -> Any:
+        """Return the next event. Raises RemoteProtocolError."""
+        before = self.trailing_data[0] if self.their_state is h11.IDLE else b""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            head = before[: len(before) - len(self.trailing_data[0])]
+            if _is_ambiguous(head):
+                raise h11.RemoteProtocolError(
+                    "the length of the body is said in two ways, or in a strange one"
+                )
+        return event
+
+
+def _is_ambiguous(head: bytes) -> bool:
+    lengths = _LENGTH.findall(head)
+    odd = len(lengths) > 1 or (lengths and not lengths[0].strip().isdigit())
+    both = lengths and _ENCODING.search(head)
+    return bool(odd or both or _FOLDED.search(head))
+
+
 class ImpatientProtocol(H11Protocol):
     """Uvicorn's protocol, and an end for clients that dribble a request's head or do not take their answer.
 
@@ -82,6 +119,10 @@ class ImpatientProtocol(H11Protocol):
 
     _timer: asyncio.TimerHandle | None = None
     _unread: float = math.inf
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn = UnambiguousConnection(h11.SERVER, LARGEST_HEAD)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Expect a request."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -10,8 +11,58 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from tests.sweeps import ALL
 from tests.tiny import build_tiny_model
+
+settings.register_profile(
+    # A change is judged by the same examples everywhere; the full run looks for new ones. No machine is too slow.
+    "everindex",
+    derandomize=not ALL,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("everindex")
+
+SLOW = (
+    *("browser", "faults", "hostile", "upgrades", "whole"),
+    *(f"service/{name}.py" for name in ("commands/test_commands", "watcher/test_watcher")),
+    *(f"service/http/test_{name}.py" for name in ("attacks", "limits", "openapi", "second_user")),
+    *("queue_config/test_queue.py", "service/runtime/test_client.py"),
+    *(
+        "pipelines/embedding",
+        "pipelines/maintenance",
+        "pipelines/store/test_edges.py",
+        "pipelines/tagging/test_renames.py",
+    ),
+    *(
+        f"pipelines/test_{name}.py"
+        for name in ("apart", "brake_machine", "exchange", "globs", "graph", "state_machine")
+    ),
+    *(f"pipelines/retrieval/test_{name}.py" for name in ("merging", "postings", "traverse")),
+    *(
+        f"workers/test_{name}.py"
+        for name in ("flood", "history", "models", "parsing", "tagging", "tasks", "background")
+    ),
+)
+"""What starts processes or a browser, waits for them, computes for seconds, or makes a sweep."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make quick` leaves out, and begin with it: a long file that comes last is waited for alone."""
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.fixture(autouse=True)
+def _own_umask() -> Iterator[None]:
+    """Take back what a command that ran in this process did to the rights of new files."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +87,12 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("EMBEDDING_MODEL", "DOMAIN", "REDIS_URL", "EVERINDEX_VAULT", "EVERINDEX_STATE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(autouse=True)
+def own_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep commands that run in this process from setting up its logs for the tests that follow."""
+    monkeypatch.setattr("queue_config.logs.configure", lambda _process: None)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,8 +23,8 @@ from pydantic import AliasChoices
 from pipelines.errors import ConfigurationError
 from pipelines.identity import DOT_FOLDER, ID_FILE
 from queue_config.settings import Settings
-from service import systemd
 from service.cli import app
+from service.runtime import systemd
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
@@ -246,8 +247,8 @@ def test_the_units_that_are_shown_are_those_that_are_written():
 def test_the_units_run_commands_that_exist():
     for text in UNITS.units().values():
         words = shlex.split(re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1])
-        assert words[:3] == ["/opt/everindex/bin/python", "-m", "service.cli"]
-        parse_command(["everindex", *words[3:]])
+        assert words[:4] == ["/opt/everindex/bin/python", "-P", "-m", "service.cli"]
+        parse_command(["everindex", *words[4:]])
 
 
 def test_only_the_workers_unit_may_write_notes():
@@ -292,7 +293,19 @@ def test_a_path_of_any_printable_characters_comes_back_as_it_was(name):
     vault = Path("/") / name
     text = systemd.Installed("a1", vault, Path("/s"), 1, Path("/p")).units()[systemd.unit_name("a1", "work")]
     words = read_back(re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1])
-    assert words == ["/p", "-m", "service.cli", "work", "--vault", str(vault), "--state", "/s", "--port", "1"]
+    assert words == [
+        "/p",
+        "-P",
+        "-m",
+        "service.cli",
+        "work",
+        "--vault",
+        str(vault),
+        "--state",
+        "/s",
+        "--port",
+        "1",
+    ]
     assert text.count("\n") == UNITS.units()["everindex-notes-work.service"].count("\n")
 
 
@@ -330,9 +343,10 @@ def shell(vault, tmp_path, monkeypatch):
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    run.said = lambda: (tmp_path / "said").read_text().splitlines()
-    run.units = lambda: sorted((tmp_path / "xdg-config" / "systemd" / "user").glob("*"))
-    return run
+    made: Any = run
+    made.said = lambda: (tmp_path / "said").read_text().splitlines()
+    made.units = lambda: sorted((tmp_path / "xdg-config" / "systemd" / "user").glob("*"))
+    return made
 
 
 def test_a_service_is_installed_seen_and_removed(shell, vault, tmp_path):

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from queue_config.settings import Settings
-from service.metrics import add_metrics
-from service.operations import Operations
+from service.http.metrics import add_metrics
+from service.usecases.operations import Operations
 from workers.resources import Resources
 
 DEPLOY = Path(__file__).parents[1] / "deploy"

@@ -9,8 +9,47 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("pipelines", "queue_config", "service", "workers")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-LONGEST_MODULE = 400
-LONGEST_FUNCTION = 60
+LONGEST_MODULE = 300
+LONGEST_FUNCTION = 40
+
+LONGER_MODULES = {
+    "pipelines/domains.py": 363,
+    "pipelines/exchange.py": 365,
+    "pipelines/graph.py": 392,
+    "pipelines/ingest.py": 369,
+    "pipelines/lexical.py": 306,
+    "pipelines/maintenance/verify.py": 301,
+    "pipelines/markdown.py": 320,
+    "pipelines/model.py": 308,
+    "pipelines/reconcile.py": 320,
+    "pipelines/retrieval/postings.py": 340,
+    "pipelines/store/cache.py": 399,
+    "pipelines/store/history.py": 354,
+    "pipelines/store/ledger.py": 311,
+    "pipelines/store/proposals.py": 371,
+    "pipelines/store/search.py": 358,
+    "pipelines/tagging/local.py": 334,
+    "pipelines/tagging/note_tags.py": 400,
+    "pipelines/tagging/review_reading.py": 345,
+    "pipelines/tagging/taxonomy.py": 366,
+    "pipelines/vault.py": 314,
+    "workers/tasks.py": 339,
+}
+"""Modules that are older than the limit, which are one subject each. None may grow: split them along a seam instead."""
+
+LONGER_FUNCTIONS = {
+    "pipelines/domains.py:_domain": 48,
+    "pipelines/git_dates.py:_read": 41,
+    "pipelines/reconcile.py:check_paths": 47,
+    "pipelines/reconcile.py:reconcile": 44,
+    "pipelines/store/cache.py:_replace_chunks": 48,
+    "pipelines/store/evidence.py:get": 41,
+    "pipelines/tagging/propose.py:propose": 42,
+    "workers/run.py:_work": 55,
+    "workers/tasks.py:make_tasks": 55,
+}
+"""Functions that are older than the limit; likewise."""
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 each_module = pytest.mark.parametrize("path", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in MODULES])
@@ -30,19 +69,32 @@ def public(body, prefix=""):
 
 
 @each_module
-def test_a_module_has_at_most_400_lines(path):
+def test_a_module_has_at_most_300_lines(path):
     lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= LONGEST_MODULE
+    assert lines <= LONGER_MODULES.get(path.relative_to(ROOT).as_posix(), LONGEST_MODULE)
+
+
+def function_lengths(path):
+    """Return the length of each function; of two of one name, that of the longer one."""
+    lengths = {}
+    for node in ast.walk(parse(path)):
+        if isinstance(node, FUNCTIONS):
+            name = f"{path.relative_to(ROOT).as_posix()}:{node.name}"
+            lengths[name] = max(lengths.get(name, 0), node.end_lineno - node.lineno + 1)
+    return lengths
 
 
 @each_module
-def test_a_function_has_at_most_60_lines(path):
-    lengths = {
-        node.name: node.end_lineno - node.lineno + 1
-        for node in ast.walk(parse(path))
-        if isinstance(node, FUNCTIONS)
-    }
-    assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+def test_a_function_has_at_most_40_lines(path):
+    limits = {name: LONGER_FUNCTIONS.get(name, LONGEST_FUNCTION) for name in function_lengths(path)}
+    assert {name: n for name, n in function_lengths(path).items() if n > limits[name]} == {}
+
+
+def test_what_keeps_to_the_limits_is_no_exception_any_more():
+    for name in LONGER_MODULES:
+        assert (ROOT / name).read_text(encoding="utf-8").count("\n") > LONGEST_MODULE, name
+    for name in LONGER_FUNCTIONS:
+        assert function_lengths(ROOT / name.partition(":")[0])[name] > LONGEST_FUNCTION, name
 
 
 @each_module
@@ -50,6 +102,19 @@ def test_what_others_use_says_what_it_is(path):
     tree = parse(path)
     assert ast.get_docstring(tree), "the module has no docstring"
     assert [name for name, node in public(tree.body) if not ast.get_docstring(node)] == []
+
+
+@each_module
+def test_only_the_console_prints(path):
+    """Whatever it prints is made safe to show; what prints by itself would not be."""
+    if path.relative_to(ROOT).as_posix() == "service/commands/console.py":
+        return
+    calls = {ast.unparse(node.func) for node in ast.walk(parse(path)) if isinstance(node, ast.Call)}
+    printing = {"print", "Console", "Text.from_markup", "sys.stdout.write", "sys.stderr.write"}
+    assert (
+        calls & (printing | {f"click.{name}" for name in ("echo", "secho", "style", "prompt", "confirm")})
+        == set()
+    )
 
 
 def test_no_module_is_a_drawer():
@@ -60,6 +125,6 @@ def test_no_module_is_a_drawer():
 def test_the_packages_that_are_built_are_the_four():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == list(PACKAGES)
-    assert sorted(project["tool"]["mypy"]["packages"]) == list(PACKAGES)
+    assert set(project["tool"]["mypy"]["packages"]) == {*PACKAGES, "tests", "benchmarks"}
     found = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "benchmarks"}
     assert sorted(found) == list(PACKAGES)

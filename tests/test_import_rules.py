@@ -1,4 +1,7 @@
-"""DESIGN.md, "Who may import whom" and "Each library has one home"."""
+"""Which part may import which, and the one home of each library.
+
+docs/architecture.md draws the floors. A module imports from its own folder and from what stands below it here.
+"""
 
 import ast
 import subprocess
@@ -18,11 +21,13 @@ MAY_IMPORT = {
         "service",
         "pipelines",
         "queue_config",
+        "workers.comparing",
+        "workers.complaints",
         "workers.tasks",
         "workers.tagging",
         "workers.tag_desk",
         "workers.resources",
-        "workers.place",
+        "workers.vault_paths",
     ),
     "service.commands.services": (
         "service",
@@ -30,28 +35,97 @@ MAY_IMPORT = {
         "queue_config",
         "workers.tasks",
         "workers.resources",
-        "workers.place",
+        "workers.vault_paths",
         "workers.run",
     ),
 }
 """What of ours a module may import: the longest name that holds the module decides."""
 
+BELOW = {
+    "service.cli": ("service.commands",),
+    "service.commands": (
+        "service.server",
+        "service.watcher",
+        "service.usecases",
+        "service.usecases.schemas",
+        "service.runtime",
+    ),
+    "service.server": ("service.app", "service.dashboard", "service.http", "service.runtime"),
+    "service.app": (
+        "service.dashboard",
+        "service.http.routes",
+        "service.http",
+        "service.usecases",
+        "service.runtime",
+    ),
+    "service.dashboard": ("service.http", "service.usecases", "service.usecases.schemas"),
+    "service.http.routes": ("service.http", "service.usecases", "service.usecases.schemas"),
+    "service.http": ("service.usecases", "service.runtime"),
+    "service.usecases": ("service.usecases.schemas", "service.runtime"),
+    "service.usecases.schemas": (),
+    "service.watcher": ("service.runtime",),
+    "service.runtime": (),
+    "pipelines": ("pipelines", "pipelines.store"),
+    "pipelines.store": (
+        "pipelines.errors",
+        "pipelines.filters",
+        "pipelines.lexical",
+        "pipelines.links",
+        "pipelines.model",
+    ),
+    "pipelines.embedding": ("pipelines.errors", "pipelines.model"),
+    "pipelines.retrieval": ("pipelines", "pipelines.store"),
+    "pipelines.tagging": ("pipelines", "pipelines.store"),
+    "pipelines.maintenance": ("pipelines", "pipelines.store", "pipelines.retrieval"),
+}
+"""The floors inside a package: what a place may import of its package, besides itself.
+
+The longest name that holds a module decides, so `pipelines` stands for its modules that lie in no folder.
+"""
+
+DOORS = ("service.app", "service.server", "service.dashboard", "service.http")
+"""Where HTTP is spoken. The use cases know none: commands ask them, too."""
+
+HEAVY = (
+    "anthropic",
+    "fastapi",
+    "numpy",
+    "scipy",
+    "sentence_transformers",
+    "starlette",
+    "torch",
+    "transformers",
+)
+"""What takes too long to import for a command that only talks to a service."""
+
+REFUSING = ("service.http.limits", "service.http.errors")
+"""Where alone an error may be an HTTPException: others raise those of `pipelines.errors`."""
+
 HOMES = {
     "apsw": ("pipelines.store",),
     "sqlite_vec": ("pipelines.store",),
-    "sentence_transformers": ("pipelines.any_model", "pipelines.openvino"),
-    "torch": ("pipelines.embed", "pipelines.bert", "pipelines.any_model", "pipelines.retrieval.codes"),
-    "transformers": ("pipelines.any_model",),
-    "tokenizers": ("pipelines.bert",),
-    "safetensors": ("pipelines.bert",),
-    "huggingface_hub": ("pipelines.model_files",),
-    "networkx": ("pipelines.graph",),
+    "sentence_transformers": (
+        "pipelines.embedding.sentence_transformers_model",
+        "pipelines.embedding.openvino",
+    ),
+    "torch": (
+        "pipelines.embedding.embedder",
+        "pipelines.embedding.bert",
+        "pipelines.embedding.sentence_transformers_model",
+        "pipelines.retrieval.codes",
+    ),
+    "transformers": ("pipelines.embedding.sentence_transformers_model",),
+    "tokenizers": ("pipelines.embedding.bert",),
+    "safetensors": ("pipelines.embedding.bert",),
+    "huggingface_hub": ("pipelines.embedding.model_info",),
+    "networkx": ("pipelines.louvain", "pipelines.graph_files"),
     "scipy": ("pipelines.graph",),
     "rapidfuzz": ("pipelines.links", "pipelines.retrieval.titles"),
     "graspologic_native": ("pipelines.graph",),
     "anthropic": ("pipelines.tagging.haiku",),
-    "watchdog": ("service.watch", "service.observe"),
-    "fastapi": ("service",),
+    "watchdog": ("service.watcher",),
+    "fastapi": DOORS,
+    "starlette": DOORS,
     "huey": ("queue_config", "workers"),
 }
 """Where alone a library may be imported."""
@@ -85,6 +159,27 @@ def allowed(module):
     return MAY_IMPORT[max((place for place in MAY_IMPORT if lies_in(module, place)), key=len)]
 
 
+def place_of(name):
+    return max((place for place in BELOW if lies_in(name, place)), key=len, default=None)
+
+
+def climbs(module, names):
+    """Return the names of its own package that a module must not import."""
+    place = place_of(module)
+    top = module.partition(".")[0]
+    if place is None:
+        return []
+    return [
+        name
+        for name in names
+        if name.partition(".")[0] == top
+        and place_of(name) != place
+        and not any(
+            lies_in(name, below) and place_of(name) in (below, place_of(below)) for below in BELOW[place]
+        )
+    ]
+
+
 def breaches(module, names):
     """Return the names that a module must not import."""
     found = []
@@ -97,12 +192,25 @@ def breaches(module, names):
     return found
 
 
-@pytest.mark.parametrize(
+each_module = pytest.mark.parametrize(
     ("module", "tree", "is_package"),
     [pytest.param(*module, id=module[0]) for module in modules()],
 )
+
+
+@each_module
 def test_a_module_imports_only_what_its_room_may(module, tree, is_package):
     assert breaches(module, imported(module, tree, is_package=is_package)) == []
+
+
+@each_module
+def test_a_module_imports_only_what_stands_below_it(module, tree, is_package):
+    assert climbs(module, imported(module, tree, is_package=is_package)) == []
+
+
+def test_every_module_of_service_and_pipelines_has_a_place():
+    names = [name for name, _, _ in modules() if name.startswith(("service.", "pipelines."))]
+    assert [name for name in names if not place_of(name)] == []
 
 
 @pytest.mark.parametrize(
@@ -113,29 +221,87 @@ def test_a_module_imports_only_what_its_room_may(module, tree, is_package):
         ("pipelines.chunk", "from pipelines import model", []),
         ("pipelines.chunk", "from ..workers import tasks", ["workers.tasks"]),
         ("pipelines.store.cache", "from . import ledger; import apsw", []),
-        ("pipelines.any_model", "import torch, transformers", []),
-        ("pipelines.model_files", "from huggingface_hub import x", []),
+        ("pipelines.embedding.sentence_transformers_model", "import torch, transformers", []),
+        ("pipelines.embedding.model_info", "from huggingface_hub import x", []),
         ("pipelines.embedder", "import torch", ["torch"]),
         ("queue_config.queue", "import huey; from workers.tasks import x", ["workers.tasks.x"]),
         ("workers.tasks", "from service import cli; import huey.api", ["service.cli"]),
         ("workers.tasks", "import apsw", ["apsw"]),
-        ("service.query", "from workers.run import run_worker", ["workers.run.run_worker"]),
-        ("service.query", "from workers import run", ["workers.run"]),
-        ("service.query", "from workers.signals import x", ["workers.signals.x"]),
-        ("service.query", "from workers.tasks import make_tasks; import fastapi", []),
+        ("service.app", "from workers.run import run_worker", ["workers.run.run_worker"]),
+        ("service.app", "from workers import run", ["workers.run"]),
+        ("service.app", "from workers.signals import x", ["workers.signals.x"]),
+        ("service.app", "from workers.tasks import make_tasks; import fastapi", []),
+        ("service.usecases.search", "from fastapi import HTTPException", ["fastapi.HTTPException"]),
+        ("service.usecases.links", "from starlette.requests import Request", ["starlette.requests.Request"]),
         ("service.commands.services", "from workers.run import run_worker; import huey", ["huey"]),
         ("service.commands.ask", "from workers.run import run_worker", ["workers.run.run_worker"]),
         ("service.cli", "from workers.run import run_worker", ["workers.run.run_worker"]),
-        ("service.up", "from watchdog.observers import Observer", ["watchdog.observers.Observer"]),
+        (
+            "service.runtime.supervisor",
+            "from watchdog.observers import Observer",
+            ["watchdog.observers.Observer"],
+        ),
     ],
 )
 def test_the_rules_find_what_breaks_them(module, text, expected):
     assert breaches(module, imported(module, ast.parse(text))) == expected
 
 
-@pytest.mark.parametrize("module", ["service.cli", "service.watch"])
+@pytest.mark.parametrize(
+    ("module", "text", "expected"),
+    [
+        ("service.usecases.tags", "from service.http import errors", ["service.http.errors"]),
+        ("service.usecases.tags", "from service.usecases.search import SearchService", []),
+        ("service.usecases.tags", "from service.usecases.schemas.tags import Asked", []),
+        (
+            "service.usecases.schemas.tags",
+            "from service.usecases.tags import Tags",
+            ["service.usecases.tags.Tags"],
+        ),
+        ("service.runtime.client", "from service import usecases", ["service.usecases"]),
+        ("service.watcher.watcher", "import service.usecases.tags", ["service.usecases.tags"]),
+        ("service.http.errors", "from service.http.routes import tags", ["service.http.routes.tags"]),
+        ("service.http.routes.tags", "from service.http import limits", []),
+        ("service.http.routes.tags", "from service.dashboard import pages", ["service.dashboard.pages"]),
+        ("service.commands.ask", "from service import cli", ["service.cli"]),
+        ("service.new", "from service.runtime import lock", []),
+        ("pipelines.store.filters", "from pipelines.filters import Filters", []),
+        (
+            "pipelines.store.filters",
+            "from pipelines.retrieval.layers import depth_for",
+            ["pipelines.retrieval.layers.depth_for"],
+        ),
+        ("pipelines.store.cache", "from pipelines import vault", ["pipelines.vault"]),
+        ("pipelines.ingest", "from pipelines.store import cache", []),
+        ("pipelines.ingest", "import pipelines.tagging.review", ["pipelines.tagging.review"]),
+        ("pipelines.retrieval.search", "from pipelines import lexical", []),
+        ("pipelines.retrieval.search", "from pipelines import embedding", ["pipelines.embedding"]),
+        ("pipelines.embedding.bert", "from pipelines.store.cache import x", ["pipelines.store.cache.x"]),
+    ],
+)
+def test_the_floors_find_what_climbs(module, text, expected):
+    assert climbs(module, imported(module, ast.parse(text))) == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "tree"),
+    [pytest.param(name, tree, id=name) for name, tree, _ in modules() if name not in REFUSING],
+)
+def test_only_the_doors_know_the_errors_of_http(module, tree):
+    names = {name.rpartition(".")[2] for name in imported(module, tree) if not name.startswith("http.")}
+    assert "HTTPException" not in names
+
+
+@pytest.mark.parametrize("module", ["service.cli", "service.watcher.watcher"])
 def test_a_light_process_does_not_load_what_embeds(module):
     code = f"import sys, {module}; print(sorted({{'torch', 'sentence_transformers', 'transformers'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_what_runs_processes_loads_nothing_heavy():
+    light = [name for name, _, _ in modules() if lies_in(name, "service.runtime")]
+    code = f"import sys, {', '.join(light)}; print(sorted(set({HEAVY}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

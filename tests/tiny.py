@@ -18,7 +18,11 @@ def build_tiny_model(folder: Path) -> Path:
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import (  # type: ignore[attr-defined]  # one of them is made when it is asked for
+        BertConfig,
+        BertModel,
+        BertTokenizerFast,
+    )
 
     torch.manual_seed(0)
     base = folder / "bert"

@@ -2,73 +2,62 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import structlog
 
 from pipelines import domains, vault
-from pipelines.atomic import write_atomic
 from pipelines.chunk import chunk_settings
 from pipelines.domains import Registry
-from pipelines.embed import Embedder
-from pipelines.errors import CacheMissingError, ConfigurationError, VaultNotFoundError
-from pipelines.heartbeat import lives
-from pipelines.ingest import Ingest, pipeline_name
+from pipelines.durable_files import write_atomic
+from pipelines.embedding.model_info import EMBEDDED_MODEL, ModelInfo, find_model
+from pipelines.errors import (
+    CacheMissingError,
+    ConfigurationError,
+    DomainNotFoundError,
+    ModelNotAllowedError,
+    VaultNotFoundError,
+)
+from pipelines.heartbeat import lives, process_name
+from pipelines.holds import DeletionBrake
+from pipelines.indexing import Ingest, pipeline_name
 from pipelines.model import ChunkSettings, Domain
-from pipelines.model_files import ModelInfo, find_model
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta, check_model
+from pipelines.store.problems import Problems
 from pipelines.store.processes import Processes
 from pipelines.store.state import State
-from queue_config.queue import Queue, open_queue
+from pipelines.store.vanished import Vanished
+from queue_config.queue import ONCE_SECONDS, Queue, open_queue
 from queue_config.settings import Settings
-from workers.place import open_place
+from workers.embedders import Embedders
+from workers.models import chosen_model, recorded_model
+from workers.stores import Stores
+from workers.vault_paths import locate_vault
 
 GOOD_DOMAINS_FILE = "domains.good.yaml"
-LAST_QUERY_FILE = "last-query"
-OPENVINO_FOLDER = "openvino"
-# For so long after a question the workers leave one core to the query worker.
-_QUERY_QUIET_SECONDS = 30.0
-
-_find_model = lru_cache(find_model)
+_NOT_ALLOWED = "model not allowed"
 
 log = structlog.get_logger()
-
-
-def owner_name() -> str:
-    """Name a piece of work, and who does it so that others can tell whether he lives: host and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}/{secrets.token_hex(4)}"
-
-
-def is_alive(owner: str) -> bool:
-    """Say whether the process that `owner_name` names lives; one on another machine is believed to.
-
-    A process id that was given again makes a dead owner look alive: its lease then runs out by itself.
-    """
-    host, _, process = owner.rpartition(":")
-    return host != socket.gethostname() or psutil.pid_exists(int(process.partition("/")[0]))
 
 
 class Resources:
     """What a process works with. Connections belong to the thread that asks for them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, create: bool = True) -> None:
         self.settings = settings
-        self.place = open_place(settings.vault, settings.state)
-        self._own = threading.local()
+        self.place = locate_vault(settings.vault, settings.state, create=create)
         self._reading = threading.Lock()
-        self._loading = threading.Lock()
         self._registry: Registry | None = None
-        self._embedders: dict[str, Embedder] = {}
+        self.stores = Stores(self.place.state)
+        self.embedders = Embedders(
+            self.place.state, self._recorded, self.workers, openvino=settings.embedding_backend == "openvino"
+        )
         # Pieces of work that a failing disk ended, and kept from giving their leases back.
         self.broken_off: set[str] = set()
 
@@ -81,7 +70,10 @@ class Resources:
 
     def present(self) -> bool:
         """Say whether the vault is there: unmounted is not empty."""
-        return vault.is_present(self.root, self.place.identity)
+        found = vault.find(self.root, self.place.identity)
+        if found and found is not self.place.identity:
+            self.place = replace(self.place, identity=found)
+        return found is not None
 
     def require_present(self) -> None:
         """Raise VaultNotFoundError where the vault is not there."""
@@ -116,35 +108,60 @@ class Resources:
             return registry.domains
         domain = registry.get(self.settings.domain)
         if domain is None:
-            known = ", ".join(d.slug for d in registry.domains)
-            raise ConfigurationError(f"there is no domain {self.settings.domain!r}; the vault has {known}")
+            unknown = DomainNotFoundError(self.settings.domain, [d.slug for d in registry.domains])
+            raise ConfigurationError(f"the setting `domain`: {unknown}")
         return (domain,)
 
     # State and caches, a connection a thread
 
     def state(self) -> State:
         """Return this thread's connection to `state.db`."""
-        if not hasattr(self._own, "state"):
-            self._own.state = State(self.place.state)
-        state: State = self._own.state
-        return state
+        return self.stores.of(State)
 
     def processes(self) -> Processes:
         """Return this thread's connection to what the vault's processes say of themselves."""
-        if not hasattr(self._own, "processes"):
-            self.state()  # makes the tables
-            self._own.processes = Processes(self.place.state)
-        processes: Processes = self._own.processes
-        return processes
+        return self.stores.of(Processes)
+
+    def problems(self) -> Problems:
+        """Return this thread's connection to what the vault's processes report as wrong."""
+        return self.stores.of(Problems)
+
+    def vanished(self) -> Vanished:
+        """Return this thread's connection to the vault's vanished notes."""
+        return self.stores.of(Vanished)
+
+    def brake(self, *, settle: bool = True, confirmed: bool = False) -> DeletionBrake:
+        """Return what decides which vanished notes are forgotten."""
+        return DeletionBrake(self.state(), self.vanished(), settle=settle, confirmed=confirmed)
 
     def workers(self) -> dict[str, bool]:
         """Return the workers that spoke within the last hour and did not say that they end: whether each lives."""
-        said = self.processes().heard()
+        said = self.processes().recent()
         return {one.name: lives(one.name, age) for one, age in said if one.role == "worker"}
 
+    def is_at_work(self, owner: str) -> bool:
+        """Say whether the process of a piece of work that leased notes (`Ingest.owner`) lives.
+
+        One on another machine that has never spoken, a command, is believed until its lease runs out.
+        """
+        name, _, _ = owner.partition("#")
+        ages = {process.name: age for process, age in self.processes().recent()}
+        return lives(name, ages.get(name, 0.0))
+
     def model_of(self, domain: Domain) -> ModelInfo:
-        """Return the model that the settings want for a domain. Raises ModelUnavailableError, ConfigurationError."""
-        info = _find_model(self.settings.embedding_model or domain.embedding)
+        """Return the model that a domain has by the settings, or by its vault.
+
+        It is the embedded one instead of one that only the vault names and that is not on this machine: a problem.
+        Raises ModelUnavailableError, ConfigurationError.
+        """
+        try:
+            info = chosen_model(self.settings, domain.embedding)
+        except ModelNotAllowedError as error:
+            self.problems().report(
+                _NOT_ALLOWED, domain.slug, f"{domain.slug}: {error}; until then it has {EMBEDDED_MODEL}"
+            )
+            return find_model(None)
+        self.problems().clear(_NOT_ALLOWED, domain.slug)
         wanted = domain.embedding_dim
         if self.settings.embedding_model is None and wanted is not None and wanted != info.dimension:
             raise ConfigurationError(
@@ -161,34 +178,26 @@ class Resources:
                 cache = Cache.open(path)
             except CacheMissingError:
                 continue  # not there, or its maker died early: whoever writes first makes it
-            info = self.model_of(domain)
-            check_model(cache.meta, info.name, info.dimension, path)
             cache.close()
+            info = self.model_of(domain)
+            if info.name == EMBEDDED_MODEL and cache.meta.model == domain.embedding:
+                continue  # it was chosen while it was allowed
+            check_model(cache.meta, info.name, info.dimension, path)
 
     def cache(self, domain: Domain) -> Cache:
         """Return this thread's connection to a domain's current cache, for writing; made at first use.
 
         An existing cache keeps its model whatever the settings say: `check_models` is for the start.
         """
-        return self._held(
-            "writers",
-            domain,
+        return self.stores.cache(
+            domain.slug,
             lambda path: self.open_cache(path, self._model_in(path) or self.model_of(domain)),
+            writable=True,
         )
 
     def reader(self, domain: Domain) -> Cache:
         """Return this thread's connection to a domain's current cache, for reading. Raises CacheError."""
-        return self._held("readers", domain, Cache.open)
-
-    def _held(self, kind: str, domain: Domain, opener: Callable[[Path], Cache]) -> Cache:
-        """Return the connection that this thread holds, opened again when another cache became current."""
-        path = self.state().cache_path(domain.slug)
-        held: dict[str, Cache] = self._own.__dict__.setdefault(kind, {})
-        if domain.slug in held and held[domain.slug].path != path:
-            held.pop(domain.slug).close()
-        if domain.slug not in held:
-            held[domain.slug] = opener(path)
-        return held[domain.slug]
+        return self.stores.cache(domain.slug, Cache.open, writable=False)
 
     def _model_in(self, path: Path) -> ModelInfo | None:
         try:
@@ -196,7 +205,10 @@ class Resources:
         except CacheMissingError:
             return None
         cache.close()
-        return _find_model(cache.meta.model)
+        return self._recorded(cache.meta.model)
+
+    def _recorded(self, model: str) -> ModelInfo:
+        return recorded_model(self.settings, model, self.root)
 
     def open_cache(self, path: Path, info: ModelInfo) -> Cache:
         """Open a cache file for writing with a model and the settings' way of cutting notes."""
@@ -209,48 +221,10 @@ class Resources:
     def chunking(self, info: ModelInfo) -> ChunkSettings:
         """Return how notes are cut for a model."""
         return chunk_settings(
-            info.window, self.settings.chunk_target_tokens, self.settings.chunk_overlap_tokens
+            info.window, self.settings.chunk_target_words, self.settings.chunk_overlap_words
         )
 
     # Work
-
-    def embedder(self, model: str, threads: int | None = None) -> Embedder:
-        """Return the loaded model of that name; loading it takes seconds."""
-        with self._loading:
-            if model not in self._embedders:
-                openvino = self.settings.embedding_backend == "openvino"
-                embedder = Embedder(
-                    _find_model(model),
-                    threads=threads or self.threads(),
-                    openvino=self.place.state / OPENVINO_FOLDER if openvino else None,
-                )
-                if embedder.warning:
-                    log.warning(embedder.warning)
-                self._embedders[model] = embedder
-            return self._embedders[model]
-
-    def bulk_embedder(self, model: str) -> Embedder:
-        """Return the loaded model of that name with as many threads as bulk work may use now."""
-        embedder = self.embedder(model)
-        embedder.use_threads(self.threads())
-        return embedder
-
-    def has_loaded(self, model: str) -> bool:
-        """Say whether the model of that name can be had without a wait."""
-        return model in self._embedders
-
-    def threads(self) -> int:
-        """Return how many threads bulk work may use.
-
-        One core is left free while questions come, and the workers of this machine share the others.
-        """
-        cores = os.cpu_count() or 1
-        with suppress(OSError):  # nobody has asked anything yet
-            if time.time() - (self.place.state / LAST_QUERY_FILE).stat().st_mtime < _QUERY_QUIET_SECONDS:
-                cores -= 1
-        here = f"{socket.gethostname()}:"
-        workers = sum(alive and name.startswith(here) for name, alive in self.workers().items())
-        return max(1, cores // max(1, workers))
 
     def ingest(self, domain: Domain, cache: Cache) -> Ingest:
         """Return what indexing a domain takes."""
@@ -258,12 +232,13 @@ class Resources:
             domain=domain.slug,
             root=self.root,
             max_bytes=self.settings.max_note_bytes,
-            chunking=self.chunking(_find_model(cache.meta.model)),
-            owner=owner_name(),
+            chunking=self.chunking(self._recorded(cache.meta.model)),
+            owner=f"{process_name()}#{secrets.token_hex(4)}",
             present=self.present,
-            encoder=lambda: self.bulk_embedder(cache.meta.model),
-            encoder_ready=lambda: self.has_loaded(cache.meta.model),
+            encoder=lambda: self.embedders.bulk(cache.meta.model),
+            encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self._siblings(cache.path),
+            brake=self.brake(),
         )
 
     def _siblings(self, own: Path) -> Iterator[Path]:
@@ -276,6 +251,9 @@ class Resources:
     def queue(self) -> Queue:
         """Open the vault's queue."""
         redis = self.settings.redis_url
-        return open_queue(
+        queue = open_queue(
             self.place.state, redis.get_secret_value() if redis else None, self.place.identity.vault_id
         )
+        # Longer than a message may be old, should the clock be set back.
+        queue.is_first = lambda task: self.state().is_first(task, 2 * ONCE_SECONDS)
+        return queue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 
 import structlog
@@ -12,21 +13,25 @@ from redis.exceptions import RedisError
 
 from pipelines.errors import EverindexError
 from pipelines.heartbeat import heartbeat
-from queue_config.logs import Trouble
+from pipelines.leftovers import sweep_leftovers
+from pipelines.store.facts import EMBEDDER, REFUSED, EmbedderFacts, RefusedMessages
 from queue_config.queue import Queue
 from queue_config.settings import Settings
+from workers.background import make_upkeep_tasks, sweep_upkeep
+from workers.complaints import Complaint, model_reported
+from workers.parsing import forget_reports
 from workers.resources import Resources
 from workers.signals import Recorder, recorded
 from workers.tag_desk import TagDesk
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks
 from workers.tasks import load_models, make_tasks, sweep
-from workers.upkeep import make_upkeep_tasks, sweep_upkeep
 
 SWEEP_SECONDS = 2.0
 _STOP_SECONDS = 8.0
 _HISTORY_SECONDS = 5.0
 _LOAD_SECONDS = 0.5
+_FILES_SECONDS = 10.0
 _RELOAD_SECONDS = 30.0
 
 log = structlog.get_logger()
@@ -49,6 +54,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
     desk = TagDesk(resources)
     sweep_tags = TagSweep(desk, huey, make_tag_tasks(huey, desk))
     sweep_tags.start()
+    forget_reports(resources.problems())
     stopped = threading.Event()
 
     refused = dict(huey.refused)
@@ -59,19 +65,25 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
         sweep_upkeep(huey, upkeep, resources)
         if huey.refused != refused:
             refused = dict(huey.refused)
-            resources.state().say("refused", refused)
+            resources.state().put(REFUSED, RefusedMessages(**refused))
 
     def load() -> None:
-        load_models(huey, tasks, resources)
+        with model_reported(resources, "worker", partial(_have_loaded, resources)):
+            load_models(huey, tasks, resources)
         _say_embedders(resources)
+
+    def sweep_files() -> None:
+        for name in sweep_leftovers(resources.place.state, resources.state()):
+            log.info("what a killed run left is deleted", file=name)
 
     def sweep_history() -> None:
         recorder.sweep(settings.history_days, settings.history_rows)
 
-    _repeat("the sweep", sweep_and_report, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
-    _repeat("the sweep of tags", sweep_tags, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
-    _repeat("the sweep of job history", sweep_history, _HISTORY_SECONDS, _HISTORY_SECONDS, stopped)
-    _repeat("loading the model", load, _LOAD_SECONDS, _RELOAD_SECONDS, stopped)
+    _repeat(resources, "the sweep", sweep_and_report, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
+    _repeat(resources, "the sweep of tags", sweep_tags, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
+    _repeat(resources, "the sweep of files", sweep_files, _FILES_SECONDS, _FILES_SECONDS, stopped)
+    _repeat(resources, "the sweep of job history", sweep_history, _HISTORY_SECONDS, _HISTORY_SECONDS, stopped)
+    _repeat(resources, "loading the model", load, _LOAD_SECONDS, _RELOAD_SECONDS, stopped)
     log.info("worker started", vault=str(resources.root))
     consumer = huey.create_consumer(
         workers=1,
@@ -83,31 +95,45 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
         graceful_signal="TERM",
         shutdown_timeout=_STOP_SECONDS,
     )
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="aside") as huey.aside:
-        consumer.run()
+    # Two: ranks are computed while a note is parsed.
+    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="aside") as huey.aside:
+        try:
+            consumer.run()
+        finally:
+            tasks.parser.stop()
+            upkeep.child.stop()
     stopped.set()
+
+
+def _have_loaded(resources: Resources) -> bool:
+    return all(resources.embedders.has_loaded(cache.meta.model) for cache in resources.caches().values())
 
 
 def _say_embedders(resources: Resources) -> None:
     """Tell where and how the loaded models compute."""
     state = resources.state()
     for model in {resources.cache(domain).meta.model for domain in resources.domains()}:
-        if not resources.has_loaded(model):
+        if not resources.embedders.has_loaded(model):
             continue
-        embedder, said = resources.embedder(model), state.heard(f"embedder:{model}")
-        facts = {"device": embedder.device, "precision": embedder.precision}
+        embedder, said = resources.embedders.get(model), state.get(EMBEDDER, model)
+        facts = EmbedderFacts(embedder.device, embedder.precision)
         if said is None or said.value != facts:
-            state.say(f"embedder:{model}", facts)
+            state.put(EMBEDDER, facts, model)
 
 
 def _repeat(
-    what: str, work: Callable[[], None], every: float, after_failure: float, stopped: threading.Event
+    resources: Resources,
+    what: str,
+    work: Callable[[], None],
+    every: float,
+    after_failure: float,
+    stopped: threading.Event,
 ) -> None:
     """Do something in a thread of its own every so many seconds, whatever happens to it."""
 
     def run() -> None:
         pause = every
-        trouble = Trouble(f"{what} failed; it is tried again")
+        trouble = Complaint(resources, what)
         while not stopped.wait(pause):
             try:
                 work()
@@ -116,8 +142,9 @@ def _repeat(
             except (EverindexError, OSError, RedisError) as error:
                 trouble.met(str(error))
                 pause = after_failure
-            except Exception:
+            except Exception as error:
                 log.exception("failed; it is tried again", what=what)
+                trouble.met(repr(error))
                 pause = after_failure
 
     threading.Thread(target=run, name=what, daemon=True).start()

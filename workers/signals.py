@@ -103,7 +103,7 @@ class Recorder(logging.Handler):
     def sweep(self, days: float, rows: int) -> None:
         """Let the jobs of dead workers be lost, and forget old ones. Raises CacheError."""
         history, processes = self._history(), Processes(self._state)
-        ages = {process.name: age for process, age in processes.heard()}
+        ages = {process.name: age for process, age in processes.recent()}
         processes.close()
         history.lose(lambda worker: lives(worker, ages.get(worker)))
         history.prune(days, rows)
@@ -112,7 +112,6 @@ class Recorder(logging.Handler):
 @contextmanager
 def recorded(huey: Queue, resources: Resources) -> Iterator[Recorder]:
     """Record the jobs that this process does, for as long as the context is entered."""
-    resources.state()  # makes the tables
     recorder = Recorder(resources.place.state)
     huey.signal(*_SIGNALS)(recorder.signal)
     logging.getLogger().addHandler(recorder)
@@ -139,6 +138,7 @@ def _result(doing: dict[str, Any], error: Exception | None, ran_ms: float, lines
         state="failed" if error else "put off" if put_off else "done",
         ran_ms=ran_ms,
         notes=doing.get("words", 0) + doing.get("vectors", 0),
+        paths=doing.get("paths", ()),
         attempt=doing.get("attempt", 1),
         error=f"{type(error).__name__}: {error}" if error else put_off,
         log=lines,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from pipelines.durable_files import write_atomic
 from pipelines.model import Domain, Taxonomy
 from pipelines.store.cache import Cache
 from pipelines.store.proposals import Proposals
@@ -20,13 +22,28 @@ DISPLACED_FOLDER = "displaced"
 # Fitting takes a second at 10,000 notes; what was tagged meanwhile can wait so long.
 _REFIT_SECONDS = 300.0
 
+VOCABULARY_PROBLEM = "taxonomy"
+"""The kind of the problem that is reported while a domain's vocabulary cannot be read."""
+
+QUEUE_PROBLEM = "review-queue"
+"""The kind of the problem that is reported while a domain's review queue cannot be used."""
+
+
+def vocabulary_problem(vocabulary: TaxonomyFile) -> str | None:
+    """Say what is wrong with a domain's vocabulary and what is in force instead; None where nothing is."""
+    if vocabulary.error is None:
+        return None
+    reasons = "; ".join(vocabulary.error.splitlines())
+    if vocabulary.source is None:
+        return f"{reasons} (no tags are proposed until it is corrected)"
+    return f"{reasons} (the last good vocabulary stays in force until it is corrected)"
+
 
 class TagDesk:
     """The tagging of a vault's domains, over the resources of a process."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
-        self._own = threading.local()
         self._vocabularies: dict[str, TaxonomyFile] = {}
         self._fitted: dict[str, tuple[float, Taxonomy, LocalProposer]] = {}
         self._haiku: HaikuProposer | None = None
@@ -38,16 +55,20 @@ class TagDesk:
 
     def proposals(self) -> Proposals:
         """Return this thread's connection to the tag tables."""
-        if not hasattr(self._own, "proposals"):
-            self.resources.state()  # makes the tables
-            self._own.proposals = Proposals(self.resources.place.state)
-        proposals: Proposals = self._own.proposals
-        return proposals
+        return self.resources.stores.of(Proposals)
 
     def vocabulary(self, domain: Domain) -> TaxonomyFile:
-        """Return a domain's vocabulary in force, read again when the file changed."""
-        file = self.resources.root / domain.within(domain.taxonomy)
-        found = taxonomy.load(file, self._vocabularies.get(domain.slug))
+        """Return a domain's vocabulary in force, read again when the file changed; the last good one outlives us."""
+        good = self.resources.place.state / f"taxonomy-{domain.slug}.good.md"
+        last = self._vocabularies.get(domain.slug)
+        found = taxonomy.load(self.resources.root, domain.within(domain.taxonomy), last)
+        if found.error and last is None and good.exists():
+            found = replace(taxonomy.load(good.parent, good.name), error=found.error, refused=found.refused)
+        elif found.source is not None and not found.error and (last is None or found.source != last.source):
+            # A full disk must not keep it from being in force.
+            with suppress(OSError):
+                if not good.exists() or good.read_text(encoding="utf-8") != found.source:
+                    write_atomic(good, found.source.encode())
         self._vocabularies[domain.slug] = found
         return found
 
@@ -86,7 +107,7 @@ class TagDesk:
         fitted = self._fitted.get(domain.slug)
         if fitted and fitted[1] == vocabulary and time.monotonic() - fitted[0] < _REFIT_SECONDS:
             return fitted[2]
-        embedder = self.resources.embedder(cache.meta.model)
+        embedder = self.resources.embedders.get(cache.meta.model)
         proposer = propose.fit_local(cache, vocabulary, lambda texts: list(embedder.encode_documents(texts)))
         self._fitted[domain.slug] = (time.monotonic(), vocabulary, proposer)
         return proposer

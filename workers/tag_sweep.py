@@ -5,26 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 import structlog
 
 from pipelines import vault
-from pipelines.atomic import write_atomic
+from pipelines.comparison import last_comparison
+from pipelines.durable_files import write_atomic
 from pipelines.errors import EverindexError, NoteChangedError
-from pipelines.exchange import Late, late_writes, leftovers, settle
-from pipelines.model import Domain
+from pipelines.exchange import UNCLAIMED, Late, late_writes, leftovers, settle
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain
+from pipelines.store.facts import REVIEWED, TAGGING_BEGAN
 from pipelines.store.notes import data_version
-from pipelines.tagging.candidates import begin, due
+from pipelines.tagging.candidates import begin, due, withdraw
 from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review
+from queue_config.inspect import waits
 from queue_config.queue import Queue
-from workers.tag_desk import TagDesk
+from workers.tag_desk import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TagDesk, vocabulary_problem
 from workers.tagging import TagTasks, journal_of, now_iso, signature
-from workers.tasks import waits
 
 QUIET_SECONDS = 5.0
 """A queue is read when nobody has written to it for so long."""
+
+LATE_WRITE = "late-write"
+"""The kind of problem that saves are which are kept because they could not be merged."""
 
 _LOOK_ANYWAY_SECONDS = 30.0
 
@@ -41,6 +47,7 @@ class TagSweep:
     clock: Callable[[], float] = time.monotonic
     seen: dict[str, tuple[Any, float]] = field(default_factory=dict)
     versions: dict[str, tuple[int, float]] = field(default_factory=dict)
+    withdrawn: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def start(self) -> None:
         """Say what a crash left beside notes."""
@@ -53,14 +60,43 @@ class TagSweep:
         if not resources.present():
             return
         self._take_in_late()
+        self._report_unclaimed()
+        self._clear_reports_of_gone_domains()
         for domain in resources.domains():
+            self._withdraw(domain)
             vocabulary = self.desk.vocabulary(domain)
+            self._report(domain.slug, vocabulary_problem(vocabulary))
             if vocabulary.source is None and not vocabulary.taxonomy.entries:
+                resources.problems().clear(QUEUE_PROBLEM, domain.slug)
                 continue  # without a vocabulary there is nothing to propose
-            if self._proposals_due(domain) and not waits(self.huey, "propose_tags", domain):
+            if self._proposals_due(domain) and not waits(
+                self.huey, "propose_tags", LOW_PRIORITY, domain.slug
+            ):
                 self.tasks.propose_tags(domain.slug)
-            if self._review_due(domain) and not waits(self.huey, "review_tags", domain):
+            if self._review_due(domain) and not waits(self.huey, "review_tags", HIGH_PRIORITY, domain.slug):
                 self.tasks.review_tags(domain.slug, "", domain.promote == "on_save")
+
+    def _report(self, slug: str, problem: str | None) -> None:
+        """Say what is wrong with a domain's vocabulary, or that nothing is any more."""
+        problems = self.desk.resources.problems()
+        if problem:
+            problems.report(VOCABULARY_PROBLEM, slug, problem)
+        else:
+            problems.clear(VOCABULARY_PROBLEM, slug)
+
+    def _clear_reports_of_gone_domains(self) -> None:
+        present = {domain.slug for domain in self.desk.resources.registry().domains}
+        for one in self.desk.resources.problems().reported():
+            if one.kind in (VOCABULARY_PROBLEM, QUEUE_PROBLEM) and one.subject not in present:
+                self.desk.resources.problems().clear(one.kind, one.subject)
+
+    def _withdraw(self, domain: Domain) -> None:
+        """Hide what waits for notes that are gone, when the cache changed, and every half minute."""
+        cache = self.desk.resources.cache(domain)
+        version, (last, at) = data_version(cache), self.withdrawn.get(domain.slug, (-1, 0.0))
+        if version != last or self.clock() - at >= _LOOK_ANYWAY_SECONDS:
+            withdraw(cache, self.desk.proposals(), domain.slug)
+            self.withdrawn[domain.slug] = (version, self.clock())
 
     def _proposals_due(self, domain: Domain) -> bool:
         """Say whether notes are due; looked up when the cache changed, and every half minute."""
@@ -68,16 +104,16 @@ class TagSweep:
         state = self.desk.resources.state()
         if cache.ledger.pending()[0] or cache.vectors_pending():
             return False
-        if state.heard(f"tags-began:{domain.slug}") is None:
-            if state.heard("reconcile") is None:
+        if state.get(TAGGING_BEGAN, domain.slug) is None:
+            if last_comparison(state) is None:
                 return False  # what is there is not known yet, and would seem new
             begin(cache, self.desk.proposals(), domain.slug)
-            state.say(f"tags-began:{domain.slug}", now_iso())
+            state.put(TAGGING_BEGAN, now_iso(), domain.slug)
             return False
         version, (last, at) = data_version(cache), self.versions.get(domain.slug, (-1, 0.0))
         if version == last and self.clock() - at < _LOOK_ANYWAY_SECONDS:
             return False
-        found = due(cache, self.desk.proposals(), domain.slug, time.time(), (domain.within(domain.taxonomy),))
+        found = due(cache, self.desk.proposals(), domain.slug, time.time(), domain.configuration)
         if not found:
             self.versions[domain.slug] = (version, self.clock())
         return bool(found)
@@ -86,7 +122,7 @@ class TagSweep:
         """Say whether a queue must be looked at: what it is made of changed, and nobody is writing to it."""
         now = self.clock()
         present = signature(self.desk, domain)
-        said = self.desk.resources.state().heard(f"review:{domain.slug}")
+        said = self.desk.resources.state().get(REVIEWED, domain.slug)
         last = said.value if said else None
         if domain.slug not in self.seen or self.seen[domain.slug][0] != present[0]:
             # What we wrote ourselves, or saw already, nobody is writing to.
@@ -100,13 +136,13 @@ class TagSweep:
         return last != present or bool(owed) or journal_of(self.desk, domain).exists()
 
     def _take_in_late(self) -> None:
-        for late in late_writes(self.desk.displaced, self.clock()):
+        for late in late_writes(self.desk.resources.root, self.desk.displaced, self.clock()):
             try:
                 taken = self._take_in(late)
             except NoteChangedError:
                 continue  # at the next sweep
             except EverindexError as error:
-                log.warning("a late save could not be taken in", file=str(late.path), reason=str(error))
+                log.warning("a late save could not be taken in", file=late.raw, reason=str(error))
                 continue
             if taken:
                 settle(late)
@@ -115,7 +151,7 @@ class TagSweep:
 
     def _take_in(self, late: Late) -> bool:
         resources = self.desk.resources
-        path = vault.note_key(str(late.path.relative_to(resources.root)))
+        path = vault.disk_key(late.raw)
         for domain in resources.domains():
             if path == domain.within(domain.review_queue):
                 review(self.desk.reviewing(domain, apply=domain.promote == "on_save"), now_iso(), late.late)
@@ -123,12 +159,25 @@ class TagSweep:
         owner = resources.registry().owner(path)
         return owner is not None and merge_late(self.desk.notes(owner), path, late)
 
+    def _report_unclaimed(self) -> None:
+        """Let what is kept in `displaced/unclaimed` be a problem for as long as it is there."""
+        folder, problems = self.desk.displaced / UNCLAIMED, self.desk.resources.problems()
+        kept = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
+        if kept:
+            problems.report(
+                LATE_WRITE,
+                "",
+                f"{len(kept)} saves that met a write of ours are kept in {folder} ({kept[0]!r} is one), as their"
+                " notes were written again since: compare each with its note, take over what is missing, and delete"
+                " the file",
+            )
+        else:
+            problems.clear(LATE_WRITE)
+
     def _put_aside(self, late: Late) -> None:
         """Keep what cannot be merged where a person finds it."""
-        file = self.desk.displaced / "unclaimed" / f"{late.record.stem}-{late.path.name}"
+        file = self.desk.displaced / UNCLAIMED / f"{late.record.stem}-{PurePosixPath(late.raw).name}"
         file.parent.mkdir(exist_ok=True)
         write_atomic(file, late.late)
-        log.warning(
-            "a late save is kept, as its note was written again since", file=str(file), note=str(late.path)
-        )
+        log.warning("a late save is kept, as its note was written again since", file=str(file), note=late.raw)
         settle(late)

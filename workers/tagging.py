@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from huey.api import Task
 
-from pipelines import vault
-from pipelines.errors import EverindexError, NoteError
+from pipelines import beneath, vault
+from pipelines.errors import EverindexError, NoteChangedError, NoteError, UnsafePathError
 from pipelines.exchange import exchange
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain
+from pipelines.store.facts import REVIEWED, TAGGED, ReviewState
+from pipelines.store.proposals import Change
+from pipelines.store.rename_log import RENAMED, RENAMING, RenamedFile
 from pipelines.tagging import renames
 from pipelines.tagging.candidates import due
-from pipelines.tagging.promote import undo
+from pipelines.tagging.heads import heads
+from pipelines.tagging.promote import UNDONE, undo
 from pipelines.tagging.propose import propose
 from pipelines.tagging.review import Reviewed, review
+from pipelines.tagging.taxonomy import TAXONOMY_LIMIT
 from queue_config.queue import Queue
-from workers.tag_desk import TagDesk
+from workers.tag_desk import QUEUE_PROBLEM, TagDesk
 from workers.tasks import job
 
 _SLICE_SECONDS = 1.0
@@ -55,15 +60,15 @@ def make_tag_tasks(huey: Queue, desk: TagDesk) -> TagTasks:
     def propose_tags(domain: str, task: Task) -> None:
         run(task, domain, "", lambda found: propose_due(desk, found))
 
-    @huey.task(name="review_tags", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    @huey.task(name="review_tags", priority=HIGH_PRIORITY, once=True, context=True)  # type: ignore[untyped-decorator]
     def review_tags(domain: str, request: str, apply: bool, task: Task) -> None:  # noqa: FBT001 - a task's argument
         run(task, domain, request, lambda found: review_now(desk, found, apply=apply))
 
-    @huey.task(name="apply_renames", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    @huey.task(name="apply_renames", priority=HIGH_PRIORITY, once=True, context=True)  # type: ignore[untyped-decorator]
     def apply_renames(domain: str, request: str, dry_run: bool, task: Task) -> None:  # noqa: FBT001 - likewise
         run(task, domain, request, lambda found: rename_tags(desk, found, dry_run=dry_run))
 
-    @huey.task(name="undo_change", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    @huey.task(name="undo_change", priority=HIGH_PRIORITY, once=True, context=True)  # type: ignore[untyped-decorator]
     def undo_change(domain: str, request: str, number: int, task: Task) -> None:
         run(task, domain, request, lambda found: take_back(desk, found, number))
 
@@ -79,7 +84,7 @@ def _answered(desk: TagDesk, request: str, work: Callable[[], dict[str, Any]]) -
             raise
         answer = {"error": str(error)}
     if request:
-        desk.resources.state().say(f"tags:{request}", answer)
+        desk.resources.state().put(TAGGED, answer, request)
     return answer
 
 
@@ -94,8 +99,7 @@ def now_iso() -> str:
 def propose_due(desk: TagDesk, domain: Domain) -> dict[str, int]:
     """Look at the notes that are due, for about a second; the sweep finds the rest."""
     proposing = desk.proposing(domain)
-    left_out = (domain.within(domain.taxonomy),)
-    paths = due(proposing.cache, proposing.proposals, domain.slug, time.time(), left_out)
+    paths = due(proposing.cache, proposing.proposals, domain.slug, time.time(), domain.configuration)
     until = time.monotonic() + _SLICE_SECONDS
     outcomes = propose(proposing, paths, datetime.now(UTC), lambda: time.monotonic() >= until)
     return {"due": len(paths)} | outcomes
@@ -105,9 +109,19 @@ def review_now(desk: TagDesk, domain: Domain, *, apply: bool) -> dict[str, Any]:
     """Read and rewrite a domain's review queue; return what was decided and done. Raises NoteError."""
     desk.resources.require_present()
     if journal_of(desk, domain).exists():
-        rename_tags(desk, domain, dry_run=False)  # what a crash left comes first
-    done = review(desk.reviewing(domain, apply=apply), now_iso())
-    desk.resources.state().say(f"review:{domain.slug}", signature(desk, domain))
+        _finish_renames(desk, domain)  # what a crash left comes first
+    problems = desk.resources.problems()
+    try:
+        done = review(desk.reviewing(domain, apply=apply), now_iso())
+    except NoteChangedError:
+        raise
+    except NoteError as error:
+        problems.report(QUEUE_PROBLEM, domain.slug, f"{domain.slug}: {error}")
+        if not error.retry_helps:
+            desk.resources.state().put(REVIEWED, signature(desk, domain), domain.slug)
+        raise
+    problems.clear(QUEUE_PROBLEM, domain.slug)
+    desk.resources.state().put(REVIEWED, signature(desk, domain), domain.slug)
     return _plain(done)
 
 
@@ -121,29 +135,33 @@ def _plain(done: Reviewed) -> dict[str, Any]:
     }
 
 
-def signature(desk: TagDesk, domain: Domain) -> list[Any]:
+def signature(desk: TagDesk, domain: Domain) -> ReviewState:
     """Return what differs whenever the queue must be looked at: its file, and the proposals."""
-    return [
-        _stat(desk.resources.root / domain.within(domain.review_queue)),
-        desk.proposals().version(domain.slug),
-    ]
+    return ReviewState(
+        file=_stat(desk.resources.root, domain.within(domain.review_queue)),
+        proposals=desk.proposals().version(domain.slug),
+    )
 
 
-def _stat(file: Path) -> list[int] | None:
+def _stat(root: Path, raw: str) -> tuple[int, int, int] | None:
     try:
-        info = file.lstat()
-    except OSError:
+        info = beneath.look(root, raw)
+    except (OSError, UnsafePathError):
         return None
-    return [info.st_size, info.st_mtime_ns, info.st_ino]
+    return info.st_size, info.st_mtime_ns, info.st_ino
 
 
 def take_back(desk: TagDesk, domain: Domain, number: int) -> dict[str, Any]:
-    """Take a promotion back. Raises EverindexError."""
+    """Take a promotion or a run of renames back; return what was restored. Raises EverindexError."""
+    desk.resources.require_present()
     change = desk.proposals().change(number)
     if change is None or change.domain != domain.slug:
         raise EverindexError(f"{domain.slug} has no change {number}; `everindex tags log` lists them")
+    done = {"change": number, "action": change.action, "tags": list(change.tags)}
+    if change.action in (RENAMED, RENAMING):
+        return done | _take_back_renames(desk, domain, change)
     undo(desk.notes(domain), change, now_iso())
-    return {"path": change.path, "tags": list(change.tags)}
+    return done | {"restored": [change.path], "left": []}
 
 
 # Renames
@@ -162,11 +180,8 @@ def rename_tags(desk: TagDesk, domain: Domain, *, dry_run: bool) -> dict[str, An
     desk.resources.require_present()
     journal = journal_of(desk, domain)
 
-    def replace(path: Path, read: bytes, new: bytes) -> bytes | None:
-        return exchange(path, read, new, desk.displaced)
-
     if journal.exists() and not dry_run:
-        earlier = renames.recover(desk.resources.root, journal, replace)
+        earlier = _finish_renames(desk, domain)
         if earlier and not earlier.finished:
             return _report(earlier)
     vocabulary = desk.vocabulary(domain)
@@ -174,7 +189,7 @@ def rename_tags(desk: TagDesk, domain: Domain, *, dry_run: bool) -> dict[str, An
         raise EverindexError(f"nothing was renamed: {vocabulary.error}")
     file = domain.within(domain.taxonomy)
     pairs = vocabulary.taxonomy.renames
-    taxonomy = (file, (desk.resources.root / file).read_bytes()) if pairs else (file, b"")
+    taxonomy = (file, beneath.read_file(desk.resources.root, file, TAXONOMY_LIMIT) if pairs else b"")
     planned = renames.plan(_notes_of(desk, domain), pairs, taxonomy)
     if dry_run or not pairs:
         return {
@@ -183,8 +198,62 @@ def rename_tags(desk: TagDesk, domain: Domain, *, dry_run: bool) -> dict[str, An
             "refused": [[one.path, one.reason] for one in planned.refused],
             "finished": not pairs,
         }
+    if planned.refused:
+        return {"renames": [list(pair) for pair in pairs]} | _report(renames.refused(planned))
+    number, replace = _logged(desk, domain, pairs)
     done = renames.apply(planned, desk.resources.root, journal, replace)
-    return {"renames": [list(pair) for pair in pairs]} | _report(done)
+    if done.finished:
+        desk.proposals().renames.finish(number)
+    return {"renames": [list(pair) for pair in pairs], "change": number} | _report(done)
+
+
+def _finish_renames(desk: TagDesk, domain: Domain) -> renames.Report | None:
+    """Finish the renames that a crash or a refused note left unfinished, within the same entry of the log."""
+    number, replace = _logged(desk, domain, desk.vocabulary(domain).taxonomy.renames)
+    done = renames.recover(desk.resources.root, journal_of(desk, domain), replace)
+    if done and done.finished:
+        desk.proposals().renames.finish(number)
+    return done
+
+
+def _logged(desk: TagDesk, domain: Domain, pairs: Sequence[tuple[str, str]]) -> tuple[int, renames.Replace]:
+    """Return the log's entry of a run of renames, and what replaces a file once it is written down there."""
+    root, log = desk.resources.root, desk.proposals().renames
+    number = log.begin(domain.slug, domain.within(domain.taxonomy), pairs, now_iso())
+
+    def replace(raw: str, read: bytes, new: bytes) -> bytes | None:
+        log.write(number, RenamedFile(vault.note_key(raw), *heads(read, new)))
+        return exchange(root, raw, read, new, desk.displaced)
+
+    return number, replace
+
+
+def _take_back_renames(desk: TagDesk, domain: Domain, change: Change) -> dict[str, Any]:
+    if change.undone_at is not None:
+        raise EverindexError(f"change {change.id} is taken back already")
+    if journal_of(desk, domain).exists():
+        raise EverindexError(
+            f"the renames of {domain.slug} are not finished yet; mend the notes that `everindex tags rename` reports,"
+            " finish them, and take them back then"
+        )
+    store, root = desk.proposals(), desk.resources.root
+    files = store.renames.files(change.id)
+    # A name that is not UTF-8 opens only as the ledger has it.
+    raws = desk.resources.reader(domain).ledger.stat_of([file.path for file in files])
+    named = [replace(file, path=raws[file.path][0] if file.path in raws else file.path) for file in files]
+    done = renames.take_back(
+        named, root, lambda raw, read, new: exchange(root, raw, read, new, desk.displaced)
+    )
+    if not done.restored:
+        first = done.left[0]
+        raise EverindexError(f"nothing was taken back: {first.path}: {first.reason}")
+    if done.finished:
+        store.undo(change.id, now_iso())
+        store.record(replace(change, at=now_iso(), action=UNDONE, undone_at=None))
+    return {
+        "restored": list(done.restored),
+        "left": [[one.path, one.reason] for one in done.left],
+    }
 
 
 def _notes_of(desk: TagDesk, domain: Domain) -> list[tuple[str, bytes]]:

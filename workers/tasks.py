@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import structlog
 from huey.api import Task
 
+from pipelines.apart import ApartParser
 from pipelines.errors import CacheError, EverindexError
-from pipelines.holds import held_key, hold_policy
-from pipelines.ingest import Ingest, embed_owed, index_saved, index_words
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, Domain
-from pipelines.reconcile import Report, reconcile, rehash
+from pipelines.indexing import Ingest, Outcome
+from pipelines.ingest import embed_owed, index_saved, index_words
+from pipelines.ingest import index_apart as index_apart_of
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
+from pipelines.reconcile import Report, rehash
 from pipelines.store.cache import Cache
 from pipelines.store.connection import bound_journal
-from pipelines.store.overview import attempts, saved_ms
-from pipelines.store.vec_blocks import reclaim
-from queue_config.inspect import waiting
+from pipelines.store.facts import EMBEDDING_SPEED, REHASHED, RELOADED, EmbeddingSpeed
+from pipelines.store.overview import saved_ms
+from queue_config.inspect import waiting, waits
 from queue_config.logs import Trouble
 from queue_config.queue import QUEUE_ERRORS, Queue
-from workers.resources import Resources, is_alive
+from workers.comparing import compare
+from workers.parsing import reports_of_parsing
+from workers.resources import Resources
 
 SLICE_SECONDS = 1.0
 # More saves than this at once are a bulk change: they are drained, words first.
@@ -42,38 +46,32 @@ class Tasks:
 
     index_notes: Callable[[str, list[dict[str, Any]]], Any]
     drain: Callable[[str], Any]
+    index_apart: Callable[[str], Any]
     reconcile_vault: Callable[[str, bool], Any]
     retry_parked: Callable[[str | None], Any]
     paused: Callable[[str], bool]
-
-
-def paused_key(slug: str) -> str:
-    """Return the fact in `state.db` that says that a domain's notes are not indexed until it is resumed."""
-    return f"paused:{slug}"
+    parser: ApartParser
+    """Parses what takes long, for the `index_apart` of this process."""
 
 
 def is_paused(resources: Resources, slug: str) -> bool:
     """Say whether a domain's notes wait until it is resumed."""
-    return resources.state().heard(paused_key(slug)) is not None
+    return resources.state().decisions.paused_since(slug) is not None
 
 
 def make_tasks(huey: Queue, resources: Resources) -> Tasks:
     """Register the tasks on a queue. `resources` are used when a task runs, not before."""
 
-    @huey.task(name="index_notes", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    @huey.task(name="index_notes", priority=SAVE_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def index_notes(domain: str, events: list[dict[str, Any]], task: Task) -> None:
-        found = resources.registry().get(domain)
+        registry = resources.registry()
+        found = registry.get(domain)
         if found is None:
             return  # the domain went; a reconcile gives its notes to their new owner
-        cache = resources.cache(found)
-        with job(task, domain, notes=len(events)) as doing, _ingest(resources, found, cache) as ingest:
+        with job(task, domain, notes=len(events)) as doing:
+            for served in _index_saves(resources, found, registry.domains, doing):
+                hint(huey, tasks, served, resources.cache(served))
             require_running(resources, domain)
-            paths = [e["path"] for e in events]
-            doing.update(attempt=1 + attempts(cache, paths))
-            outcome = index_saved(cache, ingest, paths)
-            doing.update(paths=outcome.paths, embedded=outcome.embedded_texts)
-            doing.update(saved_ms=saved_ms(cache, [(e["path"], e["generation"]) for e in events]))
-            hint(huey, tasks, found, cache)
 
     @huey.task(name="drain", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def drain(domain: str, task: Task) -> None:
@@ -88,20 +86,33 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
             if doing["words"] or doing["vectors"]:
                 hint(huey, tasks, found, cache)
 
-    @huey.task(name="reconcile_vault", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    # Minutes, most of them in a process of its own.
+    @huey.task(name="index_apart", priority=HIGH_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
+    def index_apart(domain: str, task: Task) -> None:
+        _work_apart(huey, tasks, resources, domain, task)
+
+    @huey.task(name="reconcile_vault", priority=HIGH_PRIORITY, once=True, context=True)  # type: ignore[untyped-decorator]
     def reconcile_vault(request: str, confirmed: bool, task: Task) -> None:  # noqa: FBT001 - a task's argument
         with job(task, "*") as doing:
             reports = reconcile_now(huey, tasks, resources, confirmed=confirmed)
             answer = {slug: report.plain() for slug, report in reports.items()}
             doing.update(found=answer)
-            resources.state().say(f"reload:{request}", answer)
+            resources.state().put(RELOADED, answer, request)
 
-    @huey.task(name="retry_parked", priority=HIGH_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    @huey.task(name="retry_parked", priority=HIGH_PRIORITY, once=True, context=True)  # type: ignore[untyped-decorator]
     def retry_parked(path: str | None, task: Task) -> None:
         with job(task, "*", path=path) as doing:
             doing.update(_retry(huey, tasks, resources, path))
 
-    tasks = Tasks(index_notes, drain, reconcile_vault, retry_parked, partial(is_paused, resources))
+    tasks = Tasks(
+        index_notes,
+        drain,
+        index_apart,
+        reconcile_vault,
+        retry_parked,
+        partial(is_paused, resources),
+        ApartParser(),
+    )
     return tasks
 
 
@@ -109,6 +120,61 @@ def require_running(resources: Resources, slug: str) -> None:
     """Put work on a paused domain off: the ledger keeps what is owed. Raises EverindexError."""
     if is_paused(resources, slug):
         raise EverindexError(f"the domain {slug} is paused; its notes are indexed when it is resumed")
+
+
+def _index_saves(
+    resources: Resources, first: Domain, domains: Sequence[Domain], doing: dict[str, Any]
+) -> list[Domain]:
+    """Index the newest saves of all domains for about a second, in turns; return the domains that had some.
+
+    Whichever job comes next serves them: a save waits for no job that was enqueued before it.
+    """
+    until = time.monotonic() + SLICE_SECONDS
+    others = (one for one in domains if one.slug != first.slug and _has_cache(resources, one))
+    turns = [one for one in (first, *others) if not is_paused(resources, one.slug)]
+    served: dict[str, Domain] = {}
+    total = Outcome()
+    saved_in_ms: list[float] = []
+    while turns and time.monotonic() < until:
+        domain = turns.pop(0)
+        cache = resources.cache(domain)
+        if not cache.leases.owes_saves():
+            continue
+        with _ingest(resources, domain, cache) as ingest:
+            outcome = index_saved(cache, ingest)
+        saved_in_ms += saved_ms(cache, outcome.paths)
+        total.add(outcome)
+        served[domain.slug] = domain
+        turns.append(domain)
+    doing.update(attempt=total.attempt, words=total.touched, paths=total.paths, embedded=total.embedded_texts)
+    doing.update(saved_ms=saved_in_ms)
+    return list(served.values())
+
+
+def _has_cache(resources: Resources, domain: Domain) -> bool:
+    return resources.state().cache_path(domain.slug).exists()
+
+
+def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Task) -> None:
+    """Index one note that takes long to parse, and hint at the next one, other domains first."""
+    domain = resources.registry().get(slug)
+    if domain is None or not tasks.parser.busy.acquire(blocking=False):
+        return  # the one that is under way hints at the next
+    cache = resources.cache(domain)
+    try:
+        with (
+            job(task, slug) as doing,
+            _ingest(resources, domain, cache) as ingest,
+            reports_of_parsing(resources.problems()) as said,
+        ):
+            require_running(resources, slug)
+            outcome = index_apart_of(cache, ingest, tasks.parser, said)
+            doing.update(attempt=outcome.attempt, words=outcome.touched, paths=outcome.paths)
+            doing.update(saved_ms=saved_ms(cache, outcome.paths))
+    finally:
+        tasks.parser.busy.release()
+    for other in sorted(resources.domains(), key=lambda one: one.slug == slug):
+        hint(huey, tasks, other, resources.cache(other))
 
 
 def _retry(huey: Queue, tasks: Tasks, resources: Resources, path: str | None) -> dict[str, int]:
@@ -121,30 +187,15 @@ def _retry(huey: Queue, tasks: Tasks, resources: Resources, path: str | None) ->
 
 
 def reconcile_now(
-    huey: Queue, tasks: Tasks, resources: Resources, *, confirmed: bool = False
+    huey: Queue, tasks: Tasks, resources: Resources, *, settle: bool = False, confirmed: bool = False
 ) -> dict[str, Report]:
-    """Compare disk and ledgers, and hint at what is owed; `confirmed` lets held deletions go.
+    """Compare disk and ledgers as `compare` does, and hint at what is owed.
 
     Raises VaultNotFoundError.
     """
-    resources.require_present()
-    started = time.monotonic()
-    caches, state = resources.caches(), resources.state()
-    reports = reconcile(
-        resources.root,
-        resources.registry(),
-        caches,
-        max_bytes=resources.settings.max_note_bytes,
-        may_delete=hold_policy(state, confirmed=confirmed),
-    )
+    reports = compare(resources, settle=settle, confirmed=confirmed)
     for domain in resources.domains():
-        if not reports[domain.slug].held:
-            state.forget(held_key(domain.slug))
-        caches[domain.slug].drop_unused_vectors()
-        reclaim(caches[domain.slug])
-        hint(huey, tasks, domain, caches[domain.slug])
-    took = {"took_ms": round((time.monotonic() - started) * 1000)}
-    state.say("reconcile", took | {slug: report.plain() for slug, report in reports.items()})
+        hint(huey, tasks, domain, resources.cache(domain))
     return reports
 
 
@@ -154,7 +205,7 @@ def rehash_share(huey: Queue, tasks: Tasks, resources: Resources, every: float) 
     for domain in resources.domains():
         cache = resources.cache(domain)
         count = math.ceil(cache.ledger.known() * min(1.0, every / _DAY_SECONDS))
-        cursor = state.heard(f"rehash:{domain.slug}")
+        cursor = state.get(REHASHED, domain.slug)
         report, last = rehash(
             resources.root,
             domain.slug,
@@ -163,34 +214,38 @@ def rehash_share(huey: Queue, tasks: Tasks, resources: Resources, every: float) 
             count,
             max_bytes=resources.settings.max_note_bytes,
         )
-        state.say(f"rehash:{domain.slug}", last)
+        state.put(REHASHED, last, domain.slug)
         if report.events:
             hint(huey, tasks, domain, cache)
 
 
 def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: list[DiffEvent]) -> None:
-    """Put saves that settled together on the queue; a bulk change only gets a hint."""
+    """Tell the workers of saves that settled together, unless a hint at saves waits; a bulk change is drained."""
     huey.reopen_if_replaced()
-    if 0 < len(events) <= SAVES_PER_TASK:
-        tasks.index_notes(domain.slug, [asdict(event) for event in events])
-    elif events:
+    if len(events) > SAVES_PER_TASK:
         hint(huey, tasks, domain, cache)
+    elif events and not waits(huey, "index_notes", SAVE_PRIORITY, domain.slug):
+        tasks.index_notes(domain.slug, [asdict(event) for event in events])
 
 
 def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
-    """Enqueue a drain of a domain that owes something and is not paused, unless one waits already."""
-    if not tasks.paused(domain.slug) and owes(cache) and not waits(huey, "drain", domain):
-        tasks.drain(domain.slug)
+    """Enqueue work on what a domain owes, unless it is paused, or such a hint waits already."""
+    slug = domain.slug
+    if tasks.paused(slug):
+        return
+    if owes(cache) and not waits(huey, "drain", LOW_PRIORITY, slug):
+        tasks.drain(slug)
+    if (
+        cache.leases.owes_apart()
+        and not tasks.parser.busy.locked()
+        and not waits(huey, "index_apart", HIGH_PRIORITY, slug)
+    ):
+        tasks.index_apart(slug)
 
 
 def owes(cache: Cache) -> bool:
-    """Say whether words or vectors are owed, due and free."""
-    return cache.leases.owes("words") or cache.leases.owes("vectors")
-
-
-def waits(huey: Queue, task: str, domain: Domain) -> bool:
-    """Say whether a task of a domain, which is its first argument, waits on the queue already."""
-    return any(w.task == task and w.args[:1] == (domain.slug,) for w in waiting(huey))
+    """Say whether words or vectors are owed, due and free; what is set apart is the business of `index_apart`."""
+    return cache.leases.owes("words", together=True) or cache.leases.owes("vectors")
 
 
 def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
@@ -201,8 +256,10 @@ def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     """
     for domain in resources.domains():
         cache = resources.cache(domain)
-        if not resources.has_loaded(cache.meta.model) and not cache.leases.owes("words"):
-            resources.embedder(cache.meta.model)
+        if not resources.embedders.has_loaded(cache.meta.model) and not cache.leases.owes(
+            "words", together=True
+        ):
+            resources.embedders.get(cache.meta.model)
             hint(huey, tasks, domain, cache)
 
 
@@ -215,7 +272,7 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
     broken_off = frozenset(resources.broken_off)
     for domain in resources.domains():
         cache = resources.cache(domain)
-        cache.leases.free_those_of_the_dead(is_alive)
+        cache.leases.free_those_of_the_dead(resources.is_at_work)
         cache.leases.release_all_of(broken_off)
         bound_journal(cache.con)
         hint(huey, tasks, domain, cache)
@@ -225,7 +282,7 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
 @contextmanager
 def _ingest(resources: Resources, domain: Domain, cache: Cache) -> Iterator[Ingest]:
     """Give what indexing takes. Where the disk fails, the leases are left to the sweep: they cannot be given back."""
-    ingest = resources.ingest(domain, cache)
+    ingest = replace(resources.ingest(domain, cache), apart=True)
     try:
         yield ingest
     except CacheError:
@@ -239,7 +296,7 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, inge
 
     done = {"words": 0, "vectors": 0, "embedded": 0}
     while True:
-        if cache.leases.owes("words"):
+        if cache.leases.owes("words", together=True):
             stage, outcome = "words", index_words(cache, ingest)
         elif ingest.encoder_ready():
             stage, outcome = "vectors", embed_owed(cache, ingest, lambda: _save_waits(huey))
@@ -251,7 +308,7 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, inge
             break
     if done["embedded"]:
         rate = done["embedded"] / (time.monotonic() - started)
-        resources.state().say(f"embed:{domain.slug}", {"texts_per_s": round(rate, 1)})
+        resources.state().put(EMBEDDING_SPEED, EmbeddingSpeed(round(rate, 1)), domain.slug)
     return done
 
 

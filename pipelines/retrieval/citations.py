@@ -1,6 +1,7 @@
 """Does a passage contain a quote, word for word? Pure and deterministic; nobody's judgement is asked.
 
-A quote passes where it is a substring of the passage, both normalised alike. What must not pass:
+A quote passes where it is a substring of the passage, both normalised alike; the passage as it is written, or as a
+reader sees it, without its Markdown. What must not pass:
 
 - a match that begins or ends inside a word or a number: `5 percent` in `5 percentages`, `the rate rose by 5` in
   `the rate rose by 5.3`, `we can` in `we can't`. What a hyphen, an apostrophe, a dot, a slash or an underscore
@@ -17,6 +18,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from pipelines.retrieval.plain_text import plain
 
 Reason = Literal["match", "no_quote", "no_chunk_text", "too_short", "not_found"]
 Status = Literal["no_quotes", "all_verified", "has_mismatch", "unverifiable"]
@@ -70,17 +73,17 @@ def check_quote(quote: str | None, passages: Sequence[str]) -> Check:
     wanted = normalise(quote or "")
     if not wanted:
         return Check("no_quote")
-    texts = [_prepared(passage) for passage in passages]
-    if not any(text for text, _ in texts):
+    if not any(_prepared(passage)[0] for passage in passages):
         return Check("no_chunk_text")
     if not _is_long_enough(wanted):
         return Check("too_short")
     fragments = [part.strip() for part in _ELLIPSIS.split(wanted)]
     fragments = [part for part in fragments if _has_words(part)]
     crumbs = not all(map(_is_long_enough, fragments))
-    for index, (text, shape) in enumerate(texts):
-        if _stand_in([wanted], text, shape) or (not crumbs and _stand_in(fragments, text, shape)):
-            return Check("match", index)
+    for index, passage in enumerate(passages):
+        for text, shape in (_prepared(passage), _prepared(_read(passage))):
+            if _stand_in([wanted], text, shape) or (not crumbs and _stand_in(fragments, text, shape)):
+                return Check("match", index)
     return Check("too_short" if crumbs else "not_found")
 
 
@@ -111,7 +114,10 @@ def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text.casefold()).split())
 
 
-@lru_cache(maxsize=1024)  # a write-back's quotes are compared with the same few notes
+_read = lru_cache(maxsize=1024)(plain)
+
+
+@lru_cache(maxsize=2048)  # a write-back's quotes are compared with the same few notes, written and read
 def _prepared(text: str) -> tuple[str, str]:
     """Return a passage normalised, and its shape: as long, with dashes as they are and one sign for accents."""
     plain = _plain(text)

@@ -38,7 +38,9 @@ def retrieve(
     While the vault is away (`present` false) no note is left out for its file's sake. Raises CacheError.
     """
     source = Source(domain, cache, vector)
-    best = find(source, query, effort.seeds, root=root, present=present, now=now)
+    best, failed = find([source], query, effort.seeds, root=root, present=present, now=now)
+    for error in failed.values():
+        raise error
     seeds = [one.hit.path for one in best]
     return explore(domain, cache, seeds, vector, effort, root=root if present else None)
 

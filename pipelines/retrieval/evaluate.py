@@ -1,28 +1,29 @@
-"""How good answers are by a person's own judgement: nDCG, recall and reciprocal rank, layer by layer."""
+"""How good answers are by a person's own judgement: nDCG, recall and reciprocal rank."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from math import log2
 from pathlib import Path
 from statistics import fmean
 
 import yaml
 
-from pipelines.errors import JudgedQueriesError
+from pipelines import beneath
+from pipelines.domains import YAML_SURPRISES, refuse_bombs
+from pipelines.errors import DomainsFileError, JudgedQueriesError, UnsafePathError
 from pipelines.vault import note_key
 
 QUERIES_FILE = "_queries.yaml"
-LAYERS = ("lexical", "vector", "fused", "decayed", "reranked")
-"""In the order in which they are compared; a layer that took no part leaves what the one before it gave."""
+_LIMIT = 1_000_000  # bytes: some 10,000 questions
 
 Grades = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """A layer's figures over all questions."""
+class Figures:
+    """How good one answer is, or several in the mean."""
 
     ndcg_10: float
     recall_10: float
@@ -32,7 +33,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A question that a layer answered worse than the layer before it, by nDCG@10."""
+    """A question that was answered worse after a step than before it, by nDCG@10."""
 
     query: str
     before: str
@@ -47,13 +48,15 @@ def read_judged(root: Path) -> dict[str, dict[str, int]]:
     """
     file = root / QUERIES_FILE
     try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+        text = beneath.read_file(root, QUERIES_FILE, _LIMIT).decode("utf-8")
+        refuse_bombs(text, QUERIES_FILE)
+        data = yaml.safe_load(text)
     except FileNotFoundError as error:
         raise JudgedQueriesError(
             f"{file} is not there; write in it what you ask and what should be found, "
             'as in `"how long to rest between sets": fitness/Rest.md`'
         ) from error
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, UnsafePathError, DomainsFileError, yaml.YAMLError, *YAML_SURPRISES) as error:
         raise JudgedQueriesError(f"{file} cannot be read: {error}") from error
     if not isinstance(data, dict) or not data:
         raise JudgedQueriesError(f"{file}: expected lines of the form `question: path`")
@@ -96,38 +99,34 @@ def reciprocal_rank(paths: Sequence[str], grades: Grades) -> float:
     return next((1 / place for place, path in enumerate(paths, start=1) if path in grades), 0.0)
 
 
-def complete(layers: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Return what stood after each layer, whether it took part or not."""
-    lexical, vector, fused = layers["lexical"], layers["vector"], layers["fused"]
-    decayed = layers.get("decayed", fused)
-    reranked = layers.get("reranked", decayed)
-    return dict(zip(LAYERS, (lexical, vector, fused, decayed, reranked), strict=True))
+def figures(first: Sequence[str], more: Sequence[str], grades: Grades) -> Figures:
+    """Return how good an answer is: the paths of ten results, and of sixty, best first."""
+    return Figures(
+        ndcg(first, grades),
+        recall(first, grades, 10),
+        recall(more, grades, 60),
+        reciprocal_rank(first, grades),
+    )
 
 
-def summarise(answers: Sequence[tuple[Grades, Mapping[str, list[str]]]]) -> dict[str, Means]:
-    """Return each layer's means over (grades, paths by layer), one a question."""
-    names = answers[0][1] if answers else {}
-    return {
-        name: Means(
-            fmean(ndcg(layers[name], grades) for grades, layers in answers),
-            fmean(recall(layers[name], grades, 10) for grades, layers in answers),
-            fmean(recall(layers[name], grades, 60) for grades, layers in answers),
-            fmean(reciprocal_rank(layers[name], grades) for grades, layers in answers),
-        )
-        for name in names
-    }
+def mean(answers: Iterable[Figures]) -> Figures:
+    """Return the means of some answers' figures. Raises ValueError where there are none."""
+    columns = zip(*map(astuple, answers), strict=True)
+    return Figures(*map(fmean, columns))
 
 
-def losses(answers: Mapping[str, tuple[Grades, Mapping[str, list[str]]]], most: int) -> list[Loss]:
-    """Return the questions that lost most between fusion and the layers after it, worst first.
+def losses(steps: Mapping[str, Mapping[str, Figures]], alone: Collection[str], most: int) -> list[Loss]:
+    """Return the questions that lost most from one step to the next, worst first: step -> question -> figures.
 
-    Against fusion itself a question loses what the better one of the two retrievers had.
+    Steps that stand `alone` follow no other; in the one after them a question loses what the best of them had.
     """
-    found = []
-    for query, (grades, layers) in answers.items():
-        scores = {name: ndcg(layers[name], grades) for name in layers}
-        better = max(("vector", "lexical"), key=scores.__getitem__)
-        steps = [(better, "fused"), ("fused", "decayed"), ("decayed", "reranked")]
-        found += [Loss(query, one, two, scores[one] - scores[two]) for one, two in steps]
+    found, before = [], tuple(alone)
+    for name, answers in steps.items():
+        if name in alone:
+            continue
+        for query, after in answers.items():
+            best = max(before, key=lambda step: steps[step][query].ndcg_10)
+            found.append(Loss(query, best, name, steps[best][query].ndcg_10 - after.ndcg_10))
+        before = (name,)
     lost = [loss for loss in found if loss.lost > 0.0]
     return sorted(lost, key=lambda loss: -loss.lost)[:most]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.chunk import CJK
+from pipelines.retrieval.plain_text import plain_text
 
 _SENTENCE = re.compile(r"(?=\S)(?:.*?(?:[.!?](?=\s)|[\u3002\uff01\uff1f])|.+)")
 _HEADING = re.compile(r"#{1,6}\s")
@@ -27,7 +28,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What is shown of a chunk, the ranges in it that match the question, and where its sentences stand there."""
+    """What is shown of a chunk, as plain text; the ranges of it that match; where its sentences are in the chunk."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
@@ -47,22 +48,32 @@ def split_sentences(text: str) -> list[Sentence]:
 
 
 def excerpt(
-    sentences: Sequence[Sentence], terms: Sequence[str], similarities: Sequence[float] | None = None
+    text: str,
+    sentences: Sequence[Sentence],
+    terms: Sequence[str],
+    similarities: Sequence[float] | None = None,
 ) -> Excerpt:
-    """Choose two sentences, in the text's order, and mark the terms in them.
+    """Choose two sentences of a text, in its order, show them without Markdown, and mark the terms in them.
 
     Those most similar to the question are chosen (the source document's "Excerpt extraction"); where the
-    similarities are not known, those with the most of the terms, and the first ones where no term occurs.
+    similarities are not known, those with the most of the terms, and the first ones where no term occurs. A sentence
+    of links, addresses or tags alone is chosen only where there is no other.
     """
-    shown = [
-        Sentence(unicodedata.normalize("NFC", s.text), s.start, s.end) for s in sentences
-    ]  # as the terms are
     pattern = _pattern(terms)
-    worth = similarities if similarities is not None else [_terms_in(s.text, pattern) for s in shown]
-    best = sorted(sorted(range(len(shown)), key=lambda i: (-worth[i], i))[:_SENTENCES])
-    text = " … ".join(_around(shown[i].text, pattern) for i in best)
-    marks = tuple(m.span() for m in pattern.finditer(text)) if pattern else ()
-    return Excerpt(text, marks, tuple((shown[i].start, shown[i].end) for i in best))
+    plain = plain_text(text)
+    shown = [_composed(plain.between(s.start, s.end)) for s in sentences]
+    worth = similarities if similarities is not None else [_terms_in(one, pattern) for one in shown]
+    ranked = sorted(range(len(shown)), key=lambda i: (-worth[i], i))
+    telling = [i for i in ranked if plain.says(sentences[i].start, sentences[i].end)]
+    best = sorted((telling or [i for i in ranked if shown[i]] or ranked)[:_SENTENCES])
+    cut = " … ".join(_around(shown[i], pattern) for i in best if shown[i])
+    marks = tuple(m.span() for m in pattern.finditer(cut)) if pattern else ()
+    return Excerpt(cut, marks, tuple((sentences[i].start, sentences[i].end) for i in best))
+
+
+def _composed(text: str) -> str:
+    """Return a text as the terms are: composed, in one piece."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _terms_in(sentence: str, pattern: re.Pattern[str] | None) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from pipelines.model import Hit
-from pipelines.retrieval.layers import Ranking, Source, depth_for, rank_notes
+from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.restrict import why_not
+from pipelines.retrieval.search import Found
 from pipelines.store import search as store
 from pipelines.store.connection import snapshot
 
@@ -15,24 +16,26 @@ from pipelines.store.connection import snapshot
 class Standing:
     """How an indexed note stands to a question.
 
-    `hit` and `ranks` are what the layers made of it, if any retriever gave it; `cosine` and `bm25` are of its best
-    passages for each, whether given or not; `nearer` counts the passages of the domain that are nearer in meaning.
+    `found` is what the layers made of it and `place` where it stands among all candidates (from 1), if any retriever
+    gave it and its file is there; `left_out` says why the question's operators leave it out. `cosine` and `bm25` are
+    of its best passages for each, whether given or not; `nearer` counts the passages of its domain that are nearer in
+    meaning.
     """
 
-    hit: Hit | None
-    ranks: dict[str, int]
+    found: Found | None
+    place: int | None
     cosine: float | None
     nearer: int | None
     bm25: float | None
     depth: int
     candidates: int
+    left_out: str | None = None
 
 
-def standing(source: Source, query: str, path: str, k: int, now: datetime) -> Standing:
-    """Find where a note of the domain stands when a question is asked for `k` results. Raises CacheError."""
+def standing(source: Source, query: str, path: str, k: int, found: Sequence[Found]) -> Standing:
+    """Find where a note of this domain stands among all candidates for `k` results. Raises CacheError."""
     cache = source.cache
     with snapshot(cache.con):
-        ranking: Ranking = rank_notes(source, query, depth_for(k), now)
         chunks = [chunk.chunk_id for chunk in store.chunks_of(cache, path)]
         cosines = store.cosines(cache, source.vector, chunks) if source.vector is not None else {}
         best = max(cosines.values(), default=None)
@@ -42,33 +45,46 @@ def standing(source: Source, query: str, path: str, k: int, now: datetime) -> St
             else None
         )
         matches = source.matches(query)(1, chunks)
+        left_out = why_not(cache, query, path)
+    place = next((place for place, one in enumerate(found, start=1) if one.hit.path == path), None)
     return Standing(
-        hit=next((hit for hit in ranking.hits if hit.path == path), None),
-        ranks=ranking.ranks_of(path),
+        found=found[place - 1] if place else None,
+        place=place,
         cosine=best,
         nearer=nearer,
         bm25=matches[0][1] if matches else None,
         depth=depth_for(k),
-        candidates=len(ranking.hits),
+        candidates=len(found),
+        left_out=left_out,
     )
 
 
-def reason(found: Standing, k: int) -> str:
-    """Say in words why the note is among the first `k`, or is not."""
-    if found.hit is None:
+def reason(standing: Standing, shown: int, result: int | None, before: str | None) -> str:
+    """Say in words why the note is among the results, of which so many are shown, or is not.
+
+    `result` is its place among them, `before` the note like it that it stands behind, if any.
+    """
+    if before is not None:
+        return f"it is folded behind {before}, result {result}, whose best passage says the same"
+    if standing.found is None and standing.left_out:
+        return standing.left_out
+    if standing.found is None or standing.place is None:
         by_meaning = (
             "no passage of it has a vector yet"
-            if found.nearer is None
-            else f"its best passage is number {found.nearer + 1} by meaning"
+            if standing.nearer is None
+            else f"its best passage is number {standing.nearer + 1} by meaning"
         )
-        by_word = "none has a word of the question" if found.bm25 is None else "others match its words better"
-        return f"neither retriever gave it: {by_meaning}, {by_word}; each gives {found.depth} passages"
-    place = list(found.ranks.values())[-1]
-    if place <= k:
-        return f"it is number {place} of {found.candidates} candidates"
-    best = min((rank, name) for name, rank in found.ranks.items())
-    last = list(found.ranks)[-1]
+        by_word = (
+            "none has a word of the question" if standing.bm25 is None else "others match its words better"
+        )
+        return f"neither retriever gave it: {by_meaning}, {by_word}; each gives {standing.depth} passages"
+    among = f"it is number {standing.place} of {standing.candidates} candidates"
+    if result is not None:
+        return among
+    ranks = standing.found.ranks
+    best = min((rank, name) for name, rank in ranks.items())
+    last = list(ranks)[-1]
     return (
-        f"it is number {place} of {found.candidates} candidates, and {k} are shown; "
+        f"{among}, and {shown} are shown; "
         f"it stood best in the layer {best[1]!r} (number {best[0]}), and {last!r} decided"
     )

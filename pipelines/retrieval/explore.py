@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from pipelines import vault
 from pipelines.model import Domain
@@ -17,9 +15,9 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
 from pipelines.store.search import note_facts
 from pipelines.store.surroundings import edges_at, text_hashes
+from pipelines.vectors import mean_vector
 
-_OF_A_NOTE = 8
-"""So many passages stand for a note that has more. Measured: docs/traversal.md, "What is read"."""
+_AT_ONCE = 1_000  # vectors in memory
 
 
 def explore(
@@ -49,7 +47,7 @@ def explore_from(
     """
     with snapshot(cache.con):
         passages = _Passages(cache)
-        mean = passages.mean(path)
+        mean = passages.mean(path, effort.budget)
         return None if mean is None else _walk(domain, passages, [path], mean, effort, depth, root)
 
 
@@ -65,12 +63,14 @@ def _walk(
     cache = passages.cache
 
     def weigh(paths: Sequence[str]) -> dict[str, float]:
+        if domain.decay.mode == "off":
+            return dict.fromkeys(paths, 1.0)
         return decay_weights(note_facts(cache, paths).values(), domain.decay, domain.path)
 
     known = note_facts(cache, seeds)  # a seed may have been deleted since it was found
     found = beam_search(
         [path for path in seeds if path in known],
-        partial(edges_at, cache),
+        lambda paths: [edge for edge in edges_at(cache, paths) if edge.path not in domain.configuration],
         partial(passages.measure, vector),
         weigh,
         effort,
@@ -79,57 +79,52 @@ def _walk(
     return found if root is None else _without_gone(found, cache, root)
 
 
-def spread(items: Sequence[str], most: int) -> list[str]:
-    """Return at most so many items, evenly spread, the first among them."""
-    if len(items) <= most:
-        return list(items)
-    return [items[place * len(items) // most] for place in range(most)]
-
-
 class _Passages:
-    """Notes' vectors, each read once."""
+    """Notes' passages, each read once: a question is one vector, so what is kept of a passage is its cosine."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
-        self._read: dict[str, Vector] = {}
+        self._cosines: dict[str, float] = {}
         self._told = 0
 
-    def mean(self, path: str) -> Vector | None:
-        """Return the mean of a note's vectors at unit length, or None where it has none."""
-        hashes = self._passages([path])[path]
-        if not hashes:
-            return None
-        self._fetch(hashes)
-        mean: Vector = np.mean([self._read[text_hash] for text_hash in hashes], axis=0)
-        length = float(np.linalg.norm(mean))
-        return mean / np.float32(length) if length else None
+    def mean(self, path: str, most: int) -> Vector | None:
+        """Return the mean of a note's vectors (the first `most`) at unit length, or None where it has none."""
+        hashes = text_hashes(self.cache, [path]).get(path, [])[:most]
+        vectors = self.cache.vectors(set(hashes))
+        mean = mean_vector([vectors[text_hash] for text_hash in hashes if text_hash in vectors])
+        if mean is not None:
+            self._compare(vectors, mean)
+        return mean
 
     def measure(self, wanted: Vector, paths: Sequence[str], most: int) -> Measured:
         """Return the similarity of each note's best passage to a unit vector, as far as `most` embeddings go.
 
         First one passage of each note is read, in their order; then the others of those that look best so far.
         """
-        hashes = self._passages(paths[:most])
-        self._fetch([some[0] for some in hashes.values() if some])
-        best = {path: self._best(wanted, some[:1]) for path, some in hashes.items()}
-        left = most - sum(similarity is not None for similarity in best.values())
+        hashes = text_hashes(self.cache, paths[:most])
+        first = {path: hashes.get(path, [])[:1] for path in paths[:most]}
+        self._read(wanted, [text_hash for some in first.values() for text_hash in some])
+        best = {path: self._best(some) for path, some in first.items()}
+        left = most - sum(map(len, first.values()))
+        more: dict[str, list[str]] = {}
         for path in sorted(best, key=lambda path: (-(best[path] or 0.0), path)):
-            more = hashes[path][1 : 1 + left]
-            left -= len(more)
-            self._fetch(more)
-            best[path] = self._best(wanted, hashes[path][: 1 + len(more)])
-        fresh, self._told = len(self._read) - self._told, len(self._read)
-        return Measured(best, fresh)
+            more[path] = hashes.get(path, [])[1 : 1 + left]
+            left -= len(more[path])
+        self._read(wanted, [text_hash for some in more.values() for text_hash in some])
+        fresh, self._told = len(self._cosines) - self._told, len(self._cosines)
+        return Measured({path: self._best(first[path] + more[path]) for path in first}, fresh)
 
-    def _best(self, wanted: Vector, hashes: Sequence[str]) -> float | None:
-        return max((float(self._read[text_hash] @ wanted) for text_hash in hashes), default=None)
+    def _best(self, hashes: Sequence[str]) -> float | None:
+        known = (self._cosines.get(text_hash) for text_hash in hashes)
+        return max((cosine for cosine in known if cosine is not None), default=None)
 
-    def _passages(self, paths: Sequence[str]) -> dict[str, list[str]]:
-        hashes = text_hashes(self.cache, paths)
-        return {path: spread(hashes.get(path, []), _OF_A_NOTE) for path in paths}
+    def _read(self, wanted: Vector, hashes: Sequence[str]) -> None:
+        new = list(dict.fromkeys(text_hash for text_hash in hashes if text_hash not in self._cosines))
+        for start in range(0, len(new), _AT_ONCE):
+            self._compare(self.cache.vectors(new[start : start + _AT_ONCE]), wanted)
 
-    def _fetch(self, hashes: Sequence[str]) -> None:
-        self._read |= self.cache.vectors(set(hashes) - self._read.keys())
+    def _compare(self, vectors: Mapping[str, Vector], wanted: Vector) -> None:
+        self._cosines |= {text_hash: float(vector @ wanted) for text_hash, vector in vectors.items()}
 
 
 def _without_gone(found: Found, cache: Cache, root: Path) -> Found:

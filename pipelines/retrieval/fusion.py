@@ -5,43 +5,46 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
+Signals = dict[str, float]
+"""What each retriever adds to an item's score, by its name."""
+
 RRF_K = 60
 """The constant of Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion", SIGIR 2009."""
-
-CONVEX_ALPHA = 0.5
-"""How much of a convex score is the cosine's."""
 
 Id = TypeVar("Id", bound=Hashable)
 
 
 def reciprocal_rank_fusion(
     rankings: Mapping[str, Sequence[Id]], weights: Mapping[str, float], k: int = RRF_K
-) -> list[tuple[Id, float]]:
+) -> list[tuple[Id, Signals]]:
     """Fuse rankings by `sum of weight(r) / (k + rank_r)`, best first.
 
     Ranks count from 1; an item that a ranking lacks gets nothing from it. Ties keep the order in which the
     rankings were given. Cormack, Clarke and Buettcher, SIGIR 2009.
     """
-    scores: dict[Id, float] = {}
+    signals: dict[Id, Signals] = {}
     for name, ranking in rankings.items():
         for rank, item in enumerate(ranking, start=1):
-            scores[item] = scores.get(item, 0.0) + weights[name] / (k + rank)
-    return sorted(scores.items(), key=lambda pair: -pair[1])
+            signals.setdefault(item, {})[name] = weights[name] / (k + rank)
+    return best_first(signals)
 
 
-def convex_combination(
-    cosines: Mapping[Id, float], bm25s: Mapping[Id, float], alpha: float = CONVEX_ALPHA
-) -> list[tuple[Id, float]]:
-    """Fuse scores by `alpha * cos / max cos + (1 - alpha) * bm25 / max bm25`, best first.
+def convex_combination(scores: Mapping[str, Mapping[Id, float]]) -> list[tuple[Id, Signals]]:
+    """Fuse scores of several kinds by the mean of `score / max score`, best first.
 
-    An item that one of them lacks, or has below zero, gets nothing from it. Ties keep the order in which the items
-    were given, the cosines' first. Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval",
-    TOIS 2023, with the theoretical minima of both scores taken as zero.
+    An item that a kind lacks, or has below zero, gets nothing from it. Ties keep the order in which the items were
+    given. Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023, with the
+    theoretical minima of all scores taken as zero, and equal weights.
     """
-    scores: dict[Id, float] = dict.fromkeys((*cosines, *bm25s), 0.0)
-    for weight, values in ((alpha, cosines), (1.0 - alpha, bm25s)):
+    signals: dict[Id, Signals] = {item: {} for values in scores.values() for item in values}
+    for name, values in scores.items():
         best = max(values.values(), default=0.0)
         if best > 0.0:
             for item, value in values.items():
-                scores[item] += weight * max(0.0, value) / best
-    return sorted(scores.items(), key=lambda pair: -pair[1])
+                signals[item][name] = max(0.0, value) / best / len(scores)
+    return best_first(signals)
+
+
+def best_first(signals: Mapping[Id, Signals]) -> list[tuple[Id, Signals]]:
+    """Order items by the sum of their signals; equal ones stay in the order in which they were given."""
+    return sorted(signals.items(), key=lambda pair: -sum(pair[1].values()))

@@ -1,23 +1,43 @@
-"""The layers in order: two retrievers, fusion, decay, the graph. Each leaves its number on the hit."""
+"""The layers in order: two retrievers, fusion, decay, the graph, names. Each leaves its number on the hit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 from pipelines import lexical
+from pipelines.git_dates import NO_DATES, GitDates
 from pipelines.model import Domain, Hit, NoteFacts
 from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.decay import decay_weights
-from pipelines.retrieval.fusion import convex_combination, reciprocal_rank_fusion
-from pipelines.retrieval.postings import WordPostings
-from pipelines.retrieval.rerank import FEWEST_CITATIONS, graph_scores
+from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
+from pipelines.retrieval.named import NoteNames, with_titles
+from pipelines.retrieval.pieces import nearest_pieces
+from pipelines.retrieval.postings import WordPostings, WordsFound, read_words
+from pipelines.retrieval.rerank import (
+    FEWEST_CITATIONS,
+    LinearScore,
+    is_recent,
+    linear_scores,
+    link_votes,
+    most_lifted,
+)
+from pipelines.retrieval.restrict import restricted
+from pipelines.retrieval.stages import stage
+from pipelines.retrieval.thin import lessen_thin
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
+from pipelines.store.connection import snapshot
+from pipelines.store.notes import first_chunks
+from pipelines.store.sentences import codes_of_chunks
 
 _SHALLOWEST = 60
+_COMPARED = 40  # candidates, sentence by sentence
+_FEWEST_WORDS = 4  # of a question: fewer are a name or key words, which no sentence answers
 Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 
 
@@ -25,7 +45,9 @@ Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
-    `codes` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
+    `codes` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git` says
+    when files were committed. `names` are its notes' names, read when they are first needed; without them (None) no
+    name counts. Where `by_words` is false, words are left out.
     """
 
     domain: Domain
@@ -34,20 +56,31 @@ class Source:
     only: Sequence[int] | None = None
     codes: VectorCodes | None = None
     words: WordPostings | None = None
+    by_words: bool = True
+    git: GitDates = NO_DATES
+    names: NoteNames | None = field(default_factory=NoteNames)
 
+    @stage("words")
     def matches(self, query: str) -> Matches:
         """Return the function that gives the best so many chunk ids (of only these) with their BM25."""
-        wanted = lexical.wanted(query)
+        wanted = lexical.wanted(query) if self.by_words else None
         if wanted is None:
             return lambda _depth, _only: []
         if self.words is not None:
-            return self.words.scores(self.cache, wanted).best
-        return partial(store.matching, self.cache, wanted.expression())
+            return stage("words")(self.words.look_up(self.cache, wanted).scores().best)
+        return stage("words")(partial(store.matching, self.cache, wanted.expression()))
+
+    def look_up(self, wanted: lexical.Wanted, ids: Sequence[int]) -> WordsFound:
+        """Return where the words of a question are in at least these chunks. Raises CacheError."""
+        with snapshot(self.cache.con):
+            if self.words is not None:
+                return self.words.look_up(self.cache, wanted)
+            return read_words(self.cache, wanted, ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The candidates, best first, and the paths as each layer ordered them (`vector`, `lexical`, `fused`, ...)."""
+    """The candidates, best first, and the paths as each layer ordered them (`meaning`, `words`, `fused`, ...)."""
 
     hits: list[Hit]
     layers: Mapping[str, list[str]]
@@ -65,52 +98,101 @@ def depth_for(k: int) -> int:
 def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking:
     """Rank the notes of a domain for a question. Raises CacheError."""
     domain, cache = source.domain, source.cache
+    named = source.names.called(cache, query) if source.names else {}
+    source = replace(source, only=_allowed(source, query))
     matches = source.matches(query)
-    near, match = _nearest(source, depth), dict(matches(depth, source.only))
+    hidden = store.chunks_of_notes(cache, set(domain.configuration) - named.keys(), (), None)
+    near = _visible(partial(_nearest, source), depth, hidden)
+    match = _visible(lambda count: matches(count, source.only), depth, hidden)
     paths = store.chunk_paths(cache, list(near.keys() | match.keys()))
-    hits = _fuse(source, near, match, matches, paths)
+    fused, near, match = _fuse(source, query, near, match, matches)
+    hits = _best_of_notes(lessen_thin(cache, query, fused), near, match, paths)
     notes = store.note_facts(cache, _paths(hits))
-    layers = {"vector": _notes_of(near, paths), "lexical": _notes_of(match, paths), "fused": _paths(hits)}
+    layers = {"meaning": _notes_of(near, paths), "words": _notes_of(match, paths), "fused": _paths(hits)}
     if domain.decay.mode != "off":
         hits = _decay(hits, notes, domain)
         layers["decayed"] = _paths(hits)
     if domain.graph_mode != "off" and _has_links(source, hits):
-        hits = _rerank(hits, notes, domain, now)
+        hits = _rerank(source, hits, notes, now)
         layers["reranked"] = _paths(hits)
+    if named:
+        hits = _lift(source, hits, named)
+        layers["named"] = _paths(hits)
     return Ranking(hits, layers)
 
 
-def _nearest(source: Source, depth: int) -> dict[int, float]:
+@stage("words")
+def _allowed(source: Source, query: str) -> Sequence[int] | None:
+    """Return the chunks that the question's operators leave of `only`; signs that a note has in its name are none."""
+    if source.names and lexical.operators(query) and source.names.is_name(source.cache, query):
+        return source.only
+    return restricted(source.cache, query, source.only)
+
+
+def _visible(
+    best: Callable[[int], Iterable[tuple[int, float]]], depth: int, hidden: Collection[int]
+) -> dict[int, float]:
+    """Return the best chunks and their scores without the hidden ones, whose places others take."""
+    found = ((chunk, score) for chunk, score in best(depth + len(hidden)) if chunk not in hidden)
+    return dict(islice(found, depth))
+
+
+@stage("knn")
+def _nearest(source: Source, depth: int) -> list[tuple[int, float]]:
     if source.vector is None:
-        return {}
+        return []
     nearest = source.codes.nearest if source.codes is not None else store.nearest
-    return dict(nearest(source.cache, source.vector, depth, source.only))
+    return nearest(source.cache, source.vector, depth, source.only)
 
 
+@stage("fusion")
 def _fuse(
-    source: Source,
-    near: dict[int, float],
-    match: dict[int, float],
-    matches: Matches,
+    source: Source, query: str, near: dict[int, float], match: dict[int, float], matches: Matches
+) -> tuple[list[tuple[int, Signals]], dict[int, float], dict[int, float]]:
+    """Fuse chunks by their scores, best first; return with them what is known of their cosines and BM25."""
+    if source.domain.fusion == "rrf":
+        rankings = {"meaning": list(near), "words": list(match)}
+        weights = {"meaning": 1.0, "words": source.domain.lexical_weight}
+        return reciprocal_rank_fusion(rankings, weights), near, match
+    # Both scores of what either retriever found.
+    only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
+    match = match | dict(matches(len(only_near), only_near))
+    if source.vector is not None:
+        near = near | store.cosines(source.cache, source.vector, only_match)
+    parts: dict[str, Mapping[int, float]] = {"meaning": near, "words": match}
+    fused = convex_combination(parts)
+    if pieces := _nearest_pieces(source, query, near, [chunk for chunk, _ in fused[:_COMPARED]]):
+        fused = convex_combination(parts | {"sentences": pieces})
+    return fused, near, match
+
+
+def _nearest_pieces(
+    source: Source, query: str, near: Mapping[int, float], best: Sequence[int]
+) -> dict[int, float]:
+    """Return the cosine of each chunk's nearest piece, of the best ones a sentence perhaps, of others the whole.
+
+    Nothing where sentences do not count, or are not prepared.
+    """
+    if source.vector is None or not source.domain.sentences or len(query.split()) < _FEWEST_WORDS:
+        return {}
+    return nearest_pieces(near, codes_of_chunks(source.cache, best), source.vector)
+
+
+def _best_of_notes(
+    fused: Iterable[tuple[int, Signals]],
+    near: Mapping[int, float],
+    match: Mapping[int, float],
     paths: Mapping[int, str],
 ) -> list[Hit]:
-    """Fuse chunks by their cosine and BM25, and keep each note's best one; `paths` are the chunks' notes."""
-    if source.domain.fusion == "rrf":
-        rankings = {"vector": list(near), "lexical": list(match)}
-        fused = reciprocal_rank_fusion(rankings, {"vector": 1.0, "lexical": source.domain.lexical_weight})
-    else:
-        # Both scores of what either retriever found.
-        only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
-        match = match | dict(matches(len(only_near), only_near))
-        if source.vector is not None:
-            near = near | store.cosines(source.cache, source.vector, only_match)
-        fused = convex_combination(near, match)
+    """Keep each note's best chunk; `paths` are the chunks' notes."""
     hits: dict[str, Hit] = {}
-    for chunk_id, score in fused:
+    for chunk_id, signals in fused:
         path = paths.get(chunk_id)
         if path is not None and path not in hits:
-            hit = Hit(path, chunk_id, score)
-            hits[path] = hit.after(score, cosine=near.get(chunk_id), bm25=match.get(chunk_id), fused=score)
+            cosine, bm25 = near.get(chunk_id), match.get(chunk_id)
+            hits[path] = Hit(path, chunk_id, signals).after(
+                {}, cosine=cosine, bm25=bm25, fused=sum(signals.values())
+            )
     return list(hits.values())
 
 
@@ -126,16 +208,29 @@ def _ordered(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: -hit.score)
 
 
+@stage("decay")
 def _decay(hits: Sequence[Hit], notes: Mapping[str, NoteFacts], domain: Domain) -> list[Hit]:
     factors = decay_weights(notes.values(), domain.decay, domain.path)
     decayed = []
     for hit in hits:
         factor = factors[hit.path]
         score = hit.score * factor
-        decayed.append(hit.after(score, decay=factor, decayed=score))
+        decayed.append(hit.after({"decay": score - hit.score}, decay=factor, decayed=score))
     return _ordered(decayed)
 
 
+@stage("fusion")
+def _lift(source: Source, hits: Sequence[Hit], named: Mapping[str, float]) -> list[Hit]:
+    """Put the notes that the question names first, also those that no retriever found."""
+    first = first_chunks(source.cache, named.keys() - set(_paths(hits)))
+    added = [
+        Hit(path, chunk, {}) for path, chunk in first.items() if source.only is None or chunk in source.only
+    ]
+    claims = [hit.after({}, named=named.get(hit.path)) for hit in (*hits, *added)]
+    return _ordered(with_titles(claims))
+
+
+@stage("graph")
 def _has_links(source: Source, hits: Sequence[Hit]) -> bool:
     """Say whether the candidates are linked enough for the graph to say something."""
     over = source.domain.pagerank_over
@@ -143,26 +238,41 @@ def _has_links(source: Source, hits: Sequence[Hit]) -> bool:
     return found >= FEWEST_CITATIONS
 
 
-def _rerank(hits: Sequence[Hit], notes: Mapping[str, NoteFacts], domain: Domain, now: datetime) -> list[Hit]:
-    found = graph_scores(
-        {hit.path: hit.score for hit in hits},
-        notes,
-        domain.graph_mode,
-        now=now,
-        recency_days=domain.decay.recency_boost_days,
-        recency_amount=domain.decay.recency_boost_amount,
-    )
+@stage("graph")
+def _rerank(source: Source, hits: Sequence[Hit], notes: Mapping[str, NoteFacts], now: datetime) -> list[Hit]:
+    domain, scores = source.domain, {hit.path: hit.score for hit in hits}
+    if domain.graph_mode == "linear":
+        unit, ranked = 1.0, _by_rank(linear_scores(scores, notes), scores)
+    else:
+        unit, most = max(scores.values()) - min(scores.values()), most_lifted(scores.values())
+        votes = link_votes(scores, store.linked_from(source.cache, list(scores)))
+        ranked = {path: _Left({"links": most * vote}, {"votes": vote}) for path, vote in votes.items()}
+    days, amount = domain.decay.recency_boost_days, domain.decay.recency_boost_amount * unit
+    recency = {
+        path: amount if is_recent(note, now, days, source.git.date_of(path, note.modified_at)) else 0.0
+        for path, note in notes.items()
+    }
     reranked = []
     for hit in hits:
-        terms = found[hit.path]
-        reranked.append(
-            hit.after(
-                terms.score,
-                value=terms.value,
-                pagerank=terms.pagerank,
-                centrality=terms.centrality,
-                recency=terms.recency,
-                reranked=terms.score,
-            )
-        )
+        young, (signals, left) = recency[hit.path], ranked[hit.path]
+        signals = {**signals, "recency": young}
+        score = sum(signals.values(), start=hit.score)
+        reranked.append(hit.after(signals, **left, recency=young, reranked=score))
     return _ordered(reranked)
+
+
+class _Left(NamedTuple):
+    """What the graph adds to a hit's score, and the numbers that it leaves on the hit."""
+
+    signals: Mapping[str, float]
+    scores: Mapping[str, float | None]
+
+
+def _by_rank(found: Mapping[str, LinearScore], scores: Mapping[str, float]) -> dict[str, _Left]:
+    return {
+        path: _Left(
+            {"graph": terms.score - scores[path]},
+            {"value": terms.value, "pagerank": terms.pagerank, "centrality": terms.centrality},
+        )
+        for path, terms in found.items()
+    }

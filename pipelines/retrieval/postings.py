@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines import lexical
+from pipelines.retrieval.compared import Compared
 from pipelines.store import postings as store
 from pipelines.store import search
 from pipelines.store.cache import Cache
@@ -58,6 +59,13 @@ class _Postings:
     counts: npt.NDArray[np.float32]
     newest: int
 
+    def among(self, rows: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        """Say which of some rows have the word, and where these stand here."""
+        at = np.searchsorted(self.rows, rows)
+        has = at < len(self.rows)
+        has[has] = self.rows[at[has]] == rows[has]
+        return has, at[has]
+
 
 _NO_CHUNKS = _Chunks(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_), 0)
 _NO_POSTINGS = _Postings(np.zeros(0, np.int32), np.zeros(0, np.float32), 0)
@@ -89,24 +97,30 @@ class WordPostings:
         Raises CacheError.
         """
         with self._lock, snapshot(cache.con):
-            mostly_gone = len(self._chunks.ids) > 2 * len(self)
-            if mostly_gone or not self._take_in(cache):
+            if len(self._chunks.ids) > 2 * len(self):
                 self._begin()
-                self._take_in(cache)
+            self._take_in(cache, is_latest=True)
         if len(self) > _GROWN * self._sampled:
             self._ahead = _common_words(cache, self._chunks.ids)
             self._sampled = len(self)
         until = time.monotonic() + _AHEAD_SECONDS
         while self._ahead and time.monotonic() < until:
             with self._lock, snapshot(cache.con):
+                # In this snapshot, too: a posting of a chunk that is not known yet would be lost.
+                self._take_in(cache, is_latest=True)
                 self._read(cache, self._ahead.pop(), store.newest_chunk(cache))
         return not self._ahead
 
-    def _take_in(self, cache: Cache) -> bool:
-        """Learn which chunks came and went; say whether that could be told from the journal."""
+    def _take_in(self, cache: Cache, *, is_latest: bool) -> None:
+        """Learn which chunks came and went, or begin anew where the journal no longer tells.
+
+        `is_latest`: the snapshot began after this object was locked, so nothing newer can have been taken in.
+        """
         last, changed = search.chunk_changes(cache, self._followed)
         if changed is None and self._followed is not None:
-            return False
+            if last < self._followed and not is_latest:
+                return  # another thread took in a later moment
+            self._begin()
         chunks = self._chunks
         if changed:
             gone, _ = chunks.rows(sorted(changed - search.chunk_paths(cache, list(changed)).keys()))
@@ -123,7 +137,6 @@ class WordPostings:
                 newest,
             )
         self._chunks, self._followed = chunks, last
-        return True
 
     def _read(self, cache: Cache, phrase: str, newest: int) -> _Postings:
         """Return a word's postings, reading what is not known of them.
@@ -146,18 +159,130 @@ class WordPostings:
             self._held -= len(self._postings.pop(next(iter(self._postings))).rows)
         return known
 
-    def scores(self, cache: Cache, wanted: lexical.Wanted) -> WordScores:
-        """Return how well each chunk matches. Call it within a snapshot of the cache. Raises CacheError."""
+    def look_up(self, cache: Cache, wanted: lexical.Wanted) -> WordsFound:
+        """Return where the words of a question are. Call it within a snapshot of the cache. Raises CacheError."""
         with self._lock:
-            self._take_in(cache)
+            self._take_in(cache, is_latest=False)
             chunks, newest = self._chunks, store.newest_chunk(cache)
             found = [(self._read(cache, phrase, newest), weight) for phrase, weight in wanted.weights.items()]
-            excluded = [self._read(cache, phrase, newest) for phrase in wanted.excluded]
-        scores = _bm25(chunks, found)
-        scores[~chunks.there] = 0.0
-        for postings in excluded:
-            scores[postings.rows] = 0.0
-        return WordScores(chunks, scores)
+        having = tuple(int(np.count_nonzero(chunks.there[postings.rows])) for postings, _ in found)
+        total = int(np.count_nonzero(chunks.there))
+        statistics = Statistics(total, float(chunks.lengths[chunks.there].sum()), having)
+        return WordsFound(chunks, found, statistics)
+
+    def window(self, after: int, count: int) -> int | None:
+        """Return the id of the chunk that comes `count` after an id; None where fewer are left."""
+        ids = self._chunks.ids
+        end = int(np.searchsorted(ids, after, side="right")) + count
+        return int(ids[end - 1]) if end < len(ids) else None
+
+    def compare(self, cache: Cache, after: int, upto: int, most: int) -> Compared:
+        """Compare the chunks with ids in (after, upto], and in them some of the words, with the cache.
+
+        Each word is compared in a snapshot of its own, so that a question waits for one of them at most.
+        Raises CacheError.
+        """
+        with self._lock, snapshot(cache.con):
+            self._take_in(cache, is_latest=True)
+            held = self._lengths_between(after, upto)
+            differing = int(not np.array_equal(held, _pairs(store.lengths(cache, after, upto))))
+            known = list(self._postings)
+        words = np.random.default_rng().permutation(len(known))[:most]
+        for word in words:
+            with self._lock, snapshot(cache.con):
+                self._take_in(cache, is_latest=True)
+                differing += self._differs(cache, known[word], after, upto)
+        return Compared(1 + len(words), differing)
+
+    def _lengths_between(self, after: int, upto: int) -> npt.NDArray[np.float64]:
+        ids, there = self._chunks.ids, self._chunks.there
+        start, end = np.searchsorted(ids, [after, upto], side="right")
+        rows = start + np.flatnonzero(there[start:end])
+        return np.column_stack([ids[rows], self._chunks.lengths[rows]])
+
+    def _differs(self, cache: Cache, phrase: str, after: int, upto: int) -> bool:
+        postings = self._postings.get(phrase)
+        if postings is None:
+            return False  # let go meanwhile
+        stored = _pairs(store.occurrences(cache, phrase, after, min(upto, postings.newest)))
+        ids, there = self._chunks.ids[postings.rows], self._chunks.there[postings.rows]
+        chosen = (ids > after) & (ids <= upto) & there
+        return not np.array_equal(np.column_stack([ids[chosen], postings.counts[chosen]]), stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What BM25 counts: chunks, the words of them all, and how many chunks have each word of a question."""
+
+    chunks: int
+    words: float
+    having: tuple[int, ...]
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Return the statistics of both together, for the same question."""
+        having = tuple(map(sum, zip(self.having, other.having, strict=True)))
+        return Statistics(self.chunks + other.chunks, self.words + other.words, having)
+
+
+@dataclass(frozen=True, slots=True)
+class WordsFound:
+    """Where the words of one question are in some chunks, each with how much it counts.
+
+    `statistics` are of the whole cache.
+    """
+
+    chunks: _Chunks
+    found: Sequence[tuple[_Postings, int]]
+    statistics: Statistics
+
+    def scores(self) -> WordScores:
+        """Return how well each chunk matches."""
+        scores = np.zeros(len(self.chunks.ids))
+        for (postings, weight), have_it in zip(self.found, self.statistics.having, strict=True):
+            lengths = self.chunks.lengths[postings.rows]
+            scores[postings.rows] += weight * _bm25(postings.counts, lengths, have_it, self.statistics)
+        scores[~self.chunks.there] = 0.0
+        return WordScores(self.chunks, scores)
+
+    def scores_of(self, ids: Sequence[int], over: Statistics) -> dict[int, float]:
+        """Return how well these chunks match by the statistics of several caches."""
+        rows, known = self.chunks.rows(ids)
+        scores = np.zeros(len(rows))
+        for (postings, weight), have_it in zip(self.found, over.having, strict=True):
+            has, at = postings.among(rows)
+            scores[has] += weight * _bm25(postings.counts[at], self.chunks.lengths[rows[has]], have_it, over)
+        return dict(zip(np.asarray(ids)[known].tolist(), scores.tolist(), strict=True))
+
+    def having(self, ids: Sequence[int]) -> list[set[int]]:
+        """Return which of these chunks have each word, in the question's order."""
+        rows, known = self.chunks.rows(ids)
+        there = self.chunks.there[rows]
+        found, rows = np.asarray(ids, np.int64)[known][there], rows[there]
+        return [set(found[postings.among(rows)[0]].tolist()) for postings, _ in self.found]
+
+    def reach(self, over: Statistics) -> float:
+        """Return what a chunk could score at most: it has all words, without end."""
+        return sum(
+            weight * _idf(n, over) * (_K1 + 1) for (_, weight), n in zip(self.found, over.having, strict=True)
+        )
+
+
+def read_words(cache: Cache, wanted: lexical.Wanted, ids: Sequence[int]) -> WordsFound:
+    """Read from the file where the words of a question are in these chunks. Raises CacheError."""
+    lengths = _pairs(store.lengths_of(cache, ids))
+    chunks = _Chunks(lengths[:, 0].astype(np.int64), lengths[:, 1], np.ones(len(lengths), np.bool_), 0)
+
+    def read(phrase: str) -> _Postings:
+        found = _pairs(store.occurrences_in(cache, phrase, ids))
+        rows, known = chunks.rows(found[:, 0])
+        return _Postings(rows, found[known, 1].astype(np.float32), 0)
+
+    having = tuple(store.count_having(cache, phrase) for phrase in wanted.weights)
+    return WordsFound(
+        chunks,
+        [(read(phrase), weight) for phrase, weight in wanted.weights.items()],
+        Statistics(*store.totals(cache), having),
+    )
 
 
 class WordScores:
@@ -182,20 +307,17 @@ def _pairs(found: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
     return np.fromiter(chain.from_iterable(found), np.float64, 2 * len(found)).reshape(-1, 2)
 
 
-def _bm25(chunks: _Chunks, found: Sequence[tuple[_Postings, int]]) -> npt.NDArray[np.float64]:
-    """Return the score of each row; 0 where none of the words is."""
-    scores = np.zeros(len(chunks.ids))
-    total = np.count_nonzero(chunks.there)
-    if not total:
-        return scores
-    average = chunks.lengths[chunks.there].sum() / total
-    norms = _K1 * (1 - _B + _B * chunks.lengths / average)
-    for postings, weight in found:
-        have_it = np.count_nonzero(chunks.there[postings.rows])
-        idf = max(float(np.log((total - have_it + 0.5) / (have_it + 0.5))), _LEAST_IDF)
-        counts = postings.counts
-        scores[postings.rows] += weight * idf * (_K1 + 1) * counts / (counts + norms[postings.rows])
-    return scores
+def _idf(have_it: int, over: Statistics) -> float:
+    return max(float(np.log((over.chunks - have_it + 0.5) / (have_it + 0.5))), _LEAST_IDF)
+
+
+def _bm25(
+    counts: npt.NDArray[np.float32], lengths: npt.NDArray[np.float64], have_it: int, over: Statistics
+) -> npt.NDArray[np.float64]:
+    """Return what a word adds to the score of each of some chunks, by its counts in them and their lengths."""
+    average = over.words / over.chunks if over.words else 1.0
+    norms = _K1 * (1 - _B + _B * lengths / average)
+    return _idf(have_it, over) * (_K1 + 1) * counts / (counts + norms)
 
 
 def _best(scores: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:

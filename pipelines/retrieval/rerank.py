@@ -2,64 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 
-from pipelines.model import GraphMode, NoteFacts
+from pipelines.model import NoteFacts
 
 VECTOR_WEIGHT, PAGERANK_WEIGHT, CENTRALITY_WEIGHT = 0.6, 0.25, 0.15
+LIFT, LEAD_OVER = 0.15, 5
+"""Links add at most this share of the best score, and at most its lead over the candidate of this place."""
 FEWEST_CITATIONS = 10
 """With fewer edges among the candidates' the graph says too little to take part."""
 
 
 @dataclass(frozen=True, slots=True)
-class GraphScore:
-    """A candidate's score, and what went into it: each term before its weight, from 0 to 1; None: it has no rank."""
+class LinearScore:
+    """A candidate's score without recency, and each term before its weight, from 0 to 1; None: it has no rank."""
 
     score: float
     value: float
     pagerank: float | None
     centrality: float | None
-    recency: float
 
 
-def graph_scores(
-    scores: Mapping[str, float],
-    notes: Mapping[str, NoteFacts],
-    mode: GraphMode,
-    *,
-    now: datetime,
-    recency_days: int,
-    recency_amount: float,
-) -> dict[str, GraphScore]:
-    """Score candidates anew, by path: `0.6 v + 0.25 pagerank + 0.15 centrality + recency`.
+def linear_scores(scores: Mapping[str, float], notes: Mapping[str, NoteFacts]) -> dict[str, LinearScore]:
+    """Score candidates by `0.6 v + 0.25 pagerank + 0.15 centrality`, by path: the source document's layer 3.
 
     `v` is the score so far, min-max scaled over the candidates (all equal: 1); PageRank and centrality are divided
-    by the largest among the candidates. Where a note has no rank, `v` stands in for it ("folds back"). `linear` is
-    exactly that, the source document's layer 3. With it a note that is cited once falls behind one that never is,
-    whose `v` counts in full; in `lift` a rank that is lower than `v` folds back, too: links lift, and never lower.
-    `recency` is added to what was modified within so many days before `now`.
+    by the largest among the candidates. Where a note has no rank, `v` stands in for it ("folds back").
     """
     lowest, highest = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     most_linked = _largest(note.pagerank for note in notes.values())
     most_central = _largest(note.centrality for note in notes.values())
-    newest = now - timedelta(days=recency_days)
     found = {}
     for path, score in scores.items():
-        note = notes[path]
         value = (score - lowest) / (highest - lowest) if highest > lowest else 1.0
-        pagerank = _share(note.pagerank, most_linked)
-        centrality = _share(note.centrality, most_central)
-        recency = recency_amount if datetime.fromisoformat(note.modified_at) >= newest else 0.0
+        pagerank = _share(notes[path].pagerank, most_linked)
+        centrality = _share(notes[path].centrality, most_central)
         total = (
             VECTOR_WEIGHT * value
-            + PAGERANK_WEIGHT * _term(pagerank, value, mode)
-            + CENTRALITY_WEIGHT * _term(centrality, value, mode)
-            + recency
+            + PAGERANK_WEIGHT * (value if pagerank is None else pagerank)
+            + CENTRALITY_WEIGHT * (value if centrality is None else centrality)
         )
-        found[path] = GraphScore(total, value, pagerank, centrality, recency)
+        found[path] = LinearScore(total, value, pagerank, centrality)
     return found
+
+
+def link_votes(scores: Mapping[str, float], links: Mapping[str, Collection[str]]) -> dict[str, float]:
+    """Return how much the other candidates' links speak for each candidate, from 0 to 1, by path.
+
+    `links` are the notes that each candidate links to. A candidate votes for each of them with `v^2 / sqrt(their
+    number)`, `v` as in `linear_scores`: a good match counts, a list of links hardly. Votes for the same note add up
+    as independent chances do: `1 - product of (1 - vote)`.
+    """
+    lowest, highest = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    against: dict[str, float] = defaultdict(lambda: 1.0)
+    for path, score in scores.items() if highest > lowest else ():
+        targets = set(links.get(path, ())) - {path}
+        value = (score - lowest) / (highest - lowest)
+        for target in targets & scores.keys():
+            against[target] *= 1.0 - value**2 / math.sqrt(len(targets))
+    return {path: 1.0 - against[path] for path in scores}
+
+
+def most_lifted(scores: Collection[float]) -> float:
+    """Return what links add to a score at most: a larger gap is never overturned.
+
+    It is 0.15 of the best score, and no more than its lead over the fifth (over the middle one of fewer than ten):
+    scores by rank lie close together, and say little of how much better a match is.
+    """
+    ordered = sorted(scores, reverse=True)
+    if not ordered:
+        return 0.0
+    fifth = ordered[min(LEAD_OVER, (len(ordered) + 1) // 2) - 1]
+    return min(LIFT * max(0.0, ordered[0]), ordered[0] - fifth)
+
+
+def is_recent(note: NoteFacts, now: datetime, days: int, committed: datetime | None = None) -> bool:
+    """Say whether a note was modified in the last `days`: by its frontmatter, else by git, else by its file.
+
+    `committed` is when the file, as it is, was committed. What is no date, or lies in the future, is passed over.
+    """
+    for moment in (_moment(note.updated), committed, datetime.fromisoformat(note.modified_at)):
+        if moment is not None and moment <= now:
+            return (now - moment).total_seconds() <= days * 24 * 3600
+    return True
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Return the moment of an ISO date or time; a date is its midnight, a time without a zone is UTC."""
+    try:
+        moment = datetime.fromisoformat((text or "").strip(" []"))  # [[2026-11-21]] links to a daily note
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _largest(ranks: Iterable[float | None]) -> float:
@@ -70,9 +108,3 @@ def _share(rank: float | None, largest: float) -> float | None:
     if rank is None:
         return None
     return rank / largest if largest > 0.0 else 0.0
-
-
-def _term(rank: float | None, value: float, mode: GraphMode) -> float:
-    if rank is None:
-        return value
-    return max(rank, value) if mode == "lift" else rank

@@ -9,15 +9,18 @@ from itertools import islice
 from pathlib import Path
 
 from pipelines import lexical, vault
+from pipelines.errors import CacheError
 from pipelines.model import Hit
+from pipelines.retrieval.by_rank import Placed
 from pipelines.retrieval.excerpts import Excerpt, excerpt, split_sentences
-from pipelines.retrieval.fusion import reciprocal_rank_fusion
-from pipelines.retrieval.layers import Source, depth_for, rank_notes
+from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.merging import Asked
+from pipelines.retrieval.stages import stage
+from pipelines.retrieval.thresholds import Match
 from pipelines.store import search as store
-from pipelines.store.cache import Cache
-from pipelines.store.connection import snapshot
 from pipelines.store.sentences import Codes, codes_of_chunks
 
+_Stat = tuple[str, int, int, bool]
 Similarities = Callable[[Sequence[str], Codes | None], Sequence[float] | None]
 """How similar sentences, prepared ones by their codes, are to the question; None where that would take too long."""
 
@@ -26,7 +29,8 @@ Similarities = Callable[[Sequence[str], Codes | None], Sequence[float] | None]
 class Found:
     """A note among the answers: its best chunk, its place in each layer, whether the file changed since.
 
-    `sentences` are the codes of the chunk's sentences where they are prepared.
+    `sentences` are the codes of the chunk's sentences where they are prepared. `match`: how near it is in meaning,
+    None where that is not known.
     """
 
     domain: str
@@ -35,64 +39,52 @@ class Found:
     ranks: Mapping[str, int]
     stale: bool
     sentences: Codes | None
+    match: Match | None = None
 
 
-def find(source: Source, query: str, k: int, *, root: Path, present: bool, now: datetime) -> list[Found]:
-    """Answer a question with at most `k` notes of a domain, best first. Raises CacheError.
+def find(
+    sources: Sequence[Source],
+    query: str,
+    k: int,
+    *,
+    root: Path,
+    present: bool,
+    now: datetime,
+    depth: int | None = None,
+) -> tuple[list[Found], dict[str, CacheError]]:
+    """Answer a question with at most `k` notes of some domains, best first; say which domains failed, and why.
 
-    A note whose file is gone is left out. While the whole vault is away (`present` false) nothing can be
-    checked, and every hit is marked stale.
+    `depth`: how many passages each retriever gives, where that is not what `k` needs. A note whose file is gone is
+    left out. While the whole vault is away (`present` false) nothing can be checked, and every hit is marked stale.
     """
-    with snapshot(source.cache.con):
-        ranking = rank_notes(source, query, depth_for(k), now)
-        hits = ranking.hits
-        kept = (
-            list(islice(_on_disk(source.cache, hits, root), k))
-            if present
-            else [(hit, True) for hit in hits[:k]]
-        )
-        chunks = [hit.chunk_id for hit, _ in kept]
-        rows, codes = store.chunk_rows(source.cache, chunks), codes_of_chunks(source.cache, chunks)
-    return [
-        Found(
-            source.domain.slug,
-            hit,
-            row,
-            ranking.ranks_of(hit.path),
-            stale,
-            codes.get(hit.chunk_id),
-        )
-        for hit, stale in kept
-        if (row := rows.get(hit.chunk_id))
-    ]
+    asked = Asked(sources)
+    with asked.snapshots():
+        ranked = asked.rank(query, depth or depth_for(k), now)
+        if present:
+            files = asked.each(lambda s: s.cache.ledger.stat_of(_paths_of(s, ranked)))
+            kept = list(islice(_on_disk(ranked, files, root), k))
+        else:
+            kept = [(one, True) for one in ranked[:k]]
+        chunks = asked.each(lambda s: _chunks_of(s, [one for one, _ in kept]))
+    found = []
+    for one, stale in kept:
+        slug, chunk_id = one.source.domain.slug, one.hit.chunk_id
+        rows, codes = chunks.get(slug, ({}, {}))
+        if row := rows.get(chunk_id):
+            found.append(Found(slug, one.hit, row, one.ranks, stale, codes.get(chunk_id), one.match))
+    return found, asked.failed
 
 
-def merge(found: Sequence[Sequence[Found]], k: int) -> list[Found]:
-    """Merge what each domain answered into at most `k` notes, by rank (RRF).
-
-    Where ranks are equal (every domain has a first), the one with the better evidence leads.
-    """
-    if len(found) == 1:
-        return list(found[0])
-    answers = {(one.domain, one.hit.path): one for several in found for one in several}
-    rankings = {str(n): [(one.domain, one.hit.path) for one in several] for n, several in enumerate(found)}
-    evidence = _evidence(answers)
-    merged = reciprocal_rank_fusion(rankings, dict.fromkeys(rankings, 1.0))
-    merged.sort(key=lambda pair: (-pair[1], -evidence[pair[0]]))
-    return [replace(answers[key], hit=replace(answers[key].hit, score=score)) for key, score in merged[:k]]
+def _paths_of(source: Source, ranked: Sequence[Placed]) -> list[str]:
+    return [one.hit.path for one in ranked if one.source is source]
 
 
-def _evidence(answers: Mapping[tuple[str, str], Found]) -> dict[tuple[str, str], float]:
-    """Return what can be compared between domains: cosine and BM25, each as a share of the best one."""
-    totals = dict.fromkeys(answers, 0.0)
-    for name in ("cosine", "bm25"):
-        values = {key: max(0.0, one.hit.scores.get(name, 0.0)) for key, one in answers.items()}
-        best = max(values.values(), default=0.0)
-        for key, value in values.items():
-            totals[key] += value / best if best else 0.0
-    return totals
+def _chunks_of(source: Source, kept: Sequence[Placed]) -> tuple[dict[int, store.ChunkRow], dict[int, Codes]]:
+    ids = [one.hit.chunk_id for one in kept if one.source is source]
+    return store.chunk_rows(source.cache, ids), codes_of_chunks(source.cache, ids)
 
 
+@stage("excerpts")
 def excerpts(
     found: Sequence[Found], query: str, similarities: Mapping[str, Similarities]
 ) -> list[tuple[Excerpt, bool]]:
@@ -106,16 +98,21 @@ def excerpts(
             if one.domain in similarities
             else None
         )
-        cut.append((excerpt(sentences, terms, similar), similar is not None))
+        shown = excerpt(one.chunk.text, sentences, terms, similar)
+        if one.chunk.is_names_alone and not shown.text:
+            shown = replace(shown, text=one.chunk.title)  # a name may look like Markdown
+        cut.append((shown, similar is not None))
     return cut
 
 
-def _on_disk(cache: Cache, hits: Sequence[Hit], root: Path) -> Iterator[tuple[Hit, bool]]:
-    """Yield each hit whose file is there, and whether that changed since it was indexed: one `stat` a note."""
-    files = cache.ledger.stat_of([hit.path for hit in hits])
-    for hit in hits:
-        if hit.path in files:
-            raw, size, mtime_ns, dirty = files[hit.path]
+def _on_disk(
+    ranked: Sequence[Placed], files: Mapping[str, Mapping[str, _Stat]], root: Path
+) -> Iterator[tuple[Placed, bool]]:
+    """Yield each hit whose file is there, and whether that changed since it was indexed: one `stat` per note."""
+    for one in ranked:
+        known = files.get(one.source.domain.slug, {}).get(one.hit.path)
+        if known is not None:
+            raw, size, mtime_ns, dirty = known
             file = vault.look(root, raw)
             if file is not None:
-                yield hit, dirty or (file.size, file.mtime_ns) != (size, mtime_ns)
+                yield one, dirty or (file.size, file.mtime_ns) != (size, mtime_ns)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
+from collections.abc import Collection
 
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 
 
-def mean_vector(vectors: Sequence[Vector]) -> Vector | None:
-    """Return the mean of vectors, of unit length; None where there is none, or they cancel each other."""
-    if not vectors:
-        return None
-    mean: Vector = np.stack(vectors).mean(axis=0)
-    length = np.float32(np.linalg.norm(mean))
-    return mean / length if length else None
-
-
-def nearest_notes(cache: Cache, vector: Vector, most: int, without: str) -> list[tuple[str, int, float]]:
-    """Return at most `most` notes but one, nearest first: path, the nearest chunk's id and its cosine.
+def nearest_notes(
+    cache: Cache, vector: Vector, most: int, without: Collection[str]
+) -> list[tuple[str, int, float]]:
+    """Return at most `most` notes but some, nearest first: path, the nearest chunk's id and its cosine.
 
     It looks deeper until there are enough of them: a long note may take all the first places.
     """
@@ -30,8 +21,8 @@ def nearest_notes(cache: Cache, vector: Vector, most: int, without: str) -> list
         paths = store.chunk_paths(cache, [chunk_id for chunk_id, _ in near])
         best: dict[str, tuple[str, int, float]] = {}
         for chunk_id, cosine in near:
-            path = paths.get(chunk_id, without)
-            if path != without:
+            path = paths.get(chunk_id)
+            if path is not None and path not in without:
                 best.setdefault(path, (path, chunk_id, cosine))
         if len(best) >= most or len(near) < depth:
             return list(best.values())[:most]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import PurePath
 from typing import Literal
 
@@ -15,7 +16,8 @@ class Thresholds:
     `prune`: the ordinary traversal drops what is below; `floor`: it stops where what it kept has this mean;
     `note_prune`, `note_floor`: the same where a note's mean vector stands for the question; `noise`: deep retrieval
     drops what is below. A best answer from `strong` on is a strong match, one from `weak` on
-    a weak one. `calibrated`: the numbers were chosen for this model.
+    a weak one. `calibrated`: the numbers were chosen for this model. Two passages from `alike` on are copies of each
+    other; None: not measured.
     """
 
     prune: float
@@ -26,6 +28,7 @@ class Thresholds:
     strong: float
     weak: float
     calibrated: bool = True
+    alike: float | None = None
 
 
 BGE_LARGE = Thresholds(
@@ -34,26 +37,40 @@ BGE_LARGE = Thresholds(
 """The source document's numbers."""
 
 MINILM = Thresholds(
-    prune=0.20, floor=0.38, noise=0.07, note_prune=0.52, note_floor=0.64, strong=0.50, weak=0.35
+    prune=0.22, floor=0.41, noise=0.08, note_prune=0.55, note_floor=0.66, strong=0.50, weak=0.35, alike=0.96
 )
-"""Measured: docs/traversal.md, "Thresholds"; `strong` and `weak`: docs/quality.md, "Is it an answer"."""
+"""Measured: docs/traversal.md, "Thresholds"; `strong` and `weak`: docs/quality.md, "Is it an answer"; `alike`: there,
+"What is alike"."""
 
-UNKNOWN = replace(MINILM, calibrated=False)
+UNKNOWN = replace(MINILM, calibrated=False, alike=None)
 """The lowest bars we have: one that is too low costs some reading, one that is too high hides every answer."""
 
 _BY_NAME = {"bge-large-en-v1.5": BGE_LARGE, "all-minilm-l6-v2": MINILM}
 
 
+@cache
 def thresholds_of(model: str) -> Thresholds:
     """Return a model's bars by the last part of its name, a hub's or a folder's; those of `UNKNOWN` for any other."""
     return _BY_NAME.get(PurePath(model).name.lower(), UNKNOWN)
 
 
-def best_match(cosines: Iterable[tuple[str, float | None]]) -> Literal["strong", "weak", "none"] | None:
-    """Say how good an answer is by its best cosine, each given with its model; None where none is judged."""
-    bands = [
-        2 if cosine >= bars.strong else 1 if cosine >= bars.weak else 0
-        for model, cosine in cosines
-        if cosine is not None and (bars := thresholds_of(model)).calibrated
-    ]
-    return ("none", "weak", "strong")[max(bands)] if bands else None
+Match = Literal["strong", "weak", "none"]
+_BANDS: tuple[Match, ...] = ("none", "weak", "strong")
+
+
+def match_of(model: str, cosine: float | None) -> Match | None:
+    """Say how good a cosine of a model is; None where that is not known, or the model was never judged."""
+    bars = thresholds_of(model)
+    if cosine is None or not bars.calibrated:
+        return None
+    return "strong" if cosine >= bars.strong else "weak" if cosine >= bars.weak else "none"
+
+
+def is_noise(model: str, cosine: float | None) -> bool:
+    """Say whether a cosine of a model is below its noise bar; one that is not known is not."""
+    return cosine is not None and cosine < thresholds_of(model).noise
+
+
+def best_match(matches: Iterable[Match | None]) -> Match | None:
+    """Say how good an answer is by its best hit; None where none is judged."""
+    return max((one for one in matches if one is not None), key=_BANDS.index, default=None)

@@ -14,6 +14,7 @@ from typing import Literal
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
+from pipelines import lexical
 from pipelines.links import NOTE_SUFFIXES
 
 Matched = Literal["title", "alias", "path"]
@@ -23,7 +24,6 @@ _MOST_MISSPELT = 3
 _NAMES_A_NOTE = 4
 _ALIKE = 0.85  # of 1: one letter wrong, missing or swapped in a short word
 _ORDER: dict[Matched, int] = {"title": 0, "alias": 1, "path": 2}
-_DIACRITIC = re.compile("[\u0300-\u036f]")
 _BETWEEN_WORDS = re.compile(r"[\s/_.-]+")
 
 
@@ -50,8 +50,7 @@ def names_of(domain: str, path: str, title: str, aliases: Sequence[str]) -> list
 def fold_name(name: str) -> str:
     """Return a name as it is compared: no case, no diacritics, and one space for `/`, `-`, `_`, `.` and spaces."""
     if not name.isascii():
-        plain = _DIACRITIC.sub("", unicodedata.normalize("NFKD", name))
-        name = unicodedata.normalize("NFKC", plain)
+        name = unicodedata.normalize("NFKC", lexical.without_diacritics(name, "NFKD"))
     return _BETWEEN_WORDS.sub(" ", name.casefold()).strip()
 
 

@@ -1,4 +1,4 @@
-"""A walk along links that keeps what resembles a question: a beam search that reads few embeddings."""
+"""A walk along links that keeps what resembles a question: a beam search that reads every neighbour."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ DropReason = Literal["below_prune_threshold", "beam_overflow", "decay_zero", "no
 Stop = Literal["good_enough", "no_more_links", "budget_spent", "depth"]
 
 MOST_HOPS = 4
+MOST_PER_HOP = 10_000
+"""Upper bound on the embeddings that a hop reads, for hubs of thousands of notes: docs/traversal.md, "Measured"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Effort:
 
     `seeds` notes to start from; `beam` notes carried on at each hop; `prune`: the lowest similarity that is kept;
     `target` and `floor`: it stops with so many notes of that mean similarity (no floor: never). `decay_filters`
-    says that a weight of 0 drops a note. At most `budget` embeddings are read.
+    says that a weight of 0 drops a note. Each hop reads at most `budget` embeddings, which has to cover the seeds.
     """
 
     seeds: int
@@ -47,7 +49,7 @@ def fast(bars: Thresholds, *, by_note: bool = False) -> Effort:
         prune=bars.note_prune if by_note else bars.prune,
         floor=bars.note_floor if by_note else bars.floor,
         decay_filters=True,
-        budget=100,
+        budget=MOST_PER_HOP,
     )
 
 
@@ -60,7 +62,7 @@ def deep(bars: Thresholds) -> Effort:
         prune=bars.noise,
         floor=None,
         decay_filters=False,
-        budget=1_000,
+        budget=MOST_PER_HOP,
     )
 
 
@@ -90,7 +92,10 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a walk found and left out, nearest first; `unread` notes were linked, but the budget was spent."""
+    """What a walk found and left out, nearest first; `unread` notes are linked, but past a hop's budget.
+
+    `stopped` is `no_more_links` only where every note that is linked with a kept one was read.
+    """
 
     kept: tuple[Kept, ...]
     dropped: tuple[Dropped, ...]
@@ -127,9 +132,9 @@ def beam_search(
 ) -> Found:
     """Walk from seeds along edges in both directions, at most `depth` hops.
 
-    At each hop the neighbours of what the last one kept are read, those with the best PageRank first, as far as the
-    hop's share of the budget goes. A note is judged once, at the hop that reads it; what was unread can be read at a
-    later hop. A deeper walk finds everything that a shallower one finds.
+    Each hop reads all neighbours of what the last one kept; where these are more than its budget, those with the
+    best PageRank first. A note is judged once, at the hop that reads it; what was unread can be read at a later hop.
+    A deeper walk finds everything that a shallower one finds.
     Source document, "Iterative-deepening graph traversal".
     """
     walk = _Walk(effort, weigh)
@@ -138,16 +143,10 @@ def beam_search(
     for hop in range(1, depth + 1):
         ways = _ways(neighbours(walk.frontier), walk)
         if not ways:
-            stopped = "no_more_links"
+            stopped = "budget_spent" if walk.unread else "no_more_links"
             break
-        # Half of what is left, at the last hop all of it: most walks end soon. It is counted to the last possible
-        # hop, so that the depth that was asked for changes nothing in the hops before it.
-        share = (effort.budget - walk.embeddings) // min(2, MOST_HOPS - hop + 1)
         order = sorted(ways, key=lambda path: (-ways[path].rank, path))
-        walk.judge(hop, ways, measure(order, share))
-        if not share:
-            stopped = "budget_spent"
-            break
+        walk.judge(hop, ways, measure(order, effort.budget))
         if walk.is_good_enough():
             stopped = "good_enough"
             break

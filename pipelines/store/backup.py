@@ -13,7 +13,9 @@ from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, corrupt, transaction
 from pipelines.store.connection import rows as select
 from pipelines.store.meta import SCHEMA_VERSION, CacheMeta
-from pipelines.store.state import STATE_FILE, State
+from pipelines.store.salvage import is_damaged, newest_caches, put_in_place
+from pipelines.store.state import State
+from pipelines.store.state_file import STATE_FILE
 
 
 def copy(source: Path, target: Path) -> None:
@@ -79,15 +81,29 @@ def free_all_rows(path: Path) -> None:
 def set_numbers(folder: Path, live: Path, numbers: Mapping[str, int]) -> None:
     """Name the current caches in a copy of `state.db`: these, and the live one's where the copy knows none.
 
-    The copy also forgets the last reconcile, which it has not had.
+    The copy also forgets what was true only of the moment when it was made.
     """
-    con = connect(live / STATE_FILE)
-    kept = dict(select(con, "SELECT domain, number FROM domain_cache"))
-    con.close()
+    kept = newest_caches(live) if is_damaged(live / STATE_FILE) else _numbers(live / STATE_FILE)
     copied = State(folder)
     try:
         for domain, number in {**kept, **numbers}.items():
             copied.switch_cache(domain, number)
-        copied.forget("reconcile")
+        copied.delete_momentary()
     finally:
         copied.close()
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    con = connect(file)
+    try:
+        return dict(select(con, "SELECT domain, number FROM domain_cache"))
+    finally:
+        con.close()
+
+
+def replace_state(new: Path, state: Path) -> None:
+    """Give `state.db` the contents of another one in one transaction, or its place where it is damaged."""
+    if is_damaged(state / STATE_FILE):
+        put_in_place(new, state)
+    else:
+        copy(new, state / STATE_FILE)

@@ -21,13 +21,14 @@ from pipelines.store.connection import connect, corrupt, one, snapshot, transact
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 from pipelines.store.edges import Edges
+from pipelines.store.fts_functions import register_functions
 from pipelines.store.leases import Leases
-from pipelines.store.ledger import Ledger
-from pipelines.store.meta import CacheMeta, build, check_model, missing, read_meta
-from pipelines.store.postings import register_functions
+from pipelines.store.ledger import Ledger, modified_at
+from pipelines.store.meta import CacheMeta, add_indexes, build, check_model, missing, read_meta
 
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
 Vector = npt.NDArray[np.float32]
+_Words = Sequence[lexical.ChunkWords] | None
 
 
 class Cache:
@@ -55,6 +56,8 @@ class Cache:
                 if not first(con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'"):
                     build(con, meta)
             found = read_meta(con, path)
+            with transaction(con):
+                add_indexes(con)
             cache = cls(path, con, found, clock)
             check_model(found, meta.model, meta.dimension, path)
             if found.pipeline != meta.pipeline:
@@ -139,19 +142,13 @@ class Cache:
             )
             return self.con.changes()
 
-    def owed_texts(self, rows: Sequence[LeasedRow]) -> dict[str, dict[str, str]]:
-        """Return for each path the texts without a vector at hand, by hash."""
-        owed: dict[str, dict[str, str]] = {row.path: {} for row in rows}
-        for path, text_hash, text in select(
-            self.con,
-            "SELECT c.path, c.text_hash, c.text FROM vault_chunk c"
-            " LEFT JOIN vault_vector v USING (text_hash)"
-            " WHERE c.has_vector = 0 AND v.text_hash IS NULL"
-            " AND c.path IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(owed)),),
-        ):
-            owed[path][text_hash] = text
-        return owed
+    def owed_texts(self, path: str, most: int) -> dict[str, str]:
+        """Return up to `most` of a note's texts without a vector at hand, by hash."""
+        sql = (
+            "SELECT c.text_hash, c.text FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
+            " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT ?"
+        )
+        return dict(select(self.con, sql, (path, most)))
 
     # One transaction a note
 
@@ -162,17 +159,20 @@ class Cache:
         note: Note,
         chunks: Sequence[Chunk],
         vectors: Mapping[str, Vector],
+        *,
+        words: _Words = None,
     ) -> bool:
         """Write a note's words and links, and its vectors if all are there; say whether they were.
 
-        Raises StaleWorkError and BadVectorError, having written nothing.
+        `words` of the chunks, where they are known already. Raises StaleWorkError and BadVectorError, having
+        written nothing.
         """
         with transaction(self.con):
             generation = self.leases.claim(row, content.sha256)
             old_title = self._upsert_node(note, content)
             # A row never applied by this pipeline may have kept words that another one would write.
             reworded = old_title != _titles(note) or row.applied_generation == 0
-            self._replace_chunks(note, chunks, reworded=reworded)
+            self._replace_chunks(note, chunks, words, reworded=reworded)
             self._replace_links(note)
             self._keep_vectors(vectors)
             embedded = self._attach_vectors(note.path)
@@ -206,29 +206,33 @@ class Cache:
             self.leases.parked(row, kind, reason, indexed=keep_words)
 
     def _upsert_node(self, note: Note, content: FileContent) -> str | None:
+        tags = json.dumps(note.tags, ensure_ascii=False)
         row = self.con.execute(
-            "SELECT title, aliases FROM vault_node WHERE path = ?", (note.path,)
+            "SELECT title, aliases, tags FROM vault_node WHERE path = ?", (note.path,)
         ).fetchone()
-        modified = datetime.fromtimestamp(content.found.mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
+        if row and (row[0], row[2]) != (note.title, tags):
+            self.edges.graph_changed()  # communities are labelled by titles and tags
         self.con.execute(
             "INSERT OR REPLACE INTO vault_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 note.path,
                 note.title,
                 json.dumps(note.frontmatter, ensure_ascii=False),
-                json.dumps(note.tags, ensure_ascii=False),
+                tags,
                 json.dumps(note.aliases, ensure_ascii=False),
                 note.author,
                 note.kind,
                 note.published_at,
-                modified,
+                modified_at(content.found.mtime_ns),
                 note.evergreen,
                 json.dumps(note.warnings, ensure_ascii=False),
             ),
         )
         return "\n".join((row[0], *json.loads(row[1]))) if row else None
 
-    def _replace_chunks(self, note: Note, chunks: Sequence[Chunk], *, reworded: bool) -> None:
+    def _replace_chunks(
+        self, note: Note, chunks: Sequence[Chunk], words: _Words = None, *, reworded: bool
+    ) -> None:
         """Keep the rows whose words stayed, so that an edit touches only its own chunks."""
         old = select(
             self.con,
@@ -241,14 +245,8 @@ class Cache:
         titles = lexical.index_text(_titles(note))
         for chunk in chunks:
             same = kept.get((chunk.text_hash, chunk.section))
-            place = (
-                chunk.position,
-                json.dumps(chunk.heading_path, ensure_ascii=False),
-                chunk.start,
-                chunk.end,
-                chunk.first_line,
-                chunk.last_line,
-            )
+            offsets = chunk.start, chunk.end, chunk.first_line, chunk.last_line
+            place = chunk.position, json.dumps(chunk.heading_path, ensure_ascii=False), *offsets
             if same:
                 self.con.execute(
                     "UPDATE vault_chunk SET position = ?, heading_path = ?, start_offset = ?, end_offset = ?,"
@@ -267,8 +265,11 @@ class Cache:
                 (
                     self.con.last_insert_rowid(),
                     titles,
-                    lexical.index_text(section_words(chunk.section, note.title)),
-                    lexical.index_text(chunk.text),
+                    *(
+                        words[chunk.position]
+                        if words
+                        else lexical.chunk_words(chunk.section, chunk.text, note.title)
+                    ),
                 ),
             )
         gone = [chunk_id for ids in kept.values() for chunk_id in ids]
@@ -279,17 +280,19 @@ class Cache:
         self._remove_chunks(gone)
 
     def _remove_chunks(self, ids: Sequence[int]) -> None:
-        for chunk_id in ids:
-            (text_hash,) = one(
-                self.con, "DELETE FROM vault_chunk WHERE id = ? RETURNING text_hash", (chunk_id,)
-            )
-            self.con.execute("DELETE FROM vault_chunk_fts WHERE rowid = ?", (chunk_id,))
-            self.con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (chunk_id,))
-            self.con.execute(
-                "UPDATE vault_vector SET unused_since = ?2 WHERE text_hash = ?1"
-                " AND NOT EXISTS (SELECT 1 FROM vault_chunk WHERE text_hash = ?1)",
-                (text_hash, time.time()),
-            )
+        if not ids:
+            return
+        these, numbers = "(SELECT value FROM json_each(?1))", json.dumps(ids)
+        deleted = f"DELETE FROM vault_chunk WHERE id IN {these} RETURNING id, text_hash, has_vector"
+        gone = select(self.con, deleted, (numbers,))
+        self.con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
+        with_vector = ((number,) for number, _, has_vector in gone if has_vector)
+        self.con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
+        self.con.execute(
+            f"UPDATE vault_vector SET unused_since = ?2 WHERE text_hash IN {these}"
+            " AND NOT EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = vault_vector.text_hash)",
+            (json.dumps([text_hash for _, text_hash, _ in gone]), time.time()),
+        )
 
     def _replace_links(self, note: Note) -> None:
         self.con.execute("DELETE FROM vault_link WHERE path = ?", (note.path,))
@@ -301,10 +304,13 @@ class Cache:
 
     def _attach_vectors(self, path: str) -> bool:
         """Give a note's chunks their vectors, if every one of them has one."""
-        rows = self._without_vector(path)
-        if any(blob is None for _, _, blob in rows):
-            return False
-        self._attach(rows)
+        lacking = (
+            "SELECT 1 FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
+            " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT 1"
+        )
+        if first(self.con, lacking, (path,)):
+            return False  # of a long note thousands may be there, which are not read for nothing
+        self._attach(self._without_vector(path))
         return True
 
     def _without_vector(self, path: str) -> list[tuple[int, str, bytes | None]]:
@@ -383,11 +389,6 @@ def _columns(link: Link) -> tuple[object, ...]:
     """Return a link as `vault_link` has it, after path and position; `astuple` would copy deeply, and slowly."""
     written = (link.kind, link.target, link.fragment, link.text, link.line, link.section, link.property)
     return *written, link.cites, target_name(link.target)
-
-
-def section_words(section: str, title: str) -> str:
-    """Return what the full-text index has of a section's label: what the title says is not said twice."""
-    return "" if section == title else section
 
 
 def _titles(note: Note) -> str:

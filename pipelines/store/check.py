@@ -38,6 +38,7 @@ class LedgerState:
     unembedded: int
     known: bool
     parked: bool
+    reason: str | None
     has_node: bool
 
     @property
@@ -71,31 +72,35 @@ def damage(cache: Cache) -> list[str]:
 
 def ledger_states(cache: Cache) -> list[LedgerState]:
     """Return how each path stands that the ledger or a node names."""
-    return [
-        LedgerState(
-            path,
-            raw,
-            wanted,
-            indexed,
-            generation,
-            applied,
-            embedded,
-            unembedded,
-            known=bool(known),
-            parked=bool(parked),
-            has_node=bool(node),
-        )
-        for path, known, raw, wanted, indexed, generation, applied, embedded, parked, node, unembedded in select(
-            cache.con,
-            "SELECT p.path, f.path IS NOT NULL, coalesce(f.raw, ''), f.wanted_hash, f.indexed_hash,"
-            " coalesce(f.generation, 0), coalesce(f.applied_generation, 0),"
-            " coalesce(f.embedded_generation, 0), coalesce(f.parked, 0),"
-            " EXISTS (SELECT 1 FROM vault_node n WHERE n.path = p.path),"
-            " (SELECT count(*) FROM vault_chunk c WHERE c.path = p.path AND c.has_vector = 0)"
-            " FROM (SELECT path FROM vault_file UNION SELECT path FROM vault_node) p"
-            " LEFT JOIN vault_file f USING (path) ORDER BY p.path",
-        )
-    ]
+    found = select(
+        cache.con,
+        "SELECT p.path, coalesce(f.raw, ''), f.wanted_hash, f.indexed_hash,"
+        " coalesce(f.generation, 0), coalesce(f.applied_generation, 0), coalesce(f.embedded_generation, 0),"
+        " (SELECT count(*) FROM vault_chunk c WHERE c.path = p.path AND c.has_vector = 0),"
+        " f.path IS NOT NULL, coalesce(f.parked, 0), f.error_kind,"
+        " EXISTS (SELECT 1 FROM vault_node n WHERE n.path = p.path)"
+        " FROM (SELECT path FROM vault_file UNION SELECT path FROM vault_node) p"
+        " LEFT JOIN vault_file f USING (path) ORDER BY p.path",
+    )
+    return [_ledger_state(*row) for row in found]
+
+
+def _ledger_state(*row: Any) -> LedgerState:
+    path, raw, wanted, indexed, generation, applied, embedded, unembedded, known, parked, reason, node = row
+    return LedgerState(
+        path,
+        raw,
+        wanted,
+        indexed,
+        generation,
+        applied,
+        embedded,
+        unembedded,
+        known=bool(known),
+        parked=bool(parked),
+        reason=reason,
+        has_node=bool(node),
+    )
 
 
 def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
@@ -174,7 +179,8 @@ def bad_vectors(cache: Cache) -> dict[str, str]:
     """Return what is wrong with stored vectors, by the hash of their text."""
     wrong = {}
     for text_hash, blob in cache.con.execute("SELECT text_hash, embedding FROM vault_vector"):
-        vector = np.frombuffer(blob, "<f4") if len(blob) % 4 == 0 else np.empty(0, "<f4")
+        whole = isinstance(blob, bytes) and len(blob) % 4 == 0
+        vector = np.frombuffer(blob, "<f4") if whole else np.empty(0, "<f4")
         if vector.shape != (cache.meta.dimension,):
             wrong[text_hash] = f"its vector has {len(blob)} bytes, not {4 * cache.meta.dimension}"
         elif not np.isfinite(vector).all():
@@ -201,7 +207,7 @@ def vector_drift(cache: Cache) -> list[VectorDrift]:
         " coalesce(v.embedding <> e.embedding, 0)"
         " FROM vault_chunk_vec e JOIN vault_chunk c ON c.id = e.chunk_id"
         " LEFT JOIN vault_vector v USING (text_hash)"
-        " WHERE c.has_vector = 0 OR v.text_hash IS NULL OR v.unused_since IS NOT NULL"
+        " WHERE c.has_vector <> 1 OR v.text_hash IS NULL OR v.unused_since IS NOT NULL"
         " OR v.embedding <> e.embedding"
     )
     found = [
@@ -221,7 +227,7 @@ def vector_drift(cache: Cache) -> list[VectorDrift]:
 def _say(has_vector: int, kept: int, differs: int) -> str:
     if differs:
         return "its row in the vector index is not the vector of its text"
-    if not has_vector:
+    if has_vector != 1:
         return "it has a row in the vector index, but is marked as without"
     if not kept:
         return "the vector of its text is not kept"

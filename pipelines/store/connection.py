@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,11 +21,16 @@ from pipelines.errors import (
 )
 
 _OLDEST = 3_051_003
-_BUSY_MS = 20_000
+BUSY_MS = 20_000
 _CHECKPOINT_MS = 500
 _LARGE_JOURNAL = 32_000_000
 _READONLY = apsw.SQLITE_OPEN_READONLY
 _UNAVAILABLE = (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.BusyError)
+# What SQLite says where a table or column of ours is gone: no statement of ours names another one.
+_SCHEMA_DAMAGE = re.compile(
+    r"no such (table|column)|has no column|has \d+ columns|vtable constructor failed|malformed|could not|Could not"
+    r"|sqlite-vec error|vec0|invalid fts5 file format|constructor"
+)
 Bindings = Sequence[Any] | Mapping[str, Any]
 _READWRITE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
@@ -50,11 +56,10 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         raise StateError(
             f"{path} cannot be opened ({error}); check the state folder's permissions"
         ) from error
-    con.set_busy_timeout(_BUSY_MS)
-    con.enable_load_extension(True)  # noqa: FBT003 - apsw takes it by position
-    con.load_extension(sqlite_vec.loadable_path())
-    con.enable_load_extension(False)  # noqa: FBT003
-    pragmas = ["mmap_size = 1073741824", "cache_size = -16000", "temp_store = memory"]
+    con.set_busy_timeout(BUSY_MS)
+    with_vectors(con)
+    # No view, trigger or index of a file may call more than SQLite's own harmless functions.
+    pragmas = ["trusted_schema = OFF", "mmap_size = 1073741824", "cache_size = -16000", "temp_store = memory"]
     if not readonly:
         # The journal's size is bounded: a reader that was slow for a while must not leave a huge file.
         pragmas += ["journal_mode = wal", "synchronous = normal", "journal_size_limit = 67108864"]
@@ -71,9 +76,28 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     return con
 
 
+def with_vectors(con: apsw.Connection) -> None:
+    """Load sqlite-vec into a connection."""
+    con.enable_load_extension(True)  # noqa: FBT003 - apsw takes it by position
+    con.load_extension(sqlite_vec.loadable_path())
+    con.enable_load_extension(False)  # noqa: FBT003
+
+
+FileId = tuple[int, int]
+
+
+def file_id(path: Path) -> FileId | None:
+    """Return what tells a file from another one of its name, or None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _patiently(con: apsw.Connection, pragma: str) -> None:
     """Run a pragma, waiting for others: SQLite's own timeout does not cover the change to WAL of a new file."""
-    deadline = time.monotonic() + _BUSY_MS / 1000
+    deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
             con.execute(pragma).fetchall()
@@ -87,6 +111,11 @@ def _patiently(con: apsw.Connection, pragma: str) -> None:
 
 def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
     """Return the error that names a damaged file and the way out."""
+    if not Path(path).name.startswith("cache-"):
+        return CacheCorruptError(
+            f"{path} is damaged ({error}); stop Everindex, then `everindex restore FILE` puts a backup in force, or"
+            " `everindex index --rebuild` sets the file aside and keeps what can still be read of it"
+        )
     return CacheCorruptError(
         f"{path} is damaged ({error}); `everindex index --rebuild` builds a new cache beside it and keeps it"
     )
@@ -102,6 +131,12 @@ def _our_errors(con: apsw.Connection) -> Iterator[None]:
             f"{con.filename} cannot be used ({error}); free some space or check the disk: work goes on by itself"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise corrupt(con.filename, error) from error
+    except apsw.SQLError as error:
+        if not _SCHEMA_DAMAGE.search(str(error)):
+            raise
+        raise corrupt(con.filename, error) from error
+    except apsw.SchemaChangeError as error:
         raise corrupt(con.filename, error) from error
 
 
@@ -119,8 +154,10 @@ def row(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, .
 
 def one(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...]:
     """Return the row of a query that always has one: an aggregate, a RETURNING. Raises CacheError."""
-    with _our_errors(con):
-        return next(iter(con.execute(sql, bindings)))
+    found = row(con, sql, bindings)
+    if found is None:
+        raise corrupt(con.filename, LookupError("a row is missing that every index has"))
+    return found
 
 
 @contextmanager
@@ -146,8 +183,11 @@ def transaction(con: apsw.Connection) -> Iterator[None]:
 
 @contextmanager
 def snapshot(con: apsw.Connection) -> Iterator[None]:
-    """Run several reads that see one state of the database. Raises CacheError."""
+    """Run several reads that see one state of the database, or join the transaction that runs. Raises CacheError."""
     with _our_errors(con):
+        if con.in_transaction:
+            yield
+            return
         con.execute("BEGIN DEFERRED")
         try:
             yield
@@ -170,4 +210,4 @@ def bound_journal(con: apsw.Connection) -> None:
         with _our_errors(con), suppress(apsw.BusyError):  # a reader holds on: at the next call
             con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
-        con.set_busy_timeout(_BUSY_MS)
+        con.set_busy_timeout(BUSY_MS)

@@ -8,9 +8,9 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from pipelines.errors import EvidenceNotFoundError
-from pipelines.store.connection import connect, one, rows, snapshot, transaction
+from pipelines.store.connection import one, rows, snapshot, transaction
 from pipelines.store.connection import row as first
-from pipelines.store.state import STATE_FILE
+from pipelines.store.state_file import open_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class EvidenceSummary:
 
 
 class Evidence:
-    """One connection to the records of a vault's `state.db`, whose tables `State` makes."""
+    """One connection to the records of a vault's `state.db`."""
 
     def __init__(self, folder: Path) -> None:
-        self._con = connect(folder / STATE_FILE)
+        self._con = open_state(folder)
 
     def close(self) -> None:
         """Close the connection."""

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from pipelines.retrieval.filters import Filters, fold, has_task
+from pipelines.filters import Filters, fold, has_task
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.store.connection import connect, one, rows, transaction
+from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
-from pipelines.store.state import STATE_FILE
+from pipelines.store.state_file import open_state
 
 JobState = Literal["running", "done", "failed", "put off", "lost"]
 PATHS_KEPT = 10
@@ -75,11 +75,15 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a job: `embedded` counts the texts that were embedded."""
+    """What came of a job: `embedded` counts the texts that were embedded, `paths` are the notes that it indexed.
+
+    Without `paths` the job keeps those that it was started with.
+    """
 
     state: JobState
     ran_ms: float
     notes: int = 0
+    paths: Sequence[str] = ()
     attempt: int = 1
     error: str | None = None
     log: Sequence[str] = ()
@@ -107,10 +111,10 @@ class Histogram:
 
 
 class History:
-    """One connection to the jobs of a vault's `state.db`, whose tables `State` makes."""
+    """One connection to the jobs of a vault's `state.db`."""
 
     def __init__(self, folder: Path, wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._con = connect(folder / STATE_FILE)
+        self._con = open_state(folder)
         self._clock = wall_clock
 
     def close(self) -> None:
@@ -147,7 +151,9 @@ class History:
         with transaction(self._con):
             self._con.execute(
                 "UPDATE job_history SET state = :state, attempt = :attempt, finished_at = :at, ran_ms = :ran,"
-                " error = :error, log = :log, saved_ms = :saved, notes = max(notes, :notes)"
+                " error = :error, log = :log, saved_ms = :saved, notes = max(notes, :notes),"
+                " path = CASE WHEN :paths = '' THEN path ELSE :path END,"
+                " paths = CASE WHEN :paths = '' THEN paths ELSE :paths END"
                 " WHERE id = :id AND state IN ('running', 'lost')",
                 _columns_of(result) | {"id": number, "at": self._now()},
             )
@@ -297,7 +303,10 @@ def _named(paths: Sequence[str]) -> tuple[str | None, str]:
 
 
 def _columns_of(result: Result) -> dict[str, Any]:
+    path, paths = _named(result.paths)
     return {
+        "path": path,
+        "paths": paths,
         "state": result.state,
         "attempt": result.attempt,
         "ran": round(result.ran_ms, 1),

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import apsw
 
 from pipelines.errors import StaleWorkError
-from pipelines.model import FoundFile, LeasedRow
+from pipelines.model import HIGH_PRIORITY, FoundFile, LeasedRow
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 from pipelines.store.connection import transaction
@@ -23,6 +23,9 @@ from pipelines.store.connection import transaction
 # A worker that dies is noticed by `free_those_of_the_dead`; this is for one on another machine.
 LEASE_SECONDS = 300.0
 MAX_ATTEMPTS = 3
+APART = "apart"
+"""The `error_kind` of a row whose note takes so long to parse that it is parsed apart from the others."""
+
 _BACKOFF_SECONDS = 2.0
 _LONGEST_BACKOFF = 60.0
 
@@ -34,7 +37,12 @@ OWED: dict[Stage, str] = {
 """What a row of `vault_file` must be to be owed; SQL."""
 # A time further ahead than any lease or backoff was written before a reboot reset the clock.
 _FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {LEASE_SECONDS})"
+_TOGETHER = f"error_kind IS NOT '{APART}'"
 _DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
+
+_LEASED = "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
+_NEWEST = "ORDER BY priority DESC, mtime_ns DESC, path"
+_NOTICED_LAST = "ORDER BY priority DESC, wanted_hash IS NULL, dirty_since DESC"
 
 
 class Leases:
@@ -44,38 +52,71 @@ class Leases:
         self._con = con
         self._clock = clock
 
-    def owes(self, stage: Stage) -> bool:
-        """Say whether a row is owed, due and free."""
-        return (
-            first(
-                self._con,
-                f"SELECT 1 FROM vault_file WHERE {OWED[stage]} AND {_FREE} AND {_DUE} LIMIT 1",
-                {"now": self._clock()},
-            )
-            is not None
-        )
+    def owes(self, stage: Stage, *, together: bool = False) -> bool:
+        """Say whether a row is owed, due and free; `together`: one that is not set apart."""
+        return self._finds(f"{OWED[stage]} AND {_TOGETHER}" if together else OWED[stage])
+
+    def owes_saves(self) -> bool:
+        """Say whether the words of a save are owed, due and free."""
+        return self._finds(f"{OWED['words']} AND {_TOGETHER} AND priority >= {HIGH_PRIORITY}")
+
+    def owes_apart(self) -> bool:
+        """Say whether a row that is set apart is owed, due and free."""
+        return self._finds(f"{OWED['words']} AND error_kind = '{APART}'")
+
+    def _finds(self, condition: str) -> bool:
+        sql = f"SELECT 1 FROM vault_file WHERE {condition} AND {_FREE} AND {_DUE} LIMIT 1"
+        return first(self._con, sql, {"now": self._clock()}) is not None
 
     def take(
-        self, stage: Stage, limit: int, owner: str, paths: Sequence[str] | None = None
+        self,
+        stage: Stage,
+        limit: int,
+        owner: str,
+        paths: Sequence[str] | None = None,
+        *,
+        together: bool = False,
     ) -> list[LeasedRow]:
         """Take up to `limit` rows that are owed, due and free, and count the attempt.
 
         The most urgent come first, and of these the newest: a save amid a bulk change does not wait for it.
         A row that failed before is leased alone: whatever broke its batch, it breaks no other note again.
+        `together`: without the rows that are set apart.
         """
+        chosen = "" if paths is None else "AND path IN (SELECT value FROM json_each(:paths))"
+        left_out = f"AND {_TOGETHER}" if together else ""
+        sql = (
+            f"{_LEASED} WHERE {OWED[stage]} AND {_FREE} AND {_DUE} {chosen} {left_out} {_NEWEST} LIMIT :limit"
+        )
+        return self._lease(
+            sql, {"limit": limit} | ({} if paths is None else {"paths": json.dumps(paths)}), owner
+        )
+
+    def take_saves(self, limit: int, owner: str) -> list[LeasedRow]:
+        """Take up to `limit` saves whose words are owed, due and free, whatever else is owed, and count the attempt.
+
+        Half of them are the newest by their files' times: a note that was just written. The other half are those
+        that were discovered last: a file that was moved here keeps its old time. Deletions come last.
+        """
+        owed = (
+            f"SELECT path FROM vault_file WHERE {OWED['words']} AND {_FREE} AND {_DUE} AND {_TOGETHER}"
+            f" AND priority >= {HIGH_PRIORITY}"
+        )
+        sql = (
+            f"{_LEASED} WHERE path IN (SELECT path FROM ({owed} {_NEWEST} LIMIT :half)"
+            f" UNION SELECT path FROM ({owed} {_NOTICED_LAST} LIMIT :half)) {_NEWEST}"
+        )
+        return self._lease(sql, {"half": limit // 2}, owner)
+
+    def take_apart(self, owner: str) -> list[LeasedRow]:
+        """Take the newest row that is set apart, due and free, if there is one, and count the attempt."""
+        condition = f"{OWED['words']} AND {_FREE} AND {_DUE} AND error_kind = '{APART}'"
+        return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT 1", {}, owner)
+
+    def _lease(self, sql: str, bindings: dict[str, Any], owner: str) -> list[LeasedRow]:
         now, token = self._clock(), secrets.token_hex(8)
-        chosen = "AND path IN (SELECT value FROM json_each(:paths))" if paths is not None else ""
-        bindings: dict[str, Any] = {"now": now, "limit": limit}
-        if paths is not None:
-            bindings["paths"] = json.dumps(paths)
         with transaction(self._con):
-            rows = select(
-                self._con,
-                "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
-                f" WHERE {OWED[stage]} AND {_FREE} AND {_DUE} {chosen}"
-                " ORDER BY priority DESC, mtime_ns DESC, path LIMIT :limit",
-                bindings,
-            )
+            rows = select(self._con, sql, bindings | {"now": now})
             if rows and rows[0][5] > 0:
                 rows = rows[:1]
             rows = [row for row in rows if row[5] == 0 or row is rows[0]]
@@ -88,6 +129,24 @@ class Leases:
             LeasedRow(path, os.fsdecode(raw), wanted, generation, applied, attempts + 1, token)
             for path, raw, wanted, generation, applied, attempts in rows
         ]
+
+    def set_apart(self, row: LeasedRow, reason: str) -> None:
+        """Give a row back untried, to be taken by `take_apart` alone until other content is wanted."""
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                " attempts = max(0, attempts - 1), error_kind = ?, error = ? WHERE path = ? AND lease_token = ?",
+                (APART, reason, row.path, row.token),
+            )
+
+    def renew(self, row: LeasedRow, sha: str) -> None:
+        """Prolong the lease of a row whose content `sha` is worked on. Raises StaleWorkError as `claim` does."""
+        with transaction(self._con):
+            self.claim(row, sha)
+            self._con.execute(
+                "UPDATE vault_file SET lease_until = ? WHERE path = ?",
+                (self._clock() + LEASE_SECONDS, row.path),
+            )
 
     def release(self, rows: Sequence[LeasedRow]) -> None:
         """Give rows back untried: the attempt does not count."""

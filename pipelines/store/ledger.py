@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import apsw
 
-from pipelines.model import LOW_PRIORITY, DiffEvent, EventKind, FoundFile
+from pipelines.model import LOW_PRIORITY, DiffEvent, EventKind, FoundFile, LeasedRow
 from pipelines.store.connection import one, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
@@ -55,6 +56,15 @@ def unread_hash(found: FoundFile, reason: str) -> str:
 def below(folder: str) -> tuple[str, str]:
     """Return the range of keys below a folder (`""`: all): `path >= low AND path < high`."""
     return (folder + "/", folder + "0") if folder else ("", "\U0010ffff")  # "0" follows "/"
+
+
+# Stands for the time of a file that was gone when its note was to be read; the note is kept as it is indexed.
+_AWAY = -1
+
+
+def modified_at(mtime_ns: int) -> str:
+    """Return a file's time as a note's row has it."""
+    return datetime.fromtimestamp(mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
 
 
 class Ledger:
@@ -103,14 +113,8 @@ class Ledger:
     def paths_below(self, folder: str) -> list[str]:
         """Return the paths below a folder that the ledger believes to exist."""
         low, high = below(folder)
-        return [
-            path
-            for (path,) in select(
-                self._con,
-                "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?",
-                (low, high),
-            )
-        ]
+        sql = "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
+        return [path for (path,) in select(self._con, sql, (low, high))]
 
     def existing(self, paths: Collection[str]) -> set[str]:
         """Return those of the paths that the ledger believes to exist."""
@@ -177,13 +181,22 @@ class Ledger:
         return events
 
     def _record_seen(self, domain: str, found: FoundFile, sha: str, priority: int) -> DiffEvent | None:
-        row = first(self._con, "SELECT wanted_hash, generation FROM vault_file WHERE path = ?", (found.path,))
-        old, generation = row or (None, 0)
+        row = first(
+            self._con,
+            "SELECT wanted_hash, generation, mtime_ns FROM vault_file WHERE path = ?",
+            (found.path,),
+        )
+        old, generation, time_ns = row or (None, 0, 0)
         stat = (os.fsencode(found.raw), found.size, found.mtime_ns, found.inode)
-        if row and old == sha:
+        if row and old == sha and time_ns != _AWAY:
             self._con.execute(
                 "UPDATE vault_file SET raw = ?, size = ?, mtime_ns = ?, inode = ? WHERE path = ?",
                 (*stat, found.path),
+            )
+            # Only its time changed; what is owed takes it over with the content.
+            self._con.execute(
+                "UPDATE vault_node SET modified_at = ? WHERE path = ?",
+                (modified_at(found.mtime_ns), found.path),
             )
             return None
         if row is None:
@@ -219,6 +232,24 @@ class Ledger:
             " WHERE path = :path",
             {"path": path, "sha": sha, "priority": priority, "now": self._clock()},
         )
+
+    def keep_indexed(self, row: LeasedRow) -> bool:
+        """Want the content that is indexed, and give the lease back; say whether there is one.
+
+        Whatever is on disk when the file is there again counts as changed: the pipeline may have changed meanwhile.
+        """
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE vault_file SET wanted_hash = indexed_hash, mtime_ns = ?,"
+                " embedded_generation = CASE WHEN EXISTS (SELECT 1 FROM vault_chunk c WHERE c.path = vault_file.path"
+                " AND c.has_vector = 0) THEN embedded_generation ELSE generation END,"
+                " applied_generation = generation, attempts = 0,"
+                " next_attempt_at = NULL, error_kind = NULL, error = NULL,"
+                " lease_token = NULL, lease_until = NULL, lease_owner = NULL"
+                " WHERE path = ? AND lease_token = ? AND indexed_hash IS NOT NULL",
+                (_AWAY, row.path, row.token),
+            )
+            return self._con.changes() > 0
 
     def want_all_again(self) -> None:
         """Make every row as if it had never been applied (inside the caller's transaction): the pipeline changed."""
@@ -264,12 +295,8 @@ class Ledger:
 
     def parked_rows(self) -> list[tuple[str, str, str]]:
         """Return path, kind of error and reason of every parked note."""
-        return [
-            (path, kind, reason)
-            for path, kind, reason in select(
-                self._con, "SELECT path, error_kind, error FROM vault_file WHERE parked = 1 ORDER BY path"
-            )
-        ]
+        sql = "SELECT path, error_kind, error FROM vault_file WHERE parked = 1 ORDER BY path"
+        return [(path, kind, reason) for path, kind, reason in select(self._con, sql)]
 
     def stat_of(self, paths: Sequence[str]) -> dict[str, tuple[str, int, int, bool]]:
         """Return for each path the name that opens it, size, mtime in ns, and whether newer content is owed."""

@@ -8,11 +8,20 @@ from pathlib import Path
 
 import apsw
 
-from pipelines.errors import CacheError, CacheMissingError, ModelMismatchError
+from pipelines.errors import CacheCorruptError, CacheError, CacheMissingError, ModelMismatchError
+from pipelines.store.connection import corrupt
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 
 SCHEMA_VERSION = 4
+# Apart from schema.sql: a cache that was made without them gets them when it is opened for writing.
+_LATER_INDEXES = (
+    # what `Leases.take_saves` looks at
+    """CREATE INDEX IF NOT EXISTS vault_file_noticed ON vault_file
+    (priority DESC, wanted_hash IS NULL, dirty_since DESC) WHERE applied_generation < generation AND parked = 0""",
+    # what `Leases.take_apart` looks at
+    "CREATE INDEX IF NOT EXISTS vault_file_apart ON vault_file (path) WHERE error_kind = 'apart'",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +33,15 @@ class CacheMeta:
     pipeline: str
 
 
+def schema_of(dimension: int) -> str:
+    """Return the SQL that makes a cache for vectors of a dimension."""
+    schema = files("pipelines.store").joinpath("schema.sql").read_text(encoding="utf-8")
+    return schema.replace(":dimension]", f"{dimension}]") + ";\n".join(_LATER_INDEXES)
+
+
 def build(con: apsw.Connection, meta: CacheMeta) -> None:
     """Make the tables of a new cache (inside the caller's transaction)."""
-    schema = files("pipelines.store").joinpath("schema.sql").read_text(encoding="utf-8")
-    con.execute(schema.replace(":dimension]", f"{meta.dimension}]"))
+    con.execute(schema_of(meta.dimension))
     con.executemany(
         "INSERT INTO vault_meta VALUES (?, ?)",
         [
@@ -39,14 +53,26 @@ def build(con: apsw.Connection, meta: CacheMeta) -> None:
     )
 
 
+def add_indexes(con: apsw.Connection) -> None:
+    """Make the indexes that a cache lacks if an earlier version made it (inside the caller's transaction)."""
+    for index in _LATER_INDEXES:
+        con.execute(index)
+
+
 def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
     """Return what a cache was built with. Raises CacheMissingError where it is empty, CacheError."""
     if not first(con, "SELECT 1 FROM sqlite_master"):
         raise missing(path)
     try:
         meta = dict(select(con, "SELECT key, value FROM vault_meta"))
-    except apsw.SQLError as error:
-        raise CacheError(f"{path} is not a cache of Everindex ({error}); move it away") from error
+    except (apsw.SQLError, CacheCorruptError) as error:
+        raise CacheCorruptError(
+            f"{path} is not a cache of Everindex ({error.__cause__ or error}); `everindex index --rebuild` builds a"
+            " new one beside it and keeps it"
+        ) from error
+    lost = [key for key in ("model", "dimension", "pipeline", "schema_version") if key not in meta]
+    if lost or not meta["dimension"].isdecimal():
+        raise corrupt(path, ValueError(f"vault_meta does not say its {', '.join(lost) or 'dimension'}"))
     if meta.get("schema_version") != str(SCHEMA_VERSION):
         raise CacheError(
             f"{path} was made by another version of Everindex (schema {meta.get('schema_version')}, this one "

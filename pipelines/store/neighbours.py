@@ -45,12 +45,12 @@ class WrittenLink:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A note's place in the graph: PageRank, centrality, the community and its label."""
+    """A note's place in the graph: PageRank, centrality, the community and its label; None: it has none."""
 
-    pagerank: float
-    centrality: float
-    community: int
-    label: str
+    pagerank: float | None
+    centrality: float | None
+    community: int | None
+    label: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def targets_elsewhere(cache: Cache) -> list[str]:
 
 def unranked(cache: Cache) -> int:
     """Count the notes without a place in the graph."""
-    sql = "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_rank)"
+    sql = "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_rank WHERE community > 0)"
     return int(one(cache.con, sql)[0])
 
 
@@ -184,8 +184,8 @@ def rank_of(cache: Cache, path: str) -> Rank | None:
     """Return a note's place in the graph, or None where it has no edge or is not ranked yet."""
     found = row(
         cache.con,
-        "SELECT r.pagerank, r.centrality, r.community, c.label FROM vault_rank r"
-        " JOIN vault_community c ON c.id = r.community WHERE path = ?",
+        "SELECT nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL), nullif(r.community, 0), c.label"
+        " FROM vault_rank r LEFT JOIN vault_community c ON c.id = r.community WHERE path = ?",
         (path,),
     )
     return Rank(*found) if found else None
@@ -211,8 +211,8 @@ def nodes(cache: Cache, paths: Collection[str]) -> list[GraphNode]:
         GraphNode(*found)
         for found in rows(
             cache.con,
-            "SELECT n.path, n.title, r.pagerank, r.community FROM vault_node n LEFT JOIN vault_rank r USING (path)"
-            " WHERE n.path IN (SELECT value FROM json_each(?)) ORDER BY n.path",
+            "SELECT n.path, n.title, nullif(r.pagerank, 0), nullif(r.community, 0) FROM vault_node n"
+            " LEFT JOIN vault_rank r USING (path) WHERE n.path IN (SELECT value FROM json_each(?)) ORDER BY n.path",
             (json.dumps(list(paths)),),
         )
     ]

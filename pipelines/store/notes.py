@@ -18,10 +18,36 @@ def data_version(cache: Cache) -> int:
     return int(one(cache.con, "PRAGMA data_version")[0])
 
 
-def note_names(cache: Cache) -> dict[str, tuple[str, str]]:
-    """Return every note's title and its aliases as JSON, by path."""
-    found = rows(cache.con, "SELECT path, title, aliases FROM vault_node")
+def note_names(cache: Cache, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
+    """Return every note's title and its aliases as JSON (or those of some), by path."""
+    some = "" if paths is None else " WHERE path IN (SELECT value FROM json_each(?))"
+    bindings = () if paths is None else (json.dumps(list(paths)),)
+    found = rows(cache.con, f"SELECT path, title, aliases FROM vault_node{some}", bindings)
     return {path: (title, aliases) for path, title, aliases in found}
+
+
+def names_since(cache: Cache, newest: int) -> dict[str, tuple[str, str]]:
+    """Return title and aliases, as `note_names`, of the notes that have a chunk with a higher id.
+
+    A note whose title or aliases changed has new chunks.
+    """
+    found = rows(
+        cache.con,
+        "SELECT path, title, aliases FROM vault_node WHERE path IN (SELECT path FROM vault_chunk WHERE id > ?)",
+        (newest,),
+    )
+    return {path: (title, aliases) for path, title, aliases in found}
+
+
+def first_chunks(cache: Cache, paths: Collection[str]) -> dict[str, int]:
+    """Return the id of each note's first chunk; notes without one are left out."""
+    return dict(
+        rows(
+            cache.con,
+            "SELECT path, id FROM vault_chunk WHERE path IN (SELECT value FROM json_each(?)) AND position = 0",
+            (json.dumps(list(paths)),),
+        )
+    )
 
 
 def vectors_of(cache: Cache, path: str) -> list[Vector]:
@@ -35,8 +61,9 @@ def vectors_of(cache: Cache, path: str) -> list[Vector]:
 
 
 def texts_of(cache: Cache, path: str) -> list[str]:
-    """Return a note's chunks as they stand, in order; neighbours may overlap."""
-    found = rows(cache.con, "SELECT text FROM vault_chunk WHERE path = ? ORDER BY position", (path,))
+    """Return a note's chunks as they stand, in order; neighbours may overlap. A note without text has none."""
+    sql = "SELECT text FROM vault_chunk WHERE path = ? AND start_offset < end_offset ORDER BY position"
+    found = rows(cache.con, sql, (path,))
     return [text for (text,) in found]
 
 
@@ -53,11 +80,15 @@ def openings(cache: Cache, paths: Collection[str]) -> dict[str, tuple[str, str]]
 
 
 def weighed_notes(cache: Cache) -> Iterator[tuple[str, str, tuple[str, ...], str, list[Vector]]]:
-    """Yield every note: path, title, tags, the beginning of its text, the vectors of its chunks."""
+    """Yield every note: path, title, tags, the beginning of its text, the vectors of its chunks.
+
+    A note without text has neither.
+    """
     chunks = rows(
         cache.con,
         "SELECT c.path, c.position, c.text, v.embedding FROM vault_chunk c"
-        " LEFT JOIN vault_vector v USING (text_hash) ORDER BY c.path, c.position",
+        " LEFT JOIN vault_vector v USING (text_hash) WHERE c.start_offset < c.end_offset"
+        " ORDER BY c.path, c.position",
     )
     texts: dict[str, str] = {}
     vectors: dict[str, list[Vector]] = {}

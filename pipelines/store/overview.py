@@ -45,31 +45,19 @@ def edges_and_communities(cache: Cache) -> tuple[int, int]:
     return int(edges), int(communities)
 
 
-def attempts(cache: Cache, paths: Sequence[str]) -> int:
-    """Return how often the most tried of these notes was tried before. Raises CacheError."""
-    (count,) = one(
-        cache.con,
-        "SELECT coalesce(max(attempts), 0) FROM vault_file WHERE path IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(paths)),),
-    )
-    return int(count)
-
-
-def saved_ms(cache: Cache, saves: Sequence[tuple[str, int]]) -> list[float]:
-    """Return for each save (path, generation) that can be found how many milliseconds that took since its discovery.
+def saved_ms(cache: Cache, paths: Sequence[str]) -> list[float]:
+    """Return for each of these saves that can be found how many milliseconds that took since its discovery.
 
     A save that newer content followed is counted with that one. Raises CacheError.
     """
     # The ledger has the discovery by the monotonic clock, and the commit by the wall clock.
     offset = time.time() - time.monotonic()
-    wanted = dict(saves)
     return [
         round(max(0.0, datetime.fromisoformat(at).timestamp() - offset - since) * 1000, 1)
-        for path, generation, since, at in rows(
+        for since, at in rows(
             cache.con,
-            "SELECT path, generation, dirty_since, indexed_at FROM vault_file WHERE applied_generation = generation"
+            "SELECT dirty_since, indexed_at FROM vault_file WHERE applied_generation = generation"
             " AND indexed_at IS NOT NULL AND path IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(wanted)),),
+            (json.dumps(list(paths)),),
         )
-        if generation == wanted[path]
     ]

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Sequence
 
-import apsw
-
+from pipelines.store.cache import Cache
 from pipelines.store.connection import one
 from pipelines.store.connection import rows as select
 
-if TYPE_CHECKING:
-    from pipelines.store.cache import Cache
-
-# Of title, section and text: a word in a title or a section's heading says more.
-COLUMN_WEIGHTS = (2.0, 1.5, 1.0)
-
-
-def register_functions(con: apsw.Connection) -> None:
-    """Let SQL on a connection call what FTS5 offers to C alone: once a connection."""
-    con.register_fts5_function("weighted_count", _weighted_count)
-    con.register_fts5_function("word_count", _word_count)
-
-
-def _weighted_count(row: apsw.FTS5ExtensionApi, *_: apsw.SQLiteValue) -> float:
-    title, section, text = map(len, row.phrase_locations(0))
-    return COLUMN_WEIGHTS[0] * title + COLUMN_WEIGHTS[1] * section + COLUMN_WEIGHTS[2] * text
-
-
-def _word_count(row: apsw.FTS5ExtensionApi, *_: apsw.SQLiteValue) -> int:
-    return row.column_size(-1)
+_LAST = 2**63 - 1
 
 
 def newest_chunk(cache: Cache) -> int:
@@ -39,20 +20,59 @@ def newest_chunk(cache: Cache) -> int:
     return int(newest)
 
 
-def lengths(cache: Cache, after: int) -> list[tuple[int, int]]:
-    """Return the chunks with ids above a number, in order, each with how many words it has."""
+def lengths(cache: Cache, after: int, upto: int = _LAST) -> list[tuple[int, int]]:
+    """Return the chunks with ids in (after, upto], in order, each with how many words it has."""
     return select(
         cache.con,
-        "SELECT rowid, word_count(vault_chunk_fts) FROM vault_chunk_fts WHERE rowid > ? ORDER BY rowid",
-        (after,),
+        "SELECT rowid, word_count(vault_chunk_fts) FROM vault_chunk_fts"
+        " WHERE rowid > ? AND rowid <= ? ORDER BY rowid",
+        (after, upto),
     )
 
 
-def occurrences(cache: Cache, phrase: str, after: int) -> list[tuple[int, float]]:
-    """Return the chunks with ids above a number that have a phrase, in order, and its count by column weight."""
+def occurrences(cache: Cache, phrase: str, after: int, upto: int = _LAST) -> list[tuple[int, float]]:
+    """Return the chunks with ids in (after, upto] that have a phrase, in order, and its count by column weight."""
     return select(
         cache.con,
         "SELECT rowid, weighted_count(vault_chunk_fts) FROM vault_chunk_fts"
-        " WHERE vault_chunk_fts MATCH ? AND rowid > ? ORDER BY rowid",
-        (f'"{phrase}"', after),
+        " WHERE vault_chunk_fts MATCH ? AND rowid > ? AND rowid <= ? ORDER BY rowid",
+        (f'"{phrase}"', after, upto),
+    )
+
+
+def totals(cache: Cache) -> tuple[int, int]:
+    """Return how many chunks there are, and how many words they have together."""
+    return one(
+        cache.con,
+        "SELECT (SELECT count(*) FROM vault_chunk),"
+        " coalesce((SELECT all_words(vault_chunk_fts) FROM vault_chunk_fts LIMIT 1), 0)",
+    )
+
+
+def count_having(cache: Cache, phrase: str) -> int:
+    """Count the chunks that have a phrase."""
+    (count,) = one(
+        cache.con, "SELECT count(*) FROM vault_chunk_fts WHERE vault_chunk_fts MATCH ?", (f'"{phrase}"',)
+    )
+    return int(count)
+
+
+def lengths_of(cache: Cache, ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Return those of these chunks that are there, in order, each with how many words it has."""
+    return select(
+        cache.con,
+        "SELECT rowid, word_count(vault_chunk_fts) FROM vault_chunk_fts"
+        " WHERE rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid",
+        (json.dumps(list(ids)),),
+    )
+
+
+def occurrences_in(cache: Cache, phrase: str, ids: Sequence[int]) -> list[tuple[int, float]]:
+    """Return those of these chunks that have a phrase, in order, and its count by column weight."""
+    return select(
+        cache.con,
+        # The plus: otherwise SQLite would look for the phrase once for each id.
+        "SELECT rowid, weighted_count(vault_chunk_fts) FROM vault_chunk_fts"
+        " WHERE vault_chunk_fts MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid",
+        (f'"{phrase}"', json.dumps(list(ids))),
     )

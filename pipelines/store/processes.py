@@ -8,8 +8,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipelines.store.connection import connect, rows, transaction
-from pipelines.store.state import STATE_FILE
+from pipelines.store.connection import rows, transaction
+from pipelines.store.state_file import open_state
 
 Role = Literal["watcher", "worker", "query"]
 SILENT_SECONDS = 30.0
@@ -30,7 +30,7 @@ class Process:
 
 
 class Processes:
-    """One connection to the processes of a vault's `state.db`, whose tables `State` makes."""
+    """One connection to the processes of a vault's `state.db`."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Processes:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._con = connect(folder / STATE_FILE)
+        self._con = open_state(folder)
         self._clock = clock
         self._wall_clock = wall_clock
 
@@ -46,7 +46,7 @@ class Processes:
         """Close the connection."""
         self._con.close()
 
-    def say(self, process: Process) -> None:
+    def put(self, process: Process) -> None:
         """Write down that a process lives; those that were silent for an hour go. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute(
@@ -55,12 +55,12 @@ class Processes:
             )
             self._con.execute("DELETE FROM process WHERE at < ?", (self._wall_clock() - _FORGOTTEN_SECONDS,))
 
-    def forget(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Write down that a process has ended, as it should. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute("DELETE FROM process WHERE name = ?", (name,))
 
-    def heard(self) -> list[tuple[Process, float]]:
+    def recent(self) -> list[tuple[Process, float]]:
         """Return the processes that spoke within the last hour, each with how many seconds ago, oldest first."""
         now, wall = self._clock(), self._wall_clock()
         found = []

@@ -9,15 +9,27 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.model import Suggestion
-from pipelines.store.connection import connect, one, rows, transaction
+from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
-from pipelines.store.state import STATE_FILE
+from pipelines.store.rename_log import RENAMED, RENAMING, RenameLog
+from pipelines.store.state_file import open_state
 
 State = Literal["waiting", "accepted", "applied", "rejected", "refused", "addition"]
 Outcome = Literal["baseline", "proposed", "nothing", "private", "failed", "asked"]
 OPERATOR = "operator"
 _PAGES_KEPT = 500
+# A tag that waits for a note that is gone is kept, and not shown.
+_SHOWN = (
+    " (state NOT IN ('waiting', 'addition') OR NOT EXISTS"
+    " (SELECT 1 FROM tag_gone g WHERE g.domain = tag_proposal.domain AND g.path = tag_proposal.path))"
+)
 
+# A run that died before its first file changed nothing.
+_CHANGE = (
+    "SELECT id, at, domain, path, tags, action, head_before, head_after, undone_at,"
+    " (SELECT count(*) FROM tag_renamed r WHERE r.change = id AND r.path <> tag_audit.path) AS notes"
+    f" FROM tag_audit WHERE (action <> '{RENAMING}' OR EXISTS (SELECT 1 FROM tag_renamed r WHERE r.change = id))"
+)
 _PROPOSAL = "id, domain, path, tag, tag_group, confidence, proposer, note_hash, state, reason, proposed_at"
 
 
@@ -52,7 +64,10 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that we made to a note: its bytes up to the frontmatter's end, before and after."""
+    """A change that we made to a note: its bytes up to the last line that differs, before and after.
+
+    Of renames (`tags` says which) it is all that one run did: in so many `notes`, and in the taxonomy at `path`.
+    """
 
     id: int
     at: str
@@ -63,13 +78,15 @@ class Change:
     head_before: bytes
     head_after: bytes
     undone_at: str | None
+    notes: int = 0
 
 
 class Proposals:
-    """One connection to the tag tables of a vault's `state.db`, which `State` makes."""
+    """One connection to the tag tables of a vault's `state.db`."""
 
     def __init__(self, folder: Path) -> None:
-        self._con = connect(folder / STATE_FILE)
+        self._con = open_state(folder)
+        self.renames = RenameLog(self._con)
 
     def close(self) -> None:
         """Close the connection."""
@@ -108,13 +125,18 @@ class Proposals:
             )
 
     def move(self, domain: str, old: str, new: str) -> None:
-        """Carry what is known of a note, and its proposals, over to its new path."""
+        """Carry what is known of a note, its proposals and its log over to its new path."""
         with transaction(self._con):
-            for table in ("tag_note", "tag_proposal"):
+            for table in ("tag_note", "tag_proposal", "tag_audit"):
                 self._con.execute(
                     f"UPDATE OR REPLACE {table} SET path = ? WHERE domain = ? AND path = ?",
                     (new, domain, old),
                 )
+            self._con.execute(
+                "UPDATE OR REPLACE tag_renamed SET path = ?2 WHERE path = ?3"
+                " AND change IN (SELECT id FROM tag_audit WHERE domain = ?1)",
+                (domain, new, old),
+            )
 
     # Proposals
 
@@ -143,11 +165,14 @@ class Proposals:
             return self._con.total_changes() - before
 
     def of_state(self, domain: str | None, *states: State, limit: int = -1) -> list[Proposal]:
-        """Return the proposals in these states, of one domain or all, newest first, a note's best first."""
+        """Return the proposals in these states, of one domain or all, newest first, a note's best first.
+
+        Those that wait for a note that is gone are left out.
+        """
         found = rows(
             self._con,
             f"SELECT {_PROPOSAL} FROM tag_proposal WHERE (?1 IS NULL OR domain = ?1)"
-            " AND state IN (SELECT value FROM json_each(?2))"
+            f" AND state IN (SELECT value FROM json_each(?2)) AND {_SHOWN}"
             " ORDER BY proposed_at DESC, path, confidence DESC, id LIMIT ?3",
             (domain, json.dumps(states), limit),
         )
@@ -173,18 +198,48 @@ class Proposals:
         return [Proposal(*row) for row in found]
 
     def version(self, domain: str) -> list[Any]:
-        """Return what differs whenever a page of the domain would: how many proposals are in each state, the last."""
+        """Return what differs whenever a page of the domain would: each state's proposals."""
         found = rows(
             self._con,
-            "SELECT state, count(*), max(id) FROM tag_proposal WHERE domain = ? GROUP BY state ORDER BY state",
+            "SELECT state, count(*), max(id), sum(id) FROM tag_proposal"
+            f" WHERE domain = ? AND {_SHOWN} GROUP BY state ORDER BY state",
             (domain,),
         )
         return [list(row) for row in found]
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Count the proposals by domain and state."""
-        found = rows(self._con, "SELECT domain, state, count(*) FROM tag_proposal GROUP BY domain, state")
+        """Count the proposals by domain and state; those that wait for a note that is gone are left out."""
+        found = rows(
+            self._con,
+            f"SELECT domain, state, count(*) FROM tag_proposal WHERE {_SHOWN} GROUP BY domain, state",
+        )
         return {(domain, state): count for domain, state, count in found}
+
+    def open_paths(self, domain: str) -> set[str]:
+        """Return the notes of a domain that have tags which wait, gone or not."""
+        found = rows(
+            self._con,
+            "SELECT DISTINCT path FROM tag_proposal WHERE domain = ? AND state IN ('waiting', 'addition')",
+            (domain,),
+        )
+        return {path for (path,) in found}
+
+    def gone(self, domain: str) -> set[str]:
+        """Return the notes of a domain that are known to be gone, and have tags which wait."""
+        return {path for (path,) in rows(self._con, "SELECT path FROM tag_gone WHERE domain = ?", (domain,))}
+
+    def set_gone(self, domain: str, paths: Collection[str]) -> None:
+        """Replace the notes of a domain that are gone: what waits for them is not shown."""
+        with transaction(self._con):
+            self._con.execute("DELETE FROM tag_gone WHERE domain = ?", (domain,))
+            self._con.executemany("INSERT INTO tag_gone VALUES (?, ?)", [(domain, path) for path in paths])
+
+    def forget(self, domain: str, path: str) -> None:
+        """Delete what waits for a note that is no longer the one that it was proposed for; decisions stay."""
+        with transaction(self._con):
+            self._con.execute(
+                "DELETE FROM tag_proposal WHERE domain = ? AND path = ? AND state = 'waiting'", (domain, path)
+            )
 
     def decide(self, ids: Collection[int], state: State, at: str, *, reason: str | None = None) -> int:
         """Decide on proposals that wait; what was decided already stays. Return how many were decided."""
@@ -260,25 +315,25 @@ class Proposals:
         """Return the last changes, newest first, of one note or all."""
         found = rows(
             self._con,
-            "SELECT id, at, domain, path, tags, action, head_before, head_after, undone_at FROM tag_audit"
-            " WHERE (?1 IS NULL OR path = ?1) ORDER BY id DESC LIMIT ?2",
+            f"{_CHANGE} AND (?1 IS NULL OR path = ?1 OR id IN (SELECT change FROM tag_renamed WHERE path = ?1))"
+            " ORDER BY id DESC LIMIT ?2",
             (path, limit),
         )
         return [_change(row) for row in found]
 
     def change(self, number: int | None) -> Change | None:
-        """Return a change by its id; without one the last promotion that is not taken back. None: there is none."""
+        """Return a change by its id; without one the last that can be taken back; None where there is none."""
         found = first(
             self._con,
-            "SELECT id, at, domain, path, tags, action, head_before, head_after, undone_at FROM tag_audit"
-            " WHERE id = ?1 OR (?1 IS NULL AND action = 'promoted' AND undone_at IS NULL)"
+            f"{_CHANGE} AND (id = ?1 OR"
+            f" (?1 IS NULL AND action IN ('promoted', '{RENAMED}', '{RENAMING}') AND undone_at IS NULL))"
             " ORDER BY id DESC LIMIT 1",
             (number,),
         )
         return _change(found) if found else None
 
     def undo(self, number: int, at: str) -> None:
-        """Mark a change as taken back; its tags wait again."""
+        """Mark a change as taken back; the tags of a promotion wait again."""
         change = self.change(number)
         if change is None:
             return

@@ -10,6 +10,8 @@ from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows, snapshot, transaction
 from pipelines.store.neighbours import GraphEdge
 
+_RANKED_BY = "ranked_by"
+
 
 @dataclass(frozen=True, slots=True)
 class StoredGraph:
@@ -39,9 +41,49 @@ def read_graph(cache: Cache) -> StoredGraph:
     )
 
 
+def read_edges(cache: Cache) -> list[GraphEdge]:
+    """Return the edges from a domain's notes to any file but the note itself."""
+    found = rows(
+        cache.con,
+        "SELECT path, target, kind, count(*) FROM vault_edge WHERE path <> target"
+        " GROUP BY path, target, kind ORDER BY path, target, kind",
+    )
+    return [GraphEdge(*edge) for edge in found]
+
+
 def read_communities(cache: Cache) -> dict[str, int]:
     """Return the community of each note that has one."""
-    return dict(rows(cache.con, "SELECT path, community FROM vault_rank"))
+    return dict(rows(cache.con, "SELECT path, community FROM vault_rank WHERE community > 0"))
+
+
+def read_ranks(cache: Cache) -> dict[str, tuple[float, float, int]]:
+    """Return PageRank, centrality and community of each note in the graph; 0 is none, as `write_ranks` has it."""
+    found = rows(cache.con, "SELECT path, pagerank, centrality, community FROM vault_rank")
+    return {path: (pagerank, centrality, community) for path, pagerank, centrality, community in found}
+
+
+def read_labels(cache: Cache) -> dict[int, str]:
+    """Return the label of each community."""
+    return dict(rows(cache.con, "SELECT id, label FROM vault_community"))
+
+
+def ranked_by(cache: Cache) -> str | None:
+    """Return the settings by which the ranks were computed; "" of an earlier version, None: there are none yet."""
+    (found,) = one(
+        cache.con,
+        "SELECT CASE WHEN ranked_generation > 0"
+        " THEN coalesce((SELECT value FROM vault_meta WHERE key = ?), '') END FROM vault_graph",
+        (_RANKED_BY,),
+    )
+    return None if found is None else str(found)
+
+
+def forget_ranks(cache: Cache) -> None:
+    """Delete all ranks and communities, and make them due: what they say is not trusted."""
+    with transaction(cache.con):
+        cache.con.execute("DELETE FROM vault_rank")
+        cache.con.execute("DELETE FROM vault_community")
+        cache.edges.graph_changed()
 
 
 def write_ranks(
@@ -50,10 +92,13 @@ def write_ranks(
     ranks: Iterable[tuple[str, float, float, int]],
     labels: Mapping[int, str],
     centrality_by: str,
+    *,
+    by: str,
 ) -> None:
     """Replace all ranks (path, PageRank, centrality, community) and communities at once.
 
-    Edges that changed since `generation` leave the graph behind.
+    0 says that a note has no PageRank or no community (their own begin above it), and without one no centrality.
+    Edges that changed since `generation` leave the graph behind. `by` names the settings that they are computed by.
     """
     with transaction(cache.con):
         cache.con.execute("DELETE FROM vault_rank")
@@ -65,3 +110,4 @@ def write_ranks(
             " first_change = CASE WHEN generation = ?1 THEN NULL ELSE last_change END",
             (generation, centrality_by),
         )
+        cache.con.execute("INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (_RANKED_BY, by))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy as np
 
 from pipelines.model import NoteFacts, PagerankOver
 from pipelines.store.cache import Cache, Vector
-from pipelines.store.connection import one
+from pipelines.store.connection import corrupt, one
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
-from pipelines.store.postings import COLUMN_WEIGHTS
+from pipelines.store.fts_functions import COLUMN_WEIGHTS
 
 _ROUNDING = 1e-5  # between numpy's cosine and sqlite-vec's
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
@@ -35,6 +36,11 @@ class ChunkRow:
     start: int
     end: int
     modified: str
+
+    @property
+    def is_names_alone(self) -> bool:
+        """Say whether the note has no text: the chunk is its title, its aliases and its description."""
+        return self.start == self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,61 @@ def matching(
     return [(chunk_id, score) for chunk_id, score in rows]
 
 
-def _among(column: str, only: Collection[int] | None) -> tuple[str, tuple[str, ...]]:
+def matching_among(cache: Cache, expression: str, ids: Sequence[int]) -> set[int]:
+    """Return those of these chunks that an FTS5 expression finds."""
+    among, bindings = _among("+rowid", ids)
+    found = select(
+        cache.con,
+        f"SELECT rowid FROM vault_chunk_fts WHERE vault_chunk_fts MATCH ? {among}",
+        (expression, *bindings),
+    )
+    return {chunk_id for (chunk_id,) in found}
+
+
+def notes_having(cache: Cache, expression: str, has_it: Callable[[str], bool]) -> set[str]:
+    """Return the paths of the notes of which a passage that an FTS5 expression finds, or a name, has it."""
+
+    def is_there(*columns: object) -> bool:
+        text, title, aliases = map(str, columns)
+        return any(map(has_it, (text, title, *json.loads(aliases))))
+
+    cache.con.create_scalar_function("is_there", is_there, 3)
+    found = select(
+        cache.con,
+        "SELECT DISTINCT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
+        " JOIN vault_node n USING (path) WHERE vault_chunk_fts MATCH ? AND is_there(c.text, n.title, n.aliases)",
+        (expression,),
+    )
+    return {path for (path,) in found}
+
+
+def notes_matching(cache: Cache, expression: str) -> set[str]:
+    """Return the paths of the notes that have a passage which an FTS5 expression finds."""
+    found = select(
+        cache.con,
+        "SELECT DISTINCT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
+        " WHERE vault_chunk_fts MATCH ?",
+        (expression,),
+    )
+    return {path for (path,) in found}
+
+
+def chunks_of_notes(
+    cache: Cache, among: Collection[str] | None, without: Collection[str], only: Collection[int] | None
+) -> list[int]:
+    """Return the ids of the chunks (of `only` these) of the notes `among` these paths and not `without`."""
+    of_notes, paths = _among("path", among)
+    of_these, ids = _among("id", only)
+    found = select(
+        cache.con,
+        "SELECT id FROM vault_chunk WHERE path NOT IN (SELECT value FROM json_each(?))"
+        f" {of_notes} {of_these} ORDER BY id",
+        (json.dumps(list(without)), *paths, *ids),
+    )
+    return [chunk_id for (chunk_id,) in found]
+
+
+def _among(column: str, only: Collection[int] | Collection[str] | None) -> tuple[str, tuple[str, ...]]:
     if only is None:
         return "", ()
     return f"AND {column} IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
@@ -97,6 +157,17 @@ def chunks_with_vectors(cache: Cache, only: Collection[int] | None) -> set[int]:
     """Return the ids of the chunks (of `only` these) that have a vector."""
     among, bindings = _among("id", only)
     found = select(cache.con, f"SELECT id FROM vault_chunk WHERE has_vector = 1 {among}", bindings)
+    return {chunk_id for (chunk_id,) in found}
+
+
+def chunks_with_vectors_between(cache: Cache, after: int, upto: int) -> set[int]:
+    """Return those of the chunks with ids in (after, upto] that have a vector."""
+    found = select(
+        cache.con,
+        "SELECT c.id FROM vault_chunk c JOIN vault_vector v USING (text_hash)"
+        " WHERE c.has_vector = 1 AND c.id > ? AND c.id <= ?",
+        (after, upto),
+    )
     return {chunk_id for (chunk_id,) in found}
 
 
@@ -117,6 +188,16 @@ def chunk_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None
     return last, {chunk_id for (chunk_id,) in changed}
 
 
+def generation(cache: Cache) -> str:
+    """Return a name of the state of a cache: its file, newest chunk, notes, and last change of a vector."""
+    newest, notes, changes = one(
+        cache.con,
+        "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'vault_chunk'), 0),"
+        " (SELECT count(*) FROM vault_file), coalesce((SELECT max(number) FROM vault_chunk_change), 0)",
+    )
+    return f"{cache.path.stem}.{newest}.{notes}.{changes}"
+
+
 def vectors_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Vector]:
     """Return the unit vectors of chunks by id; those without a vector are left out."""
     found = select(
@@ -125,6 +206,9 @@ def vectors_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Vector]:
         " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.has_vector = 1",
         (json.dumps(list(ids)),),
     )
+    size = 4 * cache.meta.dimension
+    if any(len(blob) != size for _, blob in found):
+        raise corrupt(cache.path, ValueError("a vector has not the dimension of its model"))
     return {chunk_id: np.frombuffer(blob, "<f4") for chunk_id, blob in found}
 
 
@@ -142,7 +226,12 @@ def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
     """Return what the later layers know of notes, by path."""
     rows = select(
         cache.con,
-        "SELECT n.path, n.author, n.kind, n.published_at, n.modified_at, n.evergreen, r.pagerank, r.centrality"
+        "SELECT n.path, n.author, n.kind, n.published_at, n.modified_at, n.evergreen,"
+        " nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL),"
+        # Few notes say when they were changed: JSON is read for these alone.
+        " CASE WHEN n.frontmatter LIKE '%modified%' OR n.frontmatter LIKE '%updated%' THEN"
+        " (SELECT atom FROM json_each(n.frontmatter) WHERE lower(key) IN ('modified', 'updated')"
+        " AND type = 'text' ORDER BY lower(key) LIMIT 1) END"
         " FROM vault_node n LEFT JOIN vault_rank r USING (path)"
         " WHERE n.path IN (SELECT value FROM json_each(?))",
         (json.dumps(list(paths)),),
@@ -157,6 +246,7 @@ def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
             evergreen=bool(row[5]),
             pagerank=row[6],
             centrality=row[7],
+            updated=row[8],
         )
         for row in rows
     }
@@ -173,6 +263,19 @@ def citations_touching(cache: Cache, paths: Sequence[str], over: PagerankOver, m
         (json.dumps(list(paths)), most),
     )
     return int(count)
+
+
+def linked_from(cache: Cache, paths: Sequence[str]) -> dict[str, set[str]]:
+    """Return the notes of the domain that each of these notes links to, in any way."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path, target in select(
+        cache.con,
+        "SELECT e.path, e.target FROM vault_edge e JOIN vault_node n ON n.path = e.target"
+        " WHERE e.path IN (SELECT value FROM json_each(?)) AND e.target <> e.path",
+        (json.dumps(list(paths)),),
+    ):
+        found[path].add(target)
+    return found
 
 
 def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:

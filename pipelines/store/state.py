@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from pipelines.store.connection import connect, transaction
+import apsw
+import structlog
+from pydantic import ValidationError
+
+from pipelines.store.connection import BUSY_MS, transaction
 from pipelines.store.connection import row as first
+from pipelines.store.decisions import Decisions
+from pipelines.store.facts import SUBJECTS, Fact, Subject
+from pipelines.store.state_file import open_state
 
-STATE_FILE = "state.db"
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """What a process said: any JSON value, and how many seconds ago."""
-
-    value: Any
-    age_s: float
+T = TypeVar("T")
+log = structlog.get_logger()
 
 
 class State:
@@ -36,14 +33,31 @@ class State:
         self._folder = folder
         self._clock = clock
         self._wall_clock = wall_clock
-        self._con = connect(folder / STATE_FILE)
-        schema = files("pipelines.store").joinpath("state.sql").read_text(encoding="utf-8")
-        with transaction(self._con):
-            self._con.execute(schema)
+        self._con = open_state(folder)
+        self.decisions = Decisions(self._con)
+
+    @property
+    def con(self) -> apsw.Connection:
+        """The connection, for reading what has no method here."""
+        return self._con
 
     def close(self) -> None:
         """Close the connection."""
         self._con.close()
+
+    def is_locked(self) -> bool:
+        """Say whether another connection is writing just now."""
+        self._con.set_busy_timeout(0)
+        try:
+            self._con.execute("BEGIN IMMEDIATE")
+            self._con.execute("ROLLBACK")
+        except apsw.BusyError:
+            return True
+        except apsw.Error:
+            return False  # another trouble, found by those who write
+        finally:
+            self._con.set_busy_timeout(BUSY_MS)
+        return False
 
     def cache_path(self, domain: str) -> Path:
         """Return the file of a domain's current cache; the first one is number 1."""
@@ -66,25 +80,63 @@ class State:
                 (domain, number),
             )
 
-    def say(self, key: str, value: Any) -> None:
-        """Tell the other processes a fact (a JSON value), replacing the last one of that key."""
+    # Facts
+
+    def put(self, subject: Subject[T], value: T, about: str = "") -> None:
+        """Tell the other processes a fact, replacing the last one of its key. Raises StorageUnavailableError."""
+        written = subject.adapter().dump_json(value).decode()
+        now = self._wall_clock()
         with transaction(self._con):
             self._con.execute(
                 "INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)",
-                (key, json.dumps(value), self._wall_clock(), self._clock()),
+                (subject.key(about), written, now, self._clock()),
             )
+            if subject.kept_s is not None:
+                self._con.execute(
+                    "DELETE FROM fact WHERE key GLOB ? AND at < ?",
+                    (f"{subject.name}:*", now - subject.kept_s),
+                )
 
-    def heard(self, key: str) -> Fact | None:
-        """Return the last fact of a key, or None."""
-        row = first(self._con, "SELECT value, at, uptime FROM fact WHERE key = ?", (key,))
-        if row is None:
+    def get(self, subject: Subject[T], about: str = "") -> Fact[T] | None:
+        """Return the last fact of a key, or None; a value that does not fit its subject is no fact."""
+        key = subject.key(about)
+        found = first(self._con, "SELECT value, at, uptime FROM fact WHERE key = ?", (key,))
+        if found is None:
             return None
-        age = self._clock() - row[2]
+        written, at, uptime = found
+        try:
+            value = subject.adapter().validate_json(written)
+        except ValidationError as error:
+            log.warning(
+                "a fact in state.db cannot be read and is ignored", key=key, errors=error.error_count()
+            )
+            return None
+        age = self._clock() - uptime
         if age < 0:  # said before the last reboot: only the wall clock goes on
-            age = max(0.0, self._wall_clock() - row[1])
-        return Fact(json.loads(row[0]), age)
+            age = max(0.0, self._wall_clock() - at)
+        return Fact(value, age)
 
-    def forget(self, key: str) -> None:
-        """Delete a fact."""
+    def delete(self, subject: Subject[T], about: str = "") -> None:
+        """Delete a fact. Raises StorageUnavailableError."""
         with transaction(self._con):
-            self._con.execute("DELETE FROM fact WHERE key = ?", (key,))
+            self._con.execute("DELETE FROM fact WHERE key = ?", (subject.key(about),))
+
+    def delete_momentary(self) -> None:
+        """Delete what is true only while processes run: who lives, what is wrong or vanished, momentary facts."""
+        with transaction(self._con):
+            self._con.execute("DELETE FROM process; DELETE FROM problem; DELETE FROM vanished")
+            for subject in SUBJECTS:
+                if subject.is_momentary:
+                    self._con.execute(
+                        "DELETE FROM fact WHERE key = ? OR key GLOB ?", (subject.name, f"{subject.name}:*")
+                    )
+
+    def is_first(self, name: str, kept_s: float) -> bool:
+        """Note that something of this name was begun; say whether it was for the first time in `kept_s` seconds."""
+        now = self._wall_clock()
+        with transaction(self._con):
+            self._con.execute("DELETE FROM fact WHERE key GLOB 'began:*' AND at < ?", (now - kept_s,))
+            self._con.execute(
+                "INSERT OR IGNORE INTO fact VALUES (?, 'true', ?, ?)", (f"began:{name}", now, self._clock())
+            )
+            return bool(self._con.changes())

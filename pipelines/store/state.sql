@@ -6,13 +6,27 @@ CREATE TABLE IF NOT EXISTS domain_cache (
     number INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What one process tells the others: the last reconcile, the embedder's speed, a reload's answer. When, by the
--- wall clock, and by the monotonic one, which no one can set.
+-- What one process tells the others, as `pipelines.store.facts` lists it: value is JSON. When, by the wall clock,
+-- and by the monotonic one, which cannot be set.
 CREATE TABLE IF NOT EXISTS fact (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL,
     at REAL NOT NULL,
     uptime REAL NOT NULL
+) WITHOUT ROWID;
+
+-- The domains that an operator paused. since: UTC, ISO 8601.
+CREATE TABLE IF NOT EXISTS paused_domain (
+    domain TEXT PRIMARY KEY,
+    since TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- The parked notes that an operator dismissed, each with the generation that failed: a later failure is shown again.
+CREATE TABLE IF NOT EXISTS dismissed_note (
+    domain TEXT NOT NULL,
+    path TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    PRIMARY KEY (domain, path)
 ) WITHOUT ROWID;
 
 -- An evidence record: a question, how well the notes answered it, and what a reader made of it (the write-back).
@@ -100,6 +114,13 @@ CREATE TABLE IF NOT EXISTS tag_note (
     PRIMARY KEY (domain, path)
 ) WITHOUT ROWID;
 
+-- Notes that are gone while tags of theirs wait: such tags are shown again when the note is back.
+CREATE TABLE IF NOT EXISTS tag_gone (
+    domain TEXT NOT NULL,
+    path TEXT NOT NULL,
+    PRIMARY KEY (domain, path)
+) WITHOUT ROWID;
+
 -- What the operator was shown: the items of each page of a review queue, by the id in its first line.
 -- An editor may save a page long after the next one was written.
 CREATE TABLE IF NOT EXISTS review_page (
@@ -121,6 +142,16 @@ CREATE TABLE IF NOT EXISTS tag_audit (
     head_after BLOB NOT NULL,
     undone_at TEXT
 );
+
+-- The files that one entry of tag_audit renamed tags in: notes and the taxonomy, each with enough to take it back.
+-- Such an entry's action is `renaming` until all of its files are done, then `renamed`; its path is the taxonomy's.
+CREATE TABLE IF NOT EXISTS tag_renamed (
+    change INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    head_before BLOB NOT NULL,
+    head_after BLOB NOT NULL,
+    PRIMARY KEY (change, path)
+) WITHOUT ROWID;
 
 -- What a day's proposals by a paid service cost.
 CREATE TABLE IF NOT EXISTS tag_spend (
@@ -188,4 +219,25 @@ CREATE TABLE IF NOT EXISTS process (
     rss_bytes INTEGER NOT NULL,
     at REAL NOT NULL,
     uptime REAL NOT NULL
+) WITHOUT ROWID;
+
+-- What is wrong now, as the processes report it. kind: a constant of the code; subject: a domain, a path, or ''.
+-- since: UTC, ISO 8601, when it was first reported.
+CREATE TABLE IF NOT EXISTS problem (
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    message TEXT NOT NULL,
+    since TEXT NOT NULL,
+    PRIMARY KEY (kind, subject)
+) WITHOUT ROWID;
+
+-- Notes whose files vanished: they wait to be forgotten (forgotten = 0), or were forgotten within the last minutes.
+-- When, as `fact` has it.
+CREATE TABLE IF NOT EXISTS vanished (
+    domain TEXT NOT NULL,
+    path TEXT NOT NULL,
+    at REAL NOT NULL,
+    uptime REAL NOT NULL,
+    forgotten INTEGER NOT NULL,
+    PRIMARY KEY (domain, path)
 ) WITHOUT ROWID;

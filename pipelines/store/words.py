@@ -9,9 +9,9 @@ from typing import Any
 import apsw
 
 from pipelines import lexical
-from pipelines.store.cache import Cache, section_words
+from pipelines.store.cache import Cache
 from pipelines.store.check import STRAY_WORDS
-from pipelines.store.connection import one
+from pipelines.store.connection import corrupt, one
 from pipelines.store.connection import rows as select
 
 _END: tuple[Any, ...] = (None, None)
@@ -45,9 +45,26 @@ def word_drift(cache: Cache) -> dict[int, str]:
         con.execute("SELECT term, doc, col, offset FROM temp.expected_words"),
         con.execute("SELECT term, doc, col, offset FROM temp.found_words"),
     )
+    if not drifted and _totals(con, "main.vault_chunk_fts") != _totals(con, "temp.expected_fts"):
+        raise corrupt(cache.path, ValueError("the full-text index has lost count of its words"))
     drifted -= {rowid for (rowid,) in select(con, STRAY_WORDS)}  # `orphans` names these
     paths = dict(select(con, "SELECT id, path FROM vault_chunk"))
     return {chunk_id: paths.get(chunk_id, "") for chunk_id in sorted(drifted)}
+
+
+def _totals(con: apsw.Connection, table: str) -> list[int]:
+    """Return how many rows and words per column FTS5 believes to have, which BM25 is computed with.
+
+    It keeps them as varints in the first record: https://sqlite.org/fileformat2.html#varint.
+    """
+    numbers, number = [], 0
+    ((block,),) = select(con, f"SELECT coalesce((SELECT block FROM {table}_data WHERE id = 1), x'')")
+    for byte in block:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    return numbers if any(numbers) else []
 
 
 def _index_rows(con: apsw.Connection) -> Iterator[tuple[Any, ...]]:
@@ -56,7 +73,7 @@ def _index_rows(con: apsw.Connection) -> Iterator[tuple[Any, ...]]:
         " LEFT JOIN vault_node n USING (path)"
     ):
         titles = "\n".join((title, *json.loads(aliases)))
-        yield chunk_id, *map(lexical.index_text, (titles, section_words(section, title), text))
+        yield chunk_id, lexical.index_text(titles), *lexical.chunk_words(section, text, title)
 
 
 def _differing(expected: Iterator[tuple[Any, ...]], found: Iterator[tuple[Any, ...]]) -> set[int]:

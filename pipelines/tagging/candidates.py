@@ -68,6 +68,29 @@ def follow_moves(cache: Cache, proposals: Proposals, domain: str) -> None:
             proposals.move(domain, old, path)
 
 
+def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
+    """Hide what waits for notes that are gone, and show it again when they are back.
+
+    A note that only has another name takes its proposals along. Where another text is at the old path by now, what
+    was proposed for the former one is forgotten. A deletion that is held is none yet.
+    """
+    waiting, before = proposals.open_paths(domain), proposals.gone(domain)
+    if waiting - cache.ledger.existing(waiting):
+        follow_moves(cache, proposals, domain)
+        waiting = proposals.open_paths(domain)
+    gone = waiting - cache.ledger.existing(waiting)
+    back = (before & waiting) - gone
+    known = proposals.looked_at(domain) if back else {}
+    for path in back:
+        texts = texts_of(cache, path)
+        if not texts:
+            gone.add(path)  # it is not indexed yet
+        elif path in known and is_another(known[path].sketch, sketch(texts)):
+            proposals.forget(domain, path)
+    if gone != before:
+        proposals.set_gone(domain, gone)
+
+
 def due(
     cache: Cache, proposals: Proposals, domain: str, now: float, leave_out: Collection[str] = ()
 ) -> list[str]:

@@ -68,6 +68,7 @@ _PRICES = {
 _DEAREST = _Price(10.00, 50.00)
 _CACHE_WRITE, _CACHE_READ = 1.25, 0.10  # times the price of input
 _LONG = 5.0
+_MOST_COUNTED = 10**9  # tokens: more than any model reads or writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +235,22 @@ def _suggestions(answer: Any, vocabulary: set[str]) -> tuple[Suggestion, ...]:
 def _cost(model: str, usage: Any) -> float:
     """Return what an answer cost in US dollars, from the tokens that it counts."""
     price = next((_PRICES[name] for name in _PRICES if model.startswith(name)), _DEAREST)
-    written, read = usage.cache_creation_input_tokens or 0, usage.cache_read_input_tokens or 0
-    prompt = usage.input_tokens + written + read
-    paid = price.input * (usage.input_tokens + _CACHE_WRITE * written + _CACHE_READ * read)
-    paid += price.output * usage.output_tokens
+    written, read = _tokens(usage.cache_creation_input_tokens), _tokens(usage.cache_read_input_tokens)
+    asked, said = _tokens(usage.input_tokens), _tokens(usage.output_tokens)
+    prompt = asked + written + read
+    paid = price.input * (asked + _CACHE_WRITE * written + _CACHE_READ * read)
+    paid += price.output * said
     return float(paid * (_LONG if prompt > price.long_from else 1.0) / 1e6)
+
+
+def _tokens(counted: Any) -> int:
+    """Return a number of tokens as the answer counts it; what cannot be one neither lowers nor breaks the day's cost.
+
+    Raises TypeError.
+    """
+    if counted is not None and not isinstance(counted, int):
+        raise TypeError("a number of tokens is an integer")
+    return min(max(counted or 0, 0), _MOST_COUNTED)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

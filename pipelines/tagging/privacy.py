@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pipelines.frontmatter import LARGEST_BLOCK
+from pipelines.frontmatter import LARGEST_BLOCK, strings
 from pipelines.model import Privacy
 
+PRIVATE = "private"
+"""The name of the property, the tag and the folder that say so without any setting."""
+
 _NO = frozenset({"", "false", "no", "off", "n", "0", "null", "~"})
-# Frontmatter that is never closed, or is not the first thing in the file, is text to the parser, not to its author.
-_WRITTEN = re.compile(r"""^["']?private["']?[ \t]*::?[ \t]*(.*)$""", re.IGNORECASE | re.MULTILINE)
+_LINE_END = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
+# A property that stands on a line of its own, behind any bullets, quote signs and emphasis, or in brackets. What a
+# parser takes for text (frontmatter that is never closed, Dataview's fields) is a property to its author. The bounds
+# keep brackets that never end from costing the square of their number.
+_BEFORE, _AFTER = r"(?:[^\w\[({\n]|_)*", r"(?:[^\w\n]|_){0,20}?"
+_WRITTEN = re.compile(
+    rf"^{_BEFORE}(?:\d{{1,9}}[.)]{_BEFORE})?(?:\[[^\]\n]?\]{_BEFORE})?(?:[\w-]{{1,40}}\.){{0,5}}"
+    rf"private{_AFTER}[:=]+(?P<line>.*)$"
+    rf"|[\[({{,]{_AFTER}private{_AFTER}[:=]+(?P<part>[^\])}},;\n]*)"
+    rf"|(?<![\w:])private{_AFTER}::(?P<field>[^\])}},;\n]*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TOML = re.compile(r"\ufeff?\s*\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*$", re.DOTALL | re.MULTILINE)
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+)
+_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
+_UNREADABLE = (tomllib.TOMLDecodeError, RecursionError, ValueError)
 
 
 def may_leave(
@@ -29,23 +49,58 @@ def may_leave(
     """
     if not privacy.llm:
         return "its domain has `llm: off`"
-    if any("frontmatter" in warning for warning in warnings):
+    plain_text = _LINE_END.sub("\n", _composed(text))
+    toml = _toml(plain_text)
+    if toml is None or any("frontmatter" in warning for warning in warnings):
         return "its frontmatter cannot be read, so it may be private"
-    said = [value for name, value in frontmatter.items() if _plain(name) == "private"]
-    if any(map(_means_yes, said)) or any(map(_means_yes, _written(text))):
+    said = [*_named((frontmatter, toml), PRIVATE), *_written(plain_text)]
+    if any(map(_means_yes, said)):
         return "it says that it is private"
-    for tag in tags:
-        for listed in privacy.tags:
+    for tag in (*tags, *_own_tags((frontmatter, toml))):
+        for listed in (PRIVATE, *privacy.tags):
             if _lies_in(_plain(tag), _plain(listed)):
                 return f"the tag {listed!r} is private"
-    for folder in privacy.folders:
-        if _lies_in(_plain(path), _plain(folder)):
+    for folder in (PRIVATE, *privacy.folders):
+        if _passes(_plain(path), _plain(folder)):
             return f"the folder {folder!r} is private"
     return None
 
 
-def _written(text: str) -> list[str]:
-    return [value.partition(" #")[0].strip(" \t\r\"',") for value in _WRITTEN.findall(text[:LARGEST_BLOCK])]
+def _toml(text: str) -> Mapping[str, object] | None:
+    """Return the values of TOML frontmatter, empty where there is none; None where it cannot be read."""
+    block = _TOML.match(text)
+    if block is None:
+        return {}
+    try:
+        return tomllib.loads(block["block"]) if len(block["block"]) <= LARGEST_BLOCK else None
+    except _UNREADABLE:
+        return None
+
+
+def _named(value: object, name: str) -> Iterator[object]:
+    """Yield the values of every property of that name, at any depth; markup around a name is no part of it."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if _AROUND.sub("", _plain(str(key))) == name:
+                yield item
+            yield from _named(item, name)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _named(item, name)
+
+
+def _own_tags(frontmatter: object) -> Iterator[str]:
+    """Yield the tags of frontmatter, also where the property's name is misspelt by a space, or lies deeper."""
+    for name in ("tags", "tag"):
+        for value in _named(frontmatter, name):
+            for words in strings(value):
+                yield from words.replace(",", " ").split()
+
+
+def _written(text: str) -> Iterator[str]:
+    for match in _WRITTEN.finditer(text):
+        value = next(value for value in match.groups() if value is not None)
+        yield _AROUND.sub("", value.partition(" #")[0])
 
 
 def _means_yes(value: object) -> bool:
@@ -56,14 +111,24 @@ def _means_yes(value: object) -> bool:
         return any(map(_means_yes, value))
     if value is None or isinstance(value, (bool, int, float)):
         return bool(value)
-    return str(value).strip().casefold() not in _NO
+    return _composed(str(value)).strip().casefold() not in _NO
+
+
+def _composed(text: str) -> str:
+    """Return a text in which signs that look alike are one, and those that cannot be seen are none."""
+    return _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
 
 
 def _plain(name: str) -> str:
     """Return a tag or path for comparison: composed, without case, `#`, slashes at the ends, `./` or `/**`."""
-    folded = unicodedata.normalize("NFC", name.strip().replace("\\", "/")).casefold()
-    return unicodedata.normalize("NFC", folded).removeprefix("#").removeprefix("./").rstrip("*").strip("/")
+    folded = _composed(_composed(name).strip().replace("\\", "/").casefold())
+    return folded.removeprefix("#").removeprefix("./").rstrip("*").strip("/")
 
 
 def _lies_in(name: str, place: str) -> bool:
     return place in {"", ".", name} or name.startswith(f"{place}/")
+
+
+def _passes(path: str, folder: str) -> bool:
+    """Say whether a path leads through a folder, at whatever depth that lies."""
+    return folder in {"", "."} or f"/{folder}/" in f"/{path}"

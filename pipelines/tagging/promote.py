@@ -14,7 +14,9 @@ from pipelines.store.cache import Cache
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import OPERATOR, Change, Proposal, Proposals
 from pipelines.tagging.candidates import is_another, sketch
+from pipelines.tagging.heads import heads, restored
 from pipelines.tagging.note_tags import add_tags, remove_tags
+from pipelines.tagging.taxonomy import renamed
 
 PROMOTED, UNDONE = "promoted", "undone"
 
@@ -49,13 +51,17 @@ class Promotion:
 def promote(notes: Notes, at: str) -> Promotion:
     """Give every note the tags that were accepted for it; `at` is the time for the audit log.
 
-    A tag whose note changed by more than half since it was proposed waits again; a typed one is applied.
+    A tag whose note changed by more than half since it was proposed waits again; a typed one is applied. A tag that
+    was renamed since is written by its new name.
     """
     done = Promotion()
     looked = notes.proposals.looked_at(notes.domain)
     accepted = sorted(notes.proposals.of_state(notes.domain, "accepted"), key=lambda one: one.path)
     for path, group in groupby(accepted, key=lambda one: one.path):
         wanted = list(group)
+        if not notes.cache.ledger.existing([path]):
+            _miss(notes, path, wanted, at, done)
+            continue
         last = looked.get(path)
         if last and is_another(last.sketch, sketch(texts_of(notes.cache, path))):
             stale = [one for one in wanted if one.proposer != OPERATOR]
@@ -68,14 +74,11 @@ def promote(notes: Notes, at: str) -> Promotion:
 
 
 def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
-    tags = tuple(one.tag for one in wanted)
+    tags = tuple(dict.fromkeys(_name_now(notes, one) for one in wanted))
     try:
         before, after = _edit(notes, path, lambda data: add_tags(data, tags))
-    except NoteVanishedError as error:
-        if notes.cache.leases.owes("words"):
-            done.put_off.append(path)  # it may have moved: the index knows soon
-        else:
-            _refuse(notes, wanted, str(error), at, done)
+    except NoteVanishedError:
+        _miss(notes, path, wanted, at, done)
     except NoteTagsError as error:
         _refuse(notes, wanted, str(error), at, done)
     except NoteChangedError:
@@ -92,6 +95,22 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
         else:
             notes.proposals.record(_change(notes.domain, path, tags, PROMOTED, before, after, at), ids)
         done.applied += [(path, tag) for tag in tags]
+
+
+def _name_now(notes: Notes, one: Proposal) -> str:
+    """Return what a proposal's tag is called after the renames since."""
+    tag = one.tag
+    for run in notes.proposals.renames.since(notes.domain, one.proposed_at):
+        tag = renamed(tag, {old.casefold(): new for old, new in run.items()}) or tag
+    return tag
+
+
+def _miss(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
+    """Refuse the tags of a note that is gone, unless it may only have moved: the index knows soon."""
+    if notes.cache.leases.owes("words"):
+        done.put_off.append(path)
+    else:
+        _refuse(notes, wanted, f"{path!r} is no longer there", at, done)
 
 
 def _refuse(
@@ -112,7 +131,7 @@ def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[by
         raise NoteVanishedError(f"{path!r} is no longer there")
     data = vault.read(notes.root, found[0], notes.max_bytes).data
     after = edited(data)
-    if after != data and exchange(notes.root / found[0], data, after, notes.displaced) is not None:
+    if after != data and exchange(notes.root, found[0], data, after, notes.displaced) is not None:
         raise NoteChangedError(f"{path!r} is being written; its tags follow when it is quiet")
     return data, after
 
@@ -120,14 +139,8 @@ def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[by
 def _change(
     domain: str, path: str, tags: tuple[str, ...], action: str, before: bytes, after: bytes, at: str
 ) -> Change:
-    """Describe a change by the beginnings that differ: what follows them is the same in both."""
-    same = 0
-    shortest = min(len(before), len(after))
-    while same < shortest and before[-1 - same] == after[-1 - same]:
-        same += 1
-    return Change(
-        0, at, domain, path, tags, action, before[: len(before) - same], after[: len(after) - same], None
-    )
+    """Describe a change by the beginnings that differ."""
+    return Change(0, at, domain, path, tags, action, *heads(before, after), None)
 
 
 def undo(notes: Notes, change: Change, at: str) -> None:
@@ -139,9 +152,8 @@ def undo(notes: Notes, change: Change, at: str) -> None:
         raise EverindexError(f"change {change.id} is no promotion that can be taken back")
 
     def without(data: bytes) -> bytes:
-        if data.startswith(change.head_after):
-            return change.head_before + data[len(change.head_after) :]
-        return remove_tags(data, change.tags)
+        found = restored(data, change.head_before, change.head_after)
+        return remove_tags(data, change.tags) if found is None else found
 
     before, after = _edit(notes, change.path, without)
     notes.proposals.undo(change.id, at)
@@ -162,4 +174,4 @@ def merge_late(notes: Notes, path: str, late: Late) -> bool:
     data = vault.read(notes.root, found[0], notes.max_bytes).data
     if data != add_tags(late.base, tags[0]):
         return False
-    return exchange(notes.root / found[0], data, add_tags(late.late, tags[0]), notes.displaced) is None
+    return exchange(notes.root, found[0], data, add_tags(late.late, tags[0]), notes.displaced) is None

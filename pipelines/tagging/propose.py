@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
-
 from pipelines import vault
 from pipelines.errors import NoteError, ProposerBusyError, ProposerError
 from pipelines.markdown import read_note
@@ -21,6 +19,7 @@ from pipelines.tagging.haiku import HaikuProposer, NoteText
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, tag_text
 from pipelines.tagging.privacy import may_leave
 from pipelines.tagging.taxonomy import find
+from pipelines.vectors import mean_vector
 
 LOCAL = "local"
 _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0
@@ -67,20 +66,12 @@ def fit_local(
     active = [entry for entry in taxonomy.entries if entry.status == "active"]
     vectors = encode([tag_text(entry) for entry in active]) if active else []
     notes = [
-        EmbeddedNote(path, title, text, _mean(own), tags)
+        EmbeddedNote(path, title, text, mean_vector(own), tags)
         for path, title, tags, text, own in weighed_notes(cache)
     ]
     return LocalProposer.fit(
         taxonomy, notes, {entry.tag: vector for entry, vector in zip(active, vectors, strict=True)}
     )
-
-
-def _mean(vectors: Sequence[Vector]) -> Vector | None:
-    if not vectors:
-        return None
-    mean: Vector = np.stack(vectors).mean(axis=0)
-    length = float(np.linalg.norm(mean))
-    return (mean / length).astype(np.float32) if length else None
 
 
 def propose(
@@ -181,6 +172,8 @@ def _paid(desk: Desk, haiku: HaikuProposer, note: Note, attempts: int, now: date
 
 
 def _local(desk: Desk, note: Note, reason: str | None = None) -> _Answer:
-    vector = _mean(vectors_of(desk.cache, note.path))
-    weighed = EmbeddedNote(note.path, note.title, note.text[note.body_start :], vector, note.tags)
+    body = note.text[note.body_start :]
+    # The vector of a note without text is its names'.
+    vector = mean_vector(vectors_of(desk.cache, note.path)) if body.strip() else None
+    weighed = EmbeddedNote(note.path, note.title, body, vector, note.tags)
     return _Answer("proposed", desk.local().propose(weighed), LOCAL, reason)

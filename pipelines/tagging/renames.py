@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipelines.atomic import write_atomic
+from pipelines import vault
+from pipelines.durable_files import sync_folder, write_atomic
 from pipelines.errors import NoteError, NoteTagsError, NoteVanishedError, StateError, TaxonomyError
+from pipelines.store.rename_log import RenamedFile
+from pipelines.tagging.heads import restored
 from pipelines.tagging.note_tags import rename_tags
 from pipelines.tagging.taxonomy import without_renames
 
-Replace = Callable[[Path, bytes, bytes], bytes | None]
-"""Make the third the content of a file if it still is the second; return None, or what is there instead.
+Replace = Callable[[str, bytes, bytes], bytes | None]
+"""Make the third the content of a file of the vault if it still is the second; return None, or what is there instead.
 
 Raises NoteError where the file cannot be replaced.
 """
+
+_LIMIT = 1_000_000_000  # bytes: a note that was begun is finished, also when the settings' limit was lowered
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def apply(plan: Plan, root: Path, journal: Path, replace: Replace) -> Report:
     Raises StateError where an earlier run is not finished, or the journal cannot be written.
     """
     if plan.refused:
-        return Report((), plan.refused, (), finished=False)
+        return refused(plan)
     if journal.exists():
         raise StateError(
             f"the renames in {journal} are not finished yet; mend the notes that they report, and finish them first"
@@ -127,6 +131,11 @@ def apply(plan: Plan, root: Path, journal: Path, replace: Replace) -> Report:
     return _finish(written, root, journal, replace)
 
 
+def refused(plan: Plan) -> Report:
+    """Report a plan that is not begun, as some of its files cannot be renamed in."""
+    return Report((), plan.refused, (), finished=False)
+
+
 def recover(root: Path, journal: Path, replace: Replace) -> Report | None:
     """Finish what a crash or a refused file left unfinished; return None where nothing is.
 
@@ -140,13 +149,48 @@ def recover(root: Path, journal: Path, replace: Replace) -> Report | None:
     return _finish(written, root, journal, replace)
 
 
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What taking renames back did: the files that are as they were, and those that were left alone, and why.
+
+    `finished` says that nothing is to be gained by another try: what was left alone was changed since, or is gone.
+    """
+
+    restored: tuple[str, ...]
+    left: tuple[Refusal, ...]
+    finished: bool
+
+
+def take_back(files: Iterable[RenamedFile], root: Path, replace: Replace) -> TakenBack:
+    """Make files what they were before a run, exactly; a file whose renamed part was edited since is left alone."""
+    done, left, finished = [], [], True
+    for file in files:
+
+        def before(data: bytes, file: RenamedFile = file) -> bytes:
+            found = restored(data, file.head_before, file.head_after)
+            if found is None:
+                raise NoteTagsError("it was changed since; rename the tags there by hand")
+            return found
+
+        try:
+            _edit(root, file.path, before, replace)
+        except (NoteVanishedError, NoteTagsError) as error:
+            left.append(Refusal(file.path, str(error)))
+        except NoteError as error:
+            finished = False
+            left.append(Refusal(file.path, str(error)))
+        else:
+            done.append(file.path)
+    return TakenBack(tuple(done), tuple(left), finished)
+
+
 def _finish(written: _Journal, root: Path, journal: Path, replace: Replace) -> Report:
     changed, refused, vanished = [], [], []
     rules = dict(written.renames)
 
     def edit(path: str, edited: Callable[[bytes], bytes]) -> None:
         try:
-            if _edit(root / path, edited, replace):
+            if _edit(root, path, edited, replace):
                 changed.append(path)
         except NoteVanishedError:
             vanished.append(path)
@@ -159,24 +203,19 @@ def _finish(written: _Journal, root: Path, journal: Path, replace: Replace) -> R
         edit(written.taxonomy, lambda data: _taxonomy_without(data, written.renames))
     if not refused:
         journal.unlink(missing_ok=True)
-        _sync_folder(journal.parent)
+        sync_folder(journal.parent)
     return Report(tuple(changed), tuple(refused), tuple(vanished), finished=not refused)
 
 
-def _edit(file: Path, edited: Callable[[bytes], bytes], replace: Replace) -> bool:
+def _edit(root: Path, path: str, edited: Callable[[bytes], bytes], replace: Replace) -> bool:
     """Replace a file by what is made of it; say whether it changed. Raises NoteError, and what `edited` raises."""
-    try:
-        data = file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NoteVanishedError(f"{str(file)!r} is no longer there") from error
-    except OSError as error:
-        raise NoteError(f"{str(file)!r} cannot be read ({error.strerror}); check its permissions") from error
+    data = vault.read(root, path, _LIMIT).data
     after = edited(data)
     if after == data:
         return False
-    if replace(file, data, after) is not None:
+    if replace(path, data, after) is not None:
         # What is there may be half of a save.
-        raise NoteError(f"{str(file)!r} is being written to just now; finish the renames when it is quiet")
+        raise NoteError(f"{path!r} is being written to just now; try again when it is quiet")
     return True
 
 
@@ -199,7 +238,7 @@ def _write(journal: Path, written: _Journal) -> None:
     journal.parent.mkdir(parents=True, exist_ok=True)
     sealed = {"sha256": hashlib.sha256(content.encode("ascii")).hexdigest(), "content": content}
     write_atomic(journal, json.dumps(sealed).encode("ascii"))
-    _sync_folder(journal.parent)
+    sync_folder(journal.parent)
 
 
 def _read(journal: Path) -> _Journal | None:
@@ -214,11 +253,3 @@ def _read(journal: Path) -> _Journal | None:
         return None
     pairs = tuple((old, new) for old, new in written["renames"])
     return _Journal(pairs, str(written["taxonomy"]), tuple(str(path) for path in written["notes"]))
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from pipelines.errors import NoteChangedError, NoteError, TaxonomyError
+from pipelines import beneath
+from pipelines.errors import NoteChangedError, NoteError, TaxonomyError, UnsafePathError
 from pipelines.exchange import exchange
 from pipelines.model import Domain
 from pipelines.store.notes import openings
@@ -22,6 +23,7 @@ from pipelines.tagging.taxonomy import TaxonomyFile
 
 NOTES_A_PAGE = 25
 _TRIES = 5
+_LIMIT = 4_000_000  # bytes: a page has some 30,000, and what a person wrote into it
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,11 @@ def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
         if found == page.data or (found is None and not page.shown and not kept):
             return Reviewed(accepted, rejected, promotion, written=False)
         desk.notes.proposals.show(page.name, desk.domain.slug, page.shown, at)
-        there = exchange(_file(desk), found, page.data, desk.notes.displaced)
+        there = exchange(desk.notes.root, _raw(desk), found, page.data, desk.notes.displaced)
         if there is None:
             return Reviewed(accepted, rejected, promotion, written=True)
         found = there
-    raise NoteChangedError(f"{_file(desk)} is being written to; it is read when it is quiet")
+    raise NoteChangedError(f"{_raw(desk)!r} is being written to; it is read when it is quiet")
 
 
 def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
@@ -91,23 +93,26 @@ def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
     return [replace(one, text="\n".join(lines)) for one, lines in left if lines]
 
 
-def _file(desk: Desk) -> Path:
-    return desk.notes.root / desk.domain.within(desk.domain.review_queue)
+def _raw(desk: Desk) -> str:
+    return desk.domain.within(desk.domain.review_queue)
 
 
 def _on_disk(desk: Desk) -> bytes | None:
-    """Return the page's bytes, None where there is no file. Raises NoteError."""
-    file = _file(desk)
+    """Return the page's bytes, None where there is no file. Raises NoteError, also for a file that is no page."""
+    raw = _raw(desk)
+    how = "move it away, or name another `review_queue` in _domains.yaml"
     try:
-        if file.is_symlink():
-            raise NoteError(
-                f"{file} is a link; put a regular file in its place, or name another in _domains.yaml"
-            )
-        return file.read_bytes()
+        data = beneath.read_file(desk.notes.root, raw, _LIMIT)
     except FileNotFoundError:
         return None
+    except UnsafePathError as error:
+        raise NoteError(f"the review queue is not written: {error}; {how}") from error
     except OSError as error:
-        raise NoteError(f"{file} cannot be read ({error.strerror}); check its permissions") from error
+        raise NoteError(f"{raw!r} cannot be read ({error.strerror}); check its permissions") from error
+    text = data.decode("utf-8", "replace")
+    if text.strip("\ufeff \t\r\n") and not MARKER.search(text):
+        raise NoteError(f"{raw!r} is no review queue of Everindex, and stays as it is; {how}")
+    return data
 
 
 # What a page says
@@ -179,14 +184,19 @@ def _decide(desk: Desk, reading: Reading, at: str) -> tuple[int, int]:
 
 def _add_to_vocabulary(desk: Desk, tag: str) -> bool:
     """Add a tag to the taxonomy file; say whether it is there. Raises NoteError."""
-    file = desk.notes.root / desk.domain.within(desk.domain.taxonomy)
+    root, raw = desk.notes.root, desk.domain.within(desk.domain.taxonomy)
     try:
-        data = file.read_bytes() if file.exists() else b""
+        data = beneath.read_file(root, raw, taxonomy.TAXONOMY_LIMIT)
+    except FileNotFoundError:
+        data = b""
+    except (OSError, UnsafePathError):
+        return False
+    try:
         mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
         new = mark + taxonomy.add_tag(data.decode("utf-8-sig"), tag).encode()
-    except (TaxonomyError, UnicodeDecodeError, OSError):
+    except (TaxonomyError, UnicodeDecodeError):
         return False
-    return new == data or exchange(file, data, new, desk.notes.displaced) is None
+    return new == data or exchange(root, raw, data, new, desk.notes.displaced) is None
 
 
 # The next page

@@ -38,15 +38,19 @@ FIXED = (TITLE, *INTRO, NOTHING, NOT_UNDERSTOOD, ELSEWHERE, NOTHING_WAITS, MORE_
 LINE_END = re.compile(r"\r\n?|\n")
 # An editor may have turned the hyphens of a comment into dashes.
 MARKER = re.compile(
-    r"<!\s*[-\u2010-\u2015]{1,3}\s*(?P<kind>e|n|page|end)\s*:\s*(?P<id>\w(?:[\w-]{0,62}\w)?)(?P<rest>(?:\s+[0-9a-f]{8})*)"
+    r"(?<!\\)<!\s*[-\u2010-\u2015]{1,3}\s*(?P<kind>e|n|page|end)\s*:\s*(?P<id>\w(?:[\w-]{0,62}\w)?)(?P<rest>(?:\s+[0-9a-f]{8})*)"
     r"\s*[-\u2010-\u2015]{1,3}\s*>",
     re.IGNORECASE,
 )
-# Full-width twins look alike, and are plain text to every reader of Markdown.
-_LIVE = str.maketrans({sign: chr(ord(sign) + 0xFEE0) for sign in "[]<>`\\#%$^*~=&{}|@"})
-_SCHEME = re.compile(r":(?=[/:])")
-_WWW = re.compile(r"\b(www)\.", re.IGNORECASE)
-_LIST = re.compile(r"([-+_])|(\d{1,9})([.)])")
+# Signs that begin something in Markdown or Obsidian wherever they stand, and those that only do where their like
+# follows (`%%`, `==`, `{{`, `::`), or a word. A backslash makes each plain, and is not shown.
+_LIVE = re.compile(
+    r"[\[\]`\\$^*~|@]|<(?=[\\!/?a-zA-Z])|(?<=<)!|(?<![^\W_])#|&(?=#?\w{1,40};)"
+    r"|(?<=%)%|(?<==)=|(?<=\{)\{|(?<=:)[:/]|(?<=www)\.",
+    re.IGNORECASE,
+)
+_FIRST = re.compile(r"(?P<before>\d{0,9})(?P<sign>(?<!\d)[-+_>=#]|(?<=\d)[.)])")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NO_WIKILINK = re.compile(r"[\[\]#^|\\`<>%$*~=&{}\x00-\x1f\x7f]|^\s|\s$|\s{2}|[^\S ]")
 _LONGEST_WIKILINK = 1_000
 
@@ -142,9 +146,12 @@ def _seals(lines: Iterable[str]) -> str:
 
 
 def heading(note: QueuedNote) -> str:
-    """Write a note's heading: a wikilink by its whole path, or a Markdown link where its name permits none."""
-    title = neutral(note.title)[:LONGEST_TITLE].strip() or neutral(PurePosixPath(note.path).stem) or "?"
-    if _NO_WIKILINK.search(note.path) or len(note.path) + len(title) > _LONGEST_WIKILINK:
+    """Write a note's heading: a wikilink by its whole path, or a Markdown link where name or title permit none."""
+    stem = PurePosixPath(note.path).stem
+    title = neutral(_visible(note.title)[:LONGEST_TITLE]) or neutral(stem) or "?"
+    # What is shown for a wikilink is no Markdown: a backslash would be shown, too.
+    odd = "\\" in title or _NO_WIKILINK.search(note.path)
+    if odd or len(note.path) + len(title) > _LONGEST_WIKILINK:
         return f"## [{title}]({quote(note.path, errors='replace')})"
     return f"## [[{note.path}|{title}]]"
 
@@ -168,26 +175,42 @@ def tag_name(tag: QueuedTag) -> str:
 
 
 def quoted(opening: str) -> list[str]:
-    """Quote the first lines of a text, at most MOST_LINES and MOST_CHARACTERS, so that nothing in them is alive."""
+    """Quote the first lines of a text, at most MOST_LINES and MOST_CHARACTERS, so that nothing in them is alive.
+
+    The limit is on what is shown: backslashes do not count.
+    """
     lines: list[str] = []
     left = MOST_CHARACTERS
     # A sign may become nothing, but never two: more than this is not looked at.
     for line in LINE_END.split(opening[: 10 * MOST_CHARACTERS]):
-        text = neutral(line)
+        text = _visible(line)
         if text and left > 0 and len(lines) < MOST_LINES:
-            lines.append(f"> {text[:left]}" + ("…" if len(text) > left else ""))
+            lines.append(f"> {neutral(text[:left])}" + ("…" if len(text) > left else ""))
             left -= len(text)
     return lines
 
 
 def neutral(text: str) -> str:
-    """Return a text on one line in which Markdown, HTML and Obsidian find nothing: no link, tag, comment, or box."""
-    shown = "".join(_visible(character) for character in text)
-    shown = _WWW.sub("\\1\uff0e", _SCHEME.sub("\uff1a", " ".join(shown.split()).translate(_LIVE)))
-    return _LIST.sub(_wide, shown, count=1) if _LIST.match(shown) else shown
+    """Return a text on one line in which Markdown, HTML and Obsidian find nothing: no link, tag, comment, or box.
+
+    Every sign is shown as it is: where it would be alive, a backslash stands before it.
+    """
+    shown = _LIVE.sub(r"\\\g<0>", _visible(text))
+    first = _FIRST.match(shown)
+    return f"{first['before']}\\{first['sign']}{shown[first.end() :]}" if first else shown
 
 
-def _visible(character: str) -> str:
+def plain(text: str) -> str:
+    """Return what a reader of Markdown shows for a neutral text."""
+    return _ESCAPED.sub(r"\1", text)
+
+
+def _visible(text: str) -> str:
+    """Return a text on one line, without signs that cannot be seen or mislead."""
+    return " ".join("".join(map(_seen, text)).split())
+
+
+def _seen(character: str) -> str:
     if character.isascii() and character.isprintable():
         return character
     category = unicodedata.category(character)
@@ -197,11 +220,6 @@ def _visible(character: str) -> str:
         return "\ufffd"
     # Joiners make emoji and words; the other formats, such as those that turn the direction, only mislead.
     return "" if category == "Cf" and character not in "\u200c\u200d" else character
-
-
-def _wide(match: re.Match[str]) -> str:
-    sign = match[1] or match[3]
-    return f"{match[2] or ''}{chr(ord(sign) + 0xFEE0)}"
 
 
 def folded(text: str) -> str:

@@ -165,7 +165,9 @@ class _Reader:
         path, rest = self._path, None
         if key in self.tags:
             tag, path = self.tags[key]
-            rest = _rest(text, label(tag), tag_name(tag))
+            # An earlier version wrote it otherwise: its own seal says that it is as it was written.
+            ours = seal(text) in match["rest"].lower().split()
+            rest = "" if ours else _rest(text, label(tag), tag_name(tag))
         elif key.removeprefix(_ALL) in self._by_key:
             path = self._by_key[key.removeprefix(_ALL)]
             rest = _rest(text, ALL, ALL)

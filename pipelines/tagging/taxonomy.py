@@ -15,12 +15,15 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from pipelines.errors import TaxonomyError
+from pipelines import beneath
+from pipelines.errors import TaxonomyError, UnsafePathError
 from pipelines.frontmatter import is_tag, read_frontmatter
 from pipelines.markdown import line_starts
 from pipelines.model import TagEntry, TagStatus, Taxonomy
 
 TAXONOMY_FILE = "_taxonomy.md"
+TAXONOMY_LIMIT = 1_000_000
+"""Upper bound on a taxonomy's bytes: some 20,000 tags, read within seconds whatever they are."""
 RENAMES = "Renames"
 NEW_TAGS = "New"
 """The group of a tag that was added without one."""
@@ -64,35 +67,40 @@ class _Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaxonomyFile:
-    """The vocabulary in force, and the text it was read from. `error` says why a newer file is not in force."""
+    """The vocabulary in force, and the text it was read from.
+
+    `error` says why a newer file is not in force, `refused` is its text.
+    """
 
     taxonomy: Taxonomy
     source: str | None = None
     error: str | None = None
+    refused: str | None = None
 
 
-def load(path: Path, last_good: TaxonomyFile | None = None) -> TaxonomyFile:
-    """Read a domain's taxonomy; without the file the vocabulary is empty.
+def load(root: Path, raw: str, last_good: TaxonomyFile | None = None) -> TaxonomyFile:
+    """Read a domain's taxonomy, a path below the vault's root; without the file the vocabulary is empty.
 
     An invalid file leaves `last_good` in force (an empty one where there is none) with the error noted.
     """
+    path = root / raw
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = beneath.read_file(root, raw, TAXONOMY_LIMIT).decode("utf-8-sig")
     except FileNotFoundError:
         return TaxonomyFile(Taxonomy())
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnsafePathError, UnicodeDecodeError) as error:
         return _invalid(f"{path} cannot be read: {error}", last_good)
-    if last_good and last_good.source == text and not last_good.error:
+    if last_good and text == (last_good.refused if last_good.error else last_good.source):
         return last_good
     try:
         return TaxonomyFile(parse(text, str(path)), text)
     except TaxonomyError as error:
-        return _invalid(str(error), last_good)
+        return _invalid(str(error), last_good, text)
 
 
-def _invalid(error: str, last_good: TaxonomyFile | None) -> TaxonomyFile:
+def _invalid(error: str, last_good: TaxonomyFile | None, text: str | None = None) -> TaxonomyFile:
     good = last_good or TaxonomyFile(Taxonomy())
-    return TaxonomyFile(good.taxonomy, good.source, error)
+    return TaxonomyFile(good.taxonomy, good.source, error, text)
 
 
 def parse(text: str, name: str = TAXONOMY_FILE) -> Taxonomy:

@@ -7,18 +7,21 @@ from typing import Any
 
 import click
 
+from pipelines.errors import NoteNotFoundError
+from service.commands.console import out, print_json
+from service.commands.naming import about_note, in_vault, is_path, notes_named, suggestion
 from service.commands.terminal import (
     json_option,
     need_service,
     options_given,
-    out,
-    print_json,
+    question_of,
     questions_of,
+    resources_of,
     service_of,
-    settings_of,
     state_option,
     vault_option,
 )
+from service.runtime.refusals import standing_of
 
 app = click.Group()
 
@@ -38,6 +41,7 @@ app = click.Group()
 @vault_option
 @state_option
 @click.option("--explain", is_flag=True, help="Show what each layer made of each note.")
+@click.option("--all", "every", is_flag=True, help="Show also copies of a note above, and what is no answer.")
 @json_option
 def search(
     query: tuple[str, ...],
@@ -48,27 +52,29 @@ def search(
     state: Path | None,
     *,
     explain: bool,
+    every: bool,
     as_json: bool,
 ) -> None:
     """Find notes."""
-    from service.render import print_search  # noqa: PLC0415
+    from service.commands.render import print_search  # noqa: PLC0415
 
-    question, given = " ".join(query), options_given(vault, state)
+    question, given = question_of(query), options_given(vault, state)
     filters = [*_pairs(only), *([("domain", domain)] if domain else [])]
-    parsed = {}
+    parsed: dict[str, Any] = {}
     if filters:
-        from pipelines.retrieval.filters import parse_filters  # noqa: PLC0415 - a tenth of a plain search's time
+        from pipelines.filters import parse_filters  # noqa: PLC0415 - a tenth of a plain search's time
 
         parsed["filters"] = parse_filters(filters)
     service = service_of(given)
     if service:
-        answer = service.call("GET", "/search", filters, q=question, k=k, explain=explain)
+        answer = service.call("GET", "/search", filters, q=question, k=k, explain=explain, fold=not every)
     else:
-        answer = questions_of(given).search(question, k, **parsed, explain=explain).model_dump(mode="json")
+        found = questions_of(given).search(question, k, **parsed, explain=explain, fold=not every)
+        answer = found.model_dump(mode="json")
     if as_json:
         print_json(answer)
     else:
-        print_search(out, answer)
+        print_search(out, answer, every=every)
 
 
 def _pairs(only: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -80,21 +86,23 @@ def _pairs(only: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 @app.command()
-@click.argument("path")
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
 @vault_option
 @state_option
 @json_option
 def node(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Show a note as it is indexed: its row, links and chunks."""
-    from service.render import print_node  # noqa: PLC0415
+    from service.commands.render import print_node  # noqa: PLC0415
 
     given = options_given(vault, state)
     service = service_of(given)
-    answer = (
-        service.call("GET", f"/node/{_in_url(path)}")
-        if service
-        else questions_of(given).node(path).model_dump(mode="json")
-    )
+
+    def ask(found: str) -> Any:
+        if service:
+            return service.call("GET", f"/node/{_in_url(found)}")
+        return questions_of(given).node(found).model_dump(mode="json")
+
+    answer = about_note(given, path, ask)
     if as_json:
         print_json(answer)
     else:
@@ -102,20 +110,29 @@ def node(path: str, vault: Path | None, state: Path | None, *, as_json: bool) ->
 
 
 @app.command()
-@click.argument("path")
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
 @vault_option
 @state_option
 @json_option
 def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Say whether a note is indexed, pending, parked, ignored or unknown, and why."""
     given = options_given(vault, state)
-    service = service_of(given)
-    answer = service.call("GET", f"/why/{_in_url(path)}") if service else questions_of(given).why(path)
+    service, path = service_of(given), in_vault(given, path)
+
+    def ask(found: str) -> Any:
+        return service.call("GET", f"/why/{_in_url(found)}") if service else questions_of(given).why(found)
+
+    answer, meant = ask(path), ""
+    if answer["state"] in ("unknown", "ignored"):
+        same, alike = notes_named(given, path)
+        if len(same) == 1 and same[0] != path:
+            answer = ask(same[0])
+        elif answer["state"] == "unknown" or not is_path(path):
+            meant = suggestion(path, same or alike)
     if as_json:
         print_json(answer)
     else:
-        reason = f": {answer['reason']}" if answer["reason"] else ""
-        out.print(f"{answer['path']} is {answer['state']}{reason}", markup=False, soft_wrap=True)
+        out.say(standing_of(answer) + meant)
 
 
 def _in_url(path: str) -> str:
@@ -128,23 +145,21 @@ def _in_url(path: str) -> str:
 @vault_option
 @state_option
 @json_option
-@click.option("--wait", is_flag=True, help="Return when nothing is owed.")
+@click.option("--wait", is_flag=True, help="Return when everything is indexed.")
 def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool) -> None:
     """Say how the vault's index stands."""
     import time  # noqa: PLC0415
 
-    from service.render import print_status  # noqa: PLC0415
+    from service.commands.render import print_status  # noqa: PLC0415
 
     given = options_given(vault, state)
 
     def ask() -> dict[str, Any]:
         service = service_of(given)
-        facts: dict[str, Any] = (
-            service.call("GET", "/health")
-            if service
-            else questions_of(given).health().model_dump(mode="json")
-        )
-        return facts | {"running": service is not None}
+        if service:
+            return {**service.call("GET", "/health"), "running": True}
+        questions = questions_of(given)
+        return questions.health(questions.resources.queue()).model_dump(mode="json") | {"running": False}
 
     facts = ask()
     while wait and (facts["pending"] or facts["vectors_pending"] or not facts["last_reconcile"]):
@@ -159,11 +174,8 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool)
 def _parked(given: dict[str, Any]) -> list[dict[str, str]]:
     from pipelines.status import unforgotten  # noqa: PLC0415
     from pipelines.store.overview import parked_notes  # noqa: PLC0415
-    from workers.resources import Resources  # noqa: PLC0415
 
-    service = service_of(given)
-    named = {"vault": service.root, "state": service.state} if service else given
-    resources = Resources(settings_of(named))
+    resources = resources_of(given)
     return [
         {"path": row.path, "domain": domain.slug, "kind": row.kind, "reason": row.reason}
         for domain in resources.domains()
@@ -192,10 +204,20 @@ def reload(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
 @state_option
 def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
     """Try parked notes again."""
-    given = {"path": path} if path else {}
-    answer = need_service(options_given(vault, state)).call("POST", "/retry", **given)
+    given = options_given(vault, state)
+    service = need_service(given)
+
+    def ask(found: str | None) -> Any:
+        return service.call("POST", "/retry", path=found)
+
+    try:
+        answer = about_note(given, path, ask) if path else ask(None)
+    except NoteNotFoundError as error:
+        if error.why["state"] in ("unknown", "ignored"):
+            raise
+        raise NoteNotFoundError(f"{error}; only a parked note can be tried again", error.why) from None
     for one in answer["paths"]:
-        out.print(f"{one} is tried again", markup=False, soft_wrap=True)
+        out.say(f"{one} is tried again")
     if not answer["paths"]:
         out.print("No note is parked.")
 
@@ -205,10 +227,9 @@ def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
 @state_option
 def confirm_deletions(vault: Path | None, state: Path | None) -> None:
     """Apply deletions that were held because so many notes vanished at once."""
-    from service.lock import only_one  # noqa: PLC0415
-    from service.oneshot import index_once  # noqa: PLC0415
-    from service.progress import IndexProgress  # noqa: PLC0415
-    from workers.resources import Resources  # noqa: PLC0415
+    from service.commands.progress import IndexProgress  # noqa: PLC0415
+    from service.runtime.lock import only_one  # noqa: PLC0415
+    from service.usecases.indexing import index_once  # noqa: PLC0415
 
     given = options_given(vault, state)
     service = service_of(given)
@@ -216,8 +237,8 @@ def confirm_deletions(vault: Path | None, state: Path | None) -> None:
         for slug, found in service.call("POST", "/confirm-deletions")["found"].items():
             out.print(f"{slug}: {found['removed']} removed")
         return
-    resources = Resources(settings_of(given))
+    resources = resources_of(given)
     with only_one(resources.place.state), IndexProgress(out) as bar:
         lines = index_once(resources, bar.show, confirmed=True)
     for line in lines:
-        out.print(line, soft_wrap=True)
+        out.say(line)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
 
+from service.commands.console import out, print_json
+from service.commands.naming import about_note
 from service.commands.terminal import (
     domain_option,
     json_option,
     options_given,
-    out,
-    print_json,
+    question_of,
     questions_of,
     service_of,
     state_option,
@@ -21,13 +22,13 @@ from service.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from service.traversal import Mode
+    from service.usecases.schemas.traversal import Mode
 
 app = click.Group()
 
 
 @app.command()
-@click.argument("path", help="A note, relative to the vault.")
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
 @click.option("--depth", type=click.IntRange(1, 4), default=2, help="How many links away at most.")
 @click.option("--query", help="Keep what resembles this; none: what resembles the note.")
 @vault_option
@@ -37,16 +38,18 @@ def traverse(
     path: str, depth: int, query: str | None, vault: Path | None, state: Path | None, *, as_json: bool
 ) -> None:
     """Walk from a note along links, and keep what resembles a question, or the note."""
-    from service.render_walks import print_walk  # noqa: PLC0415
-    from service.traversal import Traversal  # noqa: PLC0415
+    from service.commands.render_walks import print_walk  # noqa: PLC0415
+    from service.usecases.traversal import Traversal  # noqa: PLC0415
 
     given = options_given(vault, state)
     service = service_of(given)
-    if service:
-        named = {"q": query} if query else {}
-        answer = service.call("GET", f"/traverse/{quote(path)}", depth=depth, **named)
-    else:
-        answer = Traversal(questions_of(given)).traverse(path, depth, query).model_dump(mode="json")
+
+    def walk(found: str) -> Any:
+        if service:
+            return service.call("GET", f"/traverse/{quote(found)}", depth=depth, q=query or None)
+        return Traversal(questions_of(given)).traverse(found, depth, query).model_dump(mode="json")
+
+    answer = about_note(given, path, walk)
     if as_json:
         print_json(answer)
     else:
@@ -77,10 +80,10 @@ def deep(
     as_json: bool,
 ) -> None:
     """Search, walk on from the best notes, and show everything kept or dropped with its reason."""
-    from service.render_walks import print_deep  # noqa: PLC0415
-    from service.traversal import Traversal  # noqa: PLC0415
+    from service.commands.render_walks import print_deep  # noqa: PLC0415
+    from service.usecases.traversal import Traversal  # noqa: PLC0415
 
-    question, given = " ".join(words), options_given(vault, state)
+    question, given = question_of(words), options_given(vault, state)
     service = service_of(given)
     if service:
         named = {"domain": domain} if domain else {}

@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from service.commands.console import out, print_json
 from service.commands.terminal import (
     Commands,
     json_option,
     options_given,
-    out,
-    print_json,
     questions_of,
-    service_of,
     state_option,
     vault_option,
 )
 
 if TYPE_CHECKING:
-    from service.evidence import Records
-    from service.evidence_answers import Cited
+    from service.usecases.evidence import Records
+    from service.usecases.schemas.evidence import Cited
 
 app = click.Group()
 record_argument = click.argument("record", metavar="ID", help="A record, as `rx list` names it.")
@@ -31,10 +29,9 @@ record_argument = click.argument("record", metavar="ID", help="A record, as `rx 
 
 def _records(given: dict[str, Any]) -> Records:
     """Open the records of the vault that options name, or of the only one that runs."""
-    from service.evidence import Records  # noqa: PLC0415 - help has to be instant
+    from service.usecases.evidence import Records  # noqa: PLC0415 - help has to be instant
 
-    service = service_of(given)
-    return Records(questions_of({"vault": service.root, "state": service.state} if service else given))
+    return Records(questions_of(given))
 
 
 @app.command("verify-quotes")
@@ -49,10 +46,8 @@ def verify_quotes(file: str, vault: Path | None, state: Path | None, *, as_json:
         print_json(answer)
     else:
         for one in answer["quotes"]:
-            out.print(
+            out.say(
                 f"{one['citation_reason']:<14}{one['path']}  {one['quote'] or ''}",
-                markup=False,
-                soft_wrap=True,
             )
         out.print(answer["citations_status"], style="dim")
     if answer["citations_status"] in ("has_mismatch", "unverifiable"):
@@ -62,7 +57,7 @@ def verify_quotes(file: str, vault: Path | None, state: Path | None, *, as_json:
 def _read_quotes(file: str) -> list[Cited]:
     from pydantic import ValidationError  # noqa: PLC0415
 
-    from service.evidence_answers import Cited  # noqa: PLC0415
+    from service.usecases.schemas.evidence import Cited  # noqa: PLC0415
 
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -129,9 +124,7 @@ def list_records(limit: int, vault: Path | None, state: Path | None, *, as_json:
         return
     for one in answer["records"]:
         counts = f"notes: {one['hits']}, citations: {one['citations']}"
-        out.print(
-            f"{one['id']}  {one['asked_at']}  {one['question']}  ({counts})", markup=False, soft_wrap=True
-        )
+        out.say(f"{one['id']}  {one['asked_at']}  {one['question']}  ({counts})")
     out.print(f"{answer['count']} {'record' if answer['count'] == 1 else 'records'}", style="dim")
 
 
@@ -156,12 +149,12 @@ def show(record: str, vault: Path | None, state: Path | None, *, as_json: bool) 
 def delete(record: str, vault: Path | None, state: Path | None) -> None:
     """Delete a record with all it kept."""
     answer = _records(options_given(vault, state)).delete(record)
-    out.print(f"{answer.deleted} is deleted", markup=False)
+    out.print(f"{answer.deleted} is deleted")
 
 
 def _print_record(answer: dict[str, Any]) -> None:
     def line(text: str) -> None:
-        out.print(text, markup=False, soft_wrap=True)
+        out.say(text)
 
     match = f"  ({answer['match']} match)" if answer["match"] else ""
     line(f"{answer['id']}  {answer['question']}{match}")

@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
+from service.commands.console import out, print_json
 from service.commands.terminal import (
     Commands,
     folder_argument,
     json_option,
+    located,
     options_given,
-    out,
     port_option,
-    print_json,
+    resources_of,
     settings_of,
     state_option,
     vault_option,
@@ -34,12 +35,11 @@ app.add_command(service)
 def install(folder: Path | None, vault: Path | None, state: Path | None, port: int | None) -> None:
     """Write systemd units for a vault, start them, and start them at every login (Linux)."""
     from pipelines.errors import AlreadyRunningError  # noqa: PLC0415
-    from service import systemd  # noqa: PLC0415
-    from service.client import running  # noqa: PLC0415
-    from workers.resources import Resources  # noqa: PLC0415
+    from service.runtime import systemd  # noqa: PLC0415
+    from service.runtime.client import running  # noqa: PLC0415
 
     given = options_given(folder or vault, state, port)
-    resources = Resources(settings_of(given))
+    resources = resources_of(given, create=True)
     resources.check_models()
     place = resources.place
     if running(place.state) and not systemd.unit_files(place.identity.vault_id):
@@ -48,7 +48,7 @@ def install(folder: Path | None, vault: Path | None, state: Path | None, port: i
         )
     wanted = systemd.Installed(place.identity.vault_id, place.root, place.state, resources.settings.port)
     for path in systemd.install(wanted):
-        out.print(f"started, and started at login: {path}", markup=False, soft_wrap=True)
+        out.say(f"started, and started at login: {path}")
     _warn_of_environment(resources.settings, given)
 
 
@@ -60,10 +60,8 @@ def _warn_of_environment(settings: Any, given: dict[str, Any]) -> None:
     rows = provenance(settings, given)
     lost = [name for name, (_, origin) in rows.items() if origin == "environment" and name not in named]
     if lost:
-        out.print(
+        out.say(
             f"The service does not see this shell's environment: put {', '.join(lost)} into {config_file()}.",
-            markup=False,
-            soft_wrap=True,
         )
 
 
@@ -73,14 +71,14 @@ def _warn_of_environment(settings: Any, given: dict[str, Any]) -> None:
 @json_option
 def status(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Say which units of a vault run; exit code 1 where one does not."""
-    from service.systemd import states  # noqa: PLC0415
+    from service.runtime.systemd import states  # noqa: PLC0415
 
     found = states(_vault_id(vault, state))
     if as_json:
         print_json(found)
     else:
         for name, said in found.items():
-            out.print(f"{said:10}  {name}", markup=False, soft_wrap=True)
+            out.say(f"{said:10}  {name}")
         if not found:
             out.print("no service is installed for this vault; `everindex service install` does")
     if set(found.values()) != {"active"}:
@@ -92,20 +90,20 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
 @state_option
 def uninstall(vault: Path | None, state: Path | None) -> None:
     """Stop and remove the units of a vault; its notes and its state stay."""
-    from service.systemd import uninstall as remove  # noqa: PLC0415
+    from service.runtime.systemd import uninstall as remove  # noqa: PLC0415
 
     removed = remove(_vault_id(vault, state))
     for path in removed:
-        out.print(f"removed: {path}", markup=False, soft_wrap=True)
+        out.say(f"removed: {path}")
     if not removed:
         out.print("no service is installed for this vault")
 
 
 def _vault_id(vault: Path | None, state: Path | None) -> str:
-    from workers.place import open_place  # noqa: PLC0415
+    from workers.vault_paths import locate_vault  # noqa: PLC0415
 
-    settings = settings_of(options_given(vault, state))
-    return open_place(settings.vault, settings.state).identity.vault_id
+    settings = settings_of(located(options_given(vault, state)))
+    return locate_vault(settings.vault, settings.state, create=False).identity.vault_id
 
 
 @service.command()
@@ -124,10 +122,10 @@ def serve(
 ) -> None:
     """Answer questions over HTTP on another address than 127.0.0.1: containers and other machines.
 
-    Everybody who reaches that address needs the token, and gets it and the answers over plain HTTP.
+    Every client needs the token. Token and answers travel unencrypted.
     """
     from queue_config.logs import configure  # noqa: PLC0415
     from service.server import run_server  # noqa: PLC0415
 
     configure("query")
-    run_server(settings_of(options_given(vault, state, port)), host, names)
+    run_server(settings_of(located(options_given(vault, state, port), or_running=False)), host, names)

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import click
 
+from service.commands.console import out, print_json
+from service.commands.naming import about_note
 from service.commands.terminal import (
+    PATH,
     domain_option,
     json_option,
     need_service,
     options_given,
-    out,
-    print_json,
     questions_of,
+    resources_of,
     service_of,
+    show_page,
     state_option,
     vault_option,
 )
+from service.usecases.phrases import counted
 
 app = click.Group()
 
 
 def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
     """Ask the running service, or the caches where none runs; the answer is the route's."""
-    from service.graph import Graph  # noqa: PLC0415 - help has to be instant
+    from service.usecases.links import Graph  # noqa: PLC0415 - help has to be instant
 
     service = service_of(given)
     if service:
@@ -40,7 +44,7 @@ def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=500, help="How many at most.")
 @vault_option
 @state_option
-@click.option("--broken", is_flag=True, help="Only links that mean no file.")
+@click.option("--broken", is_flag=True, help="Only links whose target does not exist.")
 @click.option("--ambiguous", is_flag=True, help="Only names that several files have.")
 @json_option
 def links(
@@ -54,7 +58,7 @@ def links(
     as_json: bool,
 ) -> None:
     """List links, and what each means."""
-    from service.render import print_links  # noqa: PLC0415
+    from service.commands.render import print_links  # noqa: PLC0415
 
     wanted = "broken" if broken else "ambiguous" if ambiguous else "any"
     answer = _ask(options_given(vault, state), "links", state=wanted, domain=domain, limit=limit)
@@ -65,7 +69,7 @@ def links(
 
 
 @app.command()
-@click.argument("path")
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
 @vault_option
 @state_option
 @json_option
@@ -73,17 +77,19 @@ def backlinks(path: str, vault: Path | None, state: Path | None, *, as_json: boo
     """List the notes that link to a note."""
     given = options_given(vault, state)
     service = service_of(given)
-    answer = (
-        service.call("GET", f"/node/{quote(path)}")["backlinks"]
-        if service
-        else questions_of(given).node(path).backlinks
-    )
+
+    def ask(found: str) -> Any:
+        if service:
+            return service.call("GET", f"/node/{quote(found)}")["backlinks"]
+        return questions_of(given).node(found).backlinks
+
+    answer = about_note(given, path, ask)
     if as_json:
         print_json(answer)
         return
     for other in answer:
         shown = f"  {other['text']}" if other["text"] else ""
-        out.print(f"{other['path']}:{other['line']}  {other['kind']}{shown}", markup=False, soft_wrap=True)
+        out.say(f"{other['path']}:{other['line']}  {other['kind']}{shown}")
     out.print(f"{len(answer)} {'note links' if len(answer) == 1 else 'notes link'} here", style="dim")
 
 
@@ -99,7 +105,7 @@ def orphans(domain: str | None, vault: Path | None, state: Path | None, *, as_js
         print_json(answer)
         return
     for path in answer["paths"]:
-        out.print(path, markup=False, soft_wrap=True)
+        out.say(path)
 
 
 @app.command()
@@ -109,7 +115,7 @@ def orphans(domain: str | None, vault: Path | None, state: Path | None, *, as_js
 @json_option
 def communities(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the groups of notes that link to each other most."""
-    from service.render import print_communities  # noqa: PLC0415
+    from service.commands.render import print_communities  # noqa: PLC0415
 
     answer = _ask(options_given(vault, state), "communities", domain=domain)
     if as_json:
@@ -122,11 +128,48 @@ def communities(domain: str | None, vault: Path | None, state: Path | None, *, a
 @vault_option
 @state_option
 @click.option("--open", "open_it", is_flag=True, help="Open it in the browser, signed in.")
-def graph(vault: Path | None, state: Path | None, *, open_it: bool) -> None:
-    """Print the address of the vault's map, or open it."""
+@click.option(
+    "--export",
+    type=PATH,
+    metavar="FILE",
+    help="Write the graph to a new file instead: .graphml, .gexf (Gephi) or .json (node-link).",
+)
+@click.option("--domain", help="Export this domain alone.")
+def graph(
+    vault: Path | None, state: Path | None, export: Path | None, domain: str | None, *, open_it: bool
+) -> None:
+    """Print a link to the vault's map, which works once within a minute, or open it, or export it."""
+    from service.commands.browser import link  # noqa: PLC0415
+
+    if export is not None:
+        if open_it:
+            raise click.UsageError("--export writes a file, --open shows a page; give one of them")
+        _export(options_given(vault, state), export, domain)
+        return
     service = need_service(options_given(vault, state))
-    code = service.call("POST", "/session")["code"]
-    address = f"{service.address}/open/{code}?to=/graph"
-    out.print(address, soft_wrap=True)
+    if domain is not None:
+        service.call("GET", "/graph", domain=domain, limit=1)  # says which domains there are
+        raise click.UsageError("--domain goes with --export; the map has all domains")
     if open_it:
-        click.launch(address)
+        show_page(service, "/graph")
+    else:
+        out.say(link(service, "/graph"))
+
+
+def _export(given: dict[str, Any], file: Path, domain: str | None) -> None:
+    """Write the notes and links of all domains, or of one, to a file that is not there yet."""
+    forms: dict[str, Literal["graphml", "gexf", "json"]] = {
+        ".graphml": "graphml",
+        ".gexf": "gexf",
+        ".json": "json",
+    }
+    form = forms.get(file.suffix.lower())
+    if form is None:
+        raise click.BadParameter(
+            f"{file.name} ends with none of .graphml, .gexf and .json, which say what to write",
+            param_hint="--export",
+        )
+    from service.usecases.graph_export import export_graph  # noqa: PLC0415 - help has to be instant
+
+    notes, links = export_graph(resources_of(given), file, form, domain)
+    out.say(f"{counted(notes, 'note')} and {counted(links, 'link')} written to {file}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipelines.errors import AlreadyRunningError
+from service.commands.console import out
 from service.commands.terminal import (
     folder_argument,
+    located,
     need_service,
     options_given,
-    out,
     port_option,
     settings_of,
+    show_page,
     state_option,
     supervised_option,
     vault_option,
@@ -37,22 +40,25 @@ app = click.Group()
 @state_option
 def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | None) -> None:
     """Index a vault, watch it and serve it, until Ctrl-C."""
-    from service.client import running  # noqa: PLC0415
-    from service.listen import bind  # noqa: PLC0415
-    from service.lock import only_one  # noqa: PLC0415
-    from service.up import Supervisor  # noqa: PLC0415
-    from workers.place import open_place  # noqa: PLC0415
+    from queue_config.logs import configure  # noqa: PLC0415
+    from service.runtime.client import running  # noqa: PLC0415
+    from service.runtime.lock import only_one  # noqa: PLC0415
+    from service.runtime.sockets import bind  # noqa: PLC0415
+    from service.runtime.supervisor import Supervisor, wait_for_orphans  # noqa: PLC0415
+    from workers.vault_paths import locate_vault  # noqa: PLC0415
 
+    configure("up")
     given = options_given(folder or vault, state, port)
-    settings = settings_of(given)
-    place = open_place(settings.vault, settings.state)
+    settings = settings_of(located(given, or_running=False))
+    place = locate_vault(settings.vault, settings.state)
     try:
+        wait_for_orphans(place.state)
         with only_one(place.state):
             bind(settings.port).close()
     except AlreadyRunningError:
         service = running(place.state)
         where = f"at {service.address} (process {service.pid})" if service else f"with state in {place.state}"
-        out.print(f"Everindex is already running on {place.root}, {where}", soft_wrap=True)
+        out.say(f"Everindex is already running on {place.root}, {where}")
         return
     arguments = ["--vault", str(place.root), "--state", str(place.state), "--port", str(settings.port)]
     supervisor = Supervisor(place.state, arguments)
@@ -63,7 +69,7 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
         # These two load while it is looked whether they can work: whoever waits for the service, waits for them.
         supervisor.start("query", "watcher")
         _check(settings)
-        out.print(f"Everindex on {given.get('vault', place.root)}", soft_wrap=True, markup=False)
+        out.say(f"Everindex on {given.get('vault', place.root)}")
         supervisor.start("worker")
         _follow_first_index(supervisor, stop)
         supervisor.keep(stop)
@@ -82,7 +88,9 @@ def _check(settings: Settings) -> None:
 
 
 def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
-    from service.progress import IndexProgress  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from service.commands.progress import IndexProgress  # noqa: PLC0415
 
     service = supervisor.wait_for_service(stop)
     if service is None:
@@ -92,32 +100,31 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
     if done:
         health = service.call("GET", "/health")
         parked = sum(domain["parked"] for domain in health["domains"].values())
-        code = service.call("POST", "/session")["code"]
         notes = sum(domain["notes"] for domain in health["domains"].values())
         out.print(
-            f"[green]{notes:,} {'note is' if notes == 1 else 'notes are'} findable.[/] Save one, and it is, too."
+            Text(f"{notes:,} {'note is' if notes == 1 else 'notes are'} findable.", "green"),
+            "Save another, and it will be too.",
         )
         if parked:
-            out.print(f"[yellow]{parked} could not be indexed:[/] `{_me()} status` says why.")
-        out.print(f'  {_me()} search "your question"', soft_wrap=True)
-        out.print(
-            f"  {service.address}/open/{code}  (the page; this link works once, `{_me()} open` makes another)",
-            soft_wrap=True,
-        )
+            out.print(Text(f"{parked} could not be indexed:", "yellow"), f"`{_me()} status` says why.")
+        out.say(f'  {_me()} search "your question"')
+        out.say(f"  {_me()} open  (the page on {service.address}, signed in)")
         out.print("Ctrl-C stops it.")
 
 
 def _me() -> str:
-    """Return the command as the user can type it here."""
+    """Return the command as the user can type it in any terminal."""
     import shutil  # noqa: PLC0415
 
     here = Path(sys.argv[0])
     if here.name != "everindex":
         return "everindex"
     found = shutil.which("everindex")
-    if found and Path(found).resolve() == here.resolve():
-        return "everindex"
-    return os.path.relpath(here) if here.resolve().is_relative_to(Path.cwd()) else str(here)
+    return (
+        "everindex"
+        if found and Path(found).resolve() == here.resolve()
+        else shlex.quote(str(here.absolute()))
+    )
 
 
 @app.command()
@@ -128,8 +135,8 @@ def _me() -> str:
 def watch(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
     """Watch a vault and put its changes on the queue (one process)."""
     from queue_config.logs import configure  # noqa: PLC0415
-    from service.up import stop_with_supervisor  # noqa: PLC0415
-    from service.watch import Watcher  # noqa: PLC0415
+    from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
+    from service.watcher.watcher import Watcher  # noqa: PLC0415
 
     configure("watcher")
     stop = threading.Event()
@@ -137,7 +144,9 @@ def watch(vault: Path | None, state: Path | None, port: int | None, *, supervise
         signal.signal(number, lambda *_: stop.set())
     if supervised:
         stop_with_supervisor(stop.set)
-    Watcher(settings_of(options_given(vault, state, port)), stop).run()
+    settings = settings_of(located(options_given(vault, state, port), or_running=False))
+    _end_with_state(settings)
+    Watcher(settings, stop).run()
 
 
 @app.command()
@@ -148,13 +157,15 @@ def watch(vault: Path | None, state: Path | None, port: int | None, *, supervise
 def work(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
     """Work the queue: index what changed (any number of processes)."""
     from queue_config.logs import configure  # noqa: PLC0415
-    from service.up import stop_with_supervisor  # noqa: PLC0415
+    from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
     from workers.run import run_worker  # noqa: PLC0415
 
     configure("worker")
     if supervised:
         stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
-    run_worker(settings_of(options_given(vault, state, port)))
+    settings = settings_of(located(options_given(vault, state, port), or_running=False))
+    _end_with_state(settings)
+    run_worker(settings)
 
 
 @app.command()
@@ -163,15 +174,24 @@ def work(vault: Path | None, state: Path | None, port: int | None, *, supervised
 @port_option
 @supervised_option
 def serve(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
-    """Answer questions over HTTP on 127.0.0.1 (one process, or one a domain)."""
+    """Answer questions over HTTP on 127.0.0.1 (one process, or one per domain)."""
     from queue_config.logs import configure  # noqa: PLC0415
+    from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
     from service.server import run_server  # noqa: PLC0415
-    from service.up import stop_with_supervisor  # noqa: PLC0415
 
     configure("query")
     if supervised:
         stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
-    run_server(settings_of(options_given(vault, state, port)))
+    settings = settings_of(located(options_given(vault, state, port), or_running=False))
+    _end_with_state(settings)
+    run_server(settings)
+
+
+def _end_with_state(settings: Settings) -> None:
+    from pipelines.heartbeat import end_with_state  # noqa: PLC0415
+    from workers.vault_paths import locate_vault  # noqa: PLC0415
+
+    end_with_state(locate_vault(settings.vault, settings.state).state)
 
 
 @app.command("open")
@@ -179,8 +199,4 @@ def serve(vault: Path | None, state: Path | None, port: int | None, *, supervise
 @state_option
 def open_page(vault: Path | None, state: Path | None) -> None:
     """Open the page in the browser, signed in."""
-    service = need_service(options_given(vault, state))
-    code = service.call("POST", "/session")["code"]
-    address = f"{service.address}/open/{code}"
-    out.print(address, soft_wrap=True)
-    click.launch(address)
+    show_page(need_service(options_given(vault, state)), "/")

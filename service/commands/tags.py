@@ -8,19 +8,22 @@ from typing import Any
 
 import click
 
+from pipelines.errors import NotFoundError
+from service.commands.console import complain, out, print_json
+from service.commands.naming import about_note
 from service.commands.terminal import (
     Commands,
     json_option,
     need_service,
     options_given,
-    out,
-    print_json,
     state_option,
     vault_option,
 )
+from service.usecases.phrases import counted
 
 app = click.Group()
 domain_option = click.option("--domain", help="This domain alone.")
+_UNDOABLE = ("promoted", "renamed", "renaming")
 
 
 @app.command()
@@ -36,20 +39,20 @@ def promote(domain: str | None, vault: Path | None, state: Path | None, *, as_js
         return
     for slug, done in _worked(answer):
         for path, tag in done["applied"]:
-            out.print(f"{slug}: {tag} -> {path}", markup=False, soft_wrap=True)
+            out.say(f"{slug}: {tag} -> {path}")
         for path, tag, why in done["refused"]:
-            out.print(f"{slug}: {tag} was not given to {path}: {why}", markup=False, soft_wrap=True)
+            out.say(f"{slug}: {tag} was not given to {path}: {why}")
         for path in done["put_off"]:
-            out.print(f"{slug}: {path} is being written; its tags follow", markup=False, soft_wrap=True)
+            out.say(f"{slug}: {path} is being written; its tags follow")
         if not done["applied"] and not done["refused"] and not done["put_off"]:
-            out.print(f"{slug}: nothing to apply", markup=False)
+            out.print(f"{slug}: nothing to apply")
 
 
 def _worked(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return what each domain's worker did; print what could not be done, and fail."""
     failed = {slug: done["error"] for slug, done in answer["domains"].items() if "error" in done}
     for slug, why in failed.items():
-        out.print(f"{slug}: {why}", markup=False, soft_wrap=True)
+        complain(f"{slug}: {why}")
     worked = [(slug, done) for slug, done in answer["domains"].items() if slug not in failed]
     if failed and not worked:
         sys.exit(1)
@@ -71,13 +74,14 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
     if as_json:
         print_json(answer)
         return
-    last = None
+    by_note: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in answer["proposals"]:
-        if one["path"] != last:
-            out.print(one["path"], markup=False, style="bold", soft_wrap=True)
-            last = one["path"]
-        group = f" ({one['group']})" if one["group"] else ""
-        out.print(f"  {one['tag']}{group}  {one['confidence']:.0%} {one['proposer']}", markup=False)
+        by_note.setdefault((one["domain"], one["path"]), []).append(one)
+    for (_, path), proposed in by_note.items():
+        out.say(path, style="bold")
+        for one in proposed:
+            group = f" ({one['group']})" if one["group"] else ""
+            out.print(f"  {one['tag']}{group}  {one['confidence']:.0%} {one['proposer']}")
     if not answer["proposals"]:
         out.print("nothing waits")
     spent = answer["spent_today"]
@@ -97,10 +101,17 @@ def propose(
     """Ask for proposals for a note, or for every note without a tag."""
     if (path is None) != all_untagged:
         raise click.BadParameter("name a note, or give --all-untagged")
-    answer = need_service(options_given(vault, state)).call(
-        "POST", "/proposals/ask", path=path, domain=domain
-    )
-    out.print(f"{len(answer['paths'])} notes will be looked at; `everindex tags list` shows what is proposed")
+    given = options_given(vault, state)
+    service = need_service(given)
+
+    def ask(found: str | None) -> Any:
+        return service.call("POST", "/proposals/ask", path=found, domain=domain)
+
+    answer = about_note(given, path, ask) if path else ask(None)
+    notes = counted(len(answer["paths"]), "note")
+    out.print(f"{notes} will be looked at; `everindex tags list` shows what is proposed")
+    for problem in answer["problems"]:
+        out.print(problem, soft_wrap=True)
 
 
 @tags.command()
@@ -125,17 +136,19 @@ def rename(
 
 def _print_renames(slug: str, done: dict[str, Any]) -> None:
     pairs = ", ".join(f"{old} -> {new}" for old, new in done.get("renames", []))
-    out.print(f"{slug}: {pairs or 'no renames'}", markup=False, soft_wrap=True)
+    out.say(f"{slug}: {pairs or 'no renames'}")
     for change in done.get("changes", []):
-        out.print(f"  {change['path']}", markup=False, soft_wrap=True)
+        out.say(f"  {change['path']}")
         for old, new in change["lines"]:
-            out.print(f"    - {old}\n    + {new}", markup=False, soft_wrap=True)
+            out.say(f"    - {old}\n    + {new}")
     for path in done.get("changed", []):
-        out.print(f"  changed: {path}", markup=False, soft_wrap=True)
+        out.say(f"  changed: {path}")
     for path, why in done.get("refused", []):
-        out.print(f"  refused: {path}: {why}", markup=False, soft_wrap=True)
+        out.say(f"  refused: {path}: {why}")
     if done.get("refused"):
-        out.print("  nothing is renamed until the refused notes are mended", markup=False)
+        out.print("  nothing is renamed until the refused notes are mended")
+    elif done.get("change"):
+        out.print(f"  `everindex tags undo {done['change']}` takes all of it back")
 
 
 @tags.command()
@@ -151,13 +164,18 @@ def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bo
         return
     for one in changes:
         undone = " (taken back)" if one["undone_at"] else ""
-        out.print(
-            f"{one['id']:>5}  {one['at'][:19]}  {one['action']}{undone}  {', '.join(one['tags'])}  {one['path']}",
-            markup=False,
-            soft_wrap=True,
+        out.say(
+            f"{one['id']:>5}  {one['at'][:19]}  {one['action']}{undone}  {', '.join(one['tags'])}  {_where(one)}",
         )
     if not changes:
         out.print("no note was changed")
+
+
+def _where(change: dict[str, Any]) -> str:
+    """Say which files a change was made to."""
+    if not change["notes"]:
+        return str(change["path"])
+    return f"{change['notes']} {'note' if change['notes'] == 1 else 'notes'} and {change['path']}"
 
 
 @tags.command()
@@ -166,12 +184,28 @@ def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bo
     required=False,
     type=int,
     metavar="[ID]",
-    help="A change of the log; default: the last promotion.",
+    help="A change of the log; default: the last one that is not taken back.",
 )
 @vault_option
 @state_option
 def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
-    """Take a promotion back: the note is as it was before."""
-    answer = need_service(options_given(vault, state)).call("POST", "/changes/undo", id=number)
-    for _, done in _worked(answer):
-        out.print(f"{done['path']} no longer has {', '.join(done['tags'])}", markup=False, soft_wrap=True)
+    """Take a promotion, or a run of renames, back: say which, and make the notes what they were before."""
+    service = need_service(options_given(vault, state))
+    changes = service.call("GET", "/changes", limit=1000)
+    wanted = [
+        one
+        for one in changes
+        if (one["id"] == number if number else one["action"] in _UNDOABLE and not one["undone_at"])
+    ]
+    if wanted:
+        one = wanted[0]
+        number = one["id"]
+        what = f"{number}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {one['at'][:19]}"
+        out.say(f"taking back {what}")
+    elif number is None:
+        raise NotFoundError("there is nothing to take back; `everindex tags log` lists what was changed")
+    for _, done in _worked(service.call("POST", "/changes/undo", id=number)):
+        for path in done["restored"]:
+            out.say(f"  as it was: {path}")
+        for path, why in done["left"]:
+            out.say(f"  left alone: {path}: {why}")

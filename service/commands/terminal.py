@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from pipelines.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from queue_config.settings import Settings
-    from service.client import Service
-    from service.questions import Questions
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+    from service.runtime.client import Service
+    from service.usecases.search import SearchService
+    from workers.resources import Resources
 
 PATH = click.Path(path_type=Path)
 
@@ -29,7 +27,7 @@ folder_argument = click.argument(
 vault_option = click.option("--vault", type=PATH, help="The folder of notes.")
 state_option = click.option("--state", type=PATH, help="The folder for caches, queue and logs.")
 domain_option = click.option("--domain", help="Ask this domain alone.")
-port_option = click.option("--port", type=int, help="The port on 127.0.0.1.")
+port_option = click.option("--port", type=int, help="The port to listen on.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 supervised_option = click.option("--supervised", is_flag=True, hidden=True)
 
@@ -56,27 +54,78 @@ def settings_of(given: dict[str, Any]) -> Settings:
     from pydantic import ValidationError  # noqa: PLC0415
 
     from queue_config.settings import Settings, SettingsFileError, explain  # noqa: PLC0415
-    from workers.place import VAULT_FILE  # noqa: PLC0415
+    from workers.vault_paths import VAULT_FILE  # noqa: PLC0415
 
     try:
         settings = Settings(**given)
         if settings.vault is None and settings.state is not None and (settings.state / VAULT_FILE).exists():
-            root = json.loads((settings.state / VAULT_FILE).read_text())["root"]
-            return Settings(**given, vault=Path(root))
+            return Settings(**given, vault=_vault_of(settings.state / VAULT_FILE))
     except ValidationError as error:
         raise ConfigurationError(f"settings: {explain(error)}") from error
     except SettingsFileError as error:
         raise ConfigurationError(str(error)) from error
+    _warn_of_old_names()
     return settings
 
 
-def service_of(given: dict[str, Any]) -> Service | None:
-    """Return the running service of the named vault, or the only one that runs; None: the vault has none."""
-    from service.client import only_running, running  # noqa: PLC0415
-    from workers.place import open_place  # noqa: PLC0415
+@cache
+def _warn_of_old_names() -> None:
+    """Name the settings that go by a former name, once per process, on standard error."""
+    from queue_config.settings import old_names  # noqa: PLC0415
+    from service.commands.console import err  # noqa: PLC0415
+
+    for warning in old_names():
+        err.say(f"warning: {warning}", "yellow")
+
+
+def _vault_of(file: Path) -> Path:
+    """Return the vault that a state folder's own file names. Raises ConfigurationError."""
+    try:
+        return Path(json.loads(file.read_text())["root"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ConfigurationError(
+            f"{file} is damaged; name the vault with --vault, and it is mended"
+        ) from error
+
+
+def question_of(words: Sequence[str]) -> str:
+    """Return the words of a command as one question. Raises BadParameter where there is nothing in them."""
+    question = " ".join(words)
+    if not question.strip():
+        raise click.BadParameter("the question is empty; give a word or more")
+    return question
+
+
+def located(given: dict[str, Any], *, or_running: bool = True) -> dict[str, Any]:
+    """Return what options named, with the vault that is meant where none of them names it.
+
+    That is the one of the environment or the config file, else the one around the current folder, else the only
+    one that runs. Raises NotRunningError where none or several run.
+    """
+    from service.runtime.client import only_running  # noqa: PLC0415
+    from workers.vault_paths import vault_around  # noqa: PLC0415
 
     vault, state = _place_given(given)
-    return only_running() if vault is None else running(open_place(vault, state).state)
+    if vault is None and state is None:
+        vault = vault_around(Path.cwd())
+        if vault is None and or_running:
+            service = only_running()
+            vault, state = service.root, service.state
+    return given | {name: path for name, path in (("vault", vault), ("state", state)) if path is not None}
+
+
+def service_of(given: dict[str, Any]) -> Service | None:
+    """Return the running service of the vault that is meant, or None. Raises NotFoundError, NotRunningError."""
+    from pipelines.errors import NotRunningError  # noqa: PLC0415
+    from service.runtime.client import running  # noqa: PLC0415
+    from workers.vault_paths import locate_vault  # noqa: PLC0415
+
+    place = located(given)
+    if "vault" not in place:
+        raise NotRunningError(
+            f"{place['state']} is not the state folder of a vault; name the vault with --vault"
+        )
+    return running(locate_vault(place["vault"], place.get("state"), create=False).state)
 
 
 def _place_given(given: dict[str, Any]) -> tuple[Path | None, Path | None]:
@@ -104,14 +153,32 @@ def need_service(given: dict[str, Any]) -> Service:
     return service
 
 
-def questions_of(given: dict[str, Any]) -> Questions:
-    """Answer without a service: open the caches here."""
-    from service.questions import Questions  # noqa: PLC0415
+def resources_of(given: dict[str, Any], *, create: bool = False) -> Resources:
+    """Open the vault that is meant here, with its state; what is logged meanwhile goes to standard error.
+
+    Only with `create` may a vault be one that was never indexed: its id and its state folder are made then.
+    """
+    from queue_config.logs import configure  # noqa: PLC0415
     from workers.resources import Resources  # noqa: PLC0415
 
-    return Questions(Resources(settings_of(given)), wait_for_model=True)
+    configure("command")
+    return Resources(settings_of(located(given)), create=create)
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON, for programs."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+def show_page(service: Service, page: str) -> None:
+    """Open one of our pages in the browser, signed in, and print a link for where that does not work."""
+    from service.commands.browser import link, open_signed_in  # noqa: PLC0415
+    from service.commands.console import out  # noqa: PLC0415
+
+    if open_signed_in(service, page):
+        out.say(f"{service.address} opens in your browser. If it does not, open this link within a minute:")
+    else:
+        out.say("No browser could be started here. Open this link within a minute:")
+    out.say(link(service, page))
+
+
+def questions_of(given: dict[str, Any]) -> SearchService:
+    """Answer without a service: open the caches here."""
+    from service.usecases.search import SearchService  # noqa: PLC0415
+
+    return SearchService(resources_of(given), wait_for_model=True)

@@ -74,7 +74,8 @@ def open_page(chromium):
     def opened(stage, address, **options):
         context = chromium.new_context(base_url=address, **options)
         contexts.append(context)
-        context.add_cookies([{"name": "everindex", "value": cookie_of(stage.settings), "url": address}])
+        name, value = cookie_of(stage.settings, int(address.rpartition(":")[2]))
+        context.add_cookies([{"name": name, "value": value, "url": address}])
         page = context.new_page()
         page.set_default_timeout(15_000)
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
@@ -83,7 +84,7 @@ def open_page(chromium):
         page.on("dialog", lambda dialog: complaints.append(f"a script ran: {dialog.message}"))
         return page
 
-    opened.complaints = complaints
+    opened.complaints = complaints  # type: ignore[attr-defined]  # a function that knows what went wrong
     yield opened
     for context in contexts:
         context.close()

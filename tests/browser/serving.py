@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import uvicorn
 
 from queue_config.settings import Settings
-from service.listen import bind
-from service.query import create_app
-from service.security import Sessions
+from service.app import create_app
+from service.http.sessions import Sessions
+from service.runtime.sockets import bind
+from service.runtime.tokens import read_token
 from service.server import StreamEndingServer
-from service.tokens import read_token
 from workers.resources import Resources
 from workers.tag_desk import TagDesk
 from workers.tagging import make_tag_tasks
@@ -38,12 +38,13 @@ def serving(settings: Settings) -> Iterator[str]:
         thread.join(10)
 
 
-def cookie_of(settings: Settings) -> str:
-    """Return what a signed-in browser shows."""
-    sessions = Sessions(read_token(Resources(settings).place.state))
-    found = sessions.redeem(sessions.new_code())
-    assert found
-    return found
+def cookie_of(settings: Settings, port: int) -> tuple[str, str]:
+    """Return the name and value of the cookie that a signed-in browser shows the service on a port."""
+    place = Resources(settings).place
+    sessions = Sessions(read_token(place.state), place.state, place.identity.vault_id, port)
+    value = sessions.redeem(sessions.new_code())
+    assert value
+    return sessions.cookie, value
 
 
 @contextmanager

@@ -11,13 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pipelines.heartbeat import process_name
-from pipelines.holds import held_key
 from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion
+from pipelines.store.facts import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed, Hold, WatcherFacts
 from pipelines.store.history import History, Result
 from pipelines.store.processes import Process, Processes
 from pipelines.store.proposals import Proposals
 from queue_config.settings import Settings
-from service.oneshot import index_once
+from service.usecases.indexing import index_once
 from workers.resources import Resources
 from workers.tagging import now_iso
 
@@ -111,23 +111,13 @@ def _propose(resources: Resources, notes: int) -> None:
 
 def _say(resources: Resources) -> None:
     state = resources.state()
-    state.say(
-        "watcher",
-        {
-            "mode": "events",
-            "polling_because": None,
-            "last_event_s": 12.3,
-            "last_probe_s": 2.1,
-            "overflows": 0,
-        },
-    )
-    state.say("embed:notes", {"texts_per_s": 412.0})
-    held = {"digest": "x", "count": 41, "examples": ["Old/A.md", "Old/<b>.md"]}
-    state.say(held_key("fitness"), held)
+    state.put(WATCHER, WatcherFacts("events", None, 12.3, 2.1, overflows=0, process=1))
+    state.put(EMBEDDING_SPEED, EmbeddingSpeed(412.0), "notes")
+    state.put(HELD, Hold(41, ("Old/A.md", "Old/<b>.md")), "fitness")
     began = (datetime.now(UTC) - timedelta(hours=7)).isoformat(timespec="milliseconds")
     with closing(Processes(resources.place.state)) as processes:
-        processes.say(Process(process_name(), "query", "0.1.0", began, 184_000_000))
-        processes.say(Process(f"{socket.gethostname()}:1/0.5", "worker", "0.1.0", began, 612_000_000))
+        processes.put(Process(process_name(), "query", "0.1.0", began, 184_000_000))
+        processes.put(Process(f"{socket.gethostname()}:1/0.5", "worker", "0.1.0", began, 612_000_000))
 
 
 def _work_done(state: Path, count: int) -> None:

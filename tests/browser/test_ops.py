@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from pipelines.heartbeat import process_name
-from pipelines.holds import held_key
+from pipelines.store.facts import HELD
 from pipelines.store.history import History, Result
 from pipelines.store.proposals import Proposals
 from tests.browser.serving import working
@@ -119,7 +119,7 @@ def test_why_a_hit_is_there_and_where_it_leads_is_one_click_away(large, open_pag
     page.goto("/?q=soil")
     page.get_by_text("Why it is here").first.click()
     assert "fused" in page.locator(".layers").first.inner_text()
-    page.get_by_role("link", name="Walk its links").first.click()
+    page.get_by_role("link", name="Follow links").first.click()
     page.get_by_role("heading", name="Kept").wait_for()
     page.go_back()
     page.get_by_role("link", name="Communities").first.click()
@@ -131,7 +131,7 @@ def test_why_a_hit_is_there_and_where_it_leads_is_one_click_away(large, open_pag
     page.keyboard.press("Enter")
     page.wait_for_url("**folder=Soils**")
     assert all(
-        where.startswith("Soils/") for where in page.locator("li .where:nth-of-type(1)").all_inner_texts()
+        where.startswith("Soils/") for where in page.locator("li > .where:nth-of-type(1)").all_inner_texts()
     )
 
 
@@ -212,7 +212,7 @@ def test_held_deletions_are_confirmed(small, open_page):
         page.get_by_role("dialog").get_by_role("button", name="Confirm the deletions").click()
         page.get_by_text("They are removed from the index").wait_for()
         gone(page, "#held button")
-    assert stage.resources.state().heard(held_key("fitness")) is None
+    assert stage.resources.state().get(HELD, "fitness") is None
 
 
 def test_a_domain_is_paused_and_resumed_and_the_queue_emptied(small, open_page):

@@ -13,8 +13,9 @@ from pipelines.errors import BadVectorError, EverindexError, StorageUnavailableE
 from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, transaction
 from pipelines.store.evidence import Evidence, EvidenceRecord
+from pipelines.store.state import State
 from queue_config.queue import QUEUE_FILE
-from service.maintenance import back_up, restore
+from service.usecases.maintenance import back_up, restore
 
 from .life import NOBODY, Service, World
 
@@ -33,9 +34,10 @@ _WORDS = [
     "sleep",
     "night",
 ]
-_RECUT = {"chunk_target_tokens": 30}
+_RECUT = {"chunk_target_words": 30}
 _OTHER_MODEL = _RECUT | {"model": "b"}
 _RULES = "ignored/\n"
+_GONE = "gone"
 _DOMAINS = "alpha:\n  path: alpha\nrest:\n  legacy: true\n"
 
 
@@ -214,6 +216,22 @@ def _keep_evidence(state: Path) -> None:
     evidence.close()
 
 
+def an_operator_decides(world: World, service: Service) -> None:
+    service.begin()
+    service.carry_on(lambda: _decide(world.state))
+
+
+def _decide(folder: Path) -> None:
+    """Decide about a domain that is not there, at last as an earlier version wrote it down."""
+    state = State(folder)
+    state.decisions.pause(_GONE, "2026-11-21")
+    state.decisions.replace_dismissed(_GONE, {"a.md": 1})
+    state.decisions.resume(_GONE)
+    state.con.execute("INSERT OR REPLACE INTO fact VALUES (?, 'true', 0, 0)", (f"paused:{_GONE}",))
+    state.close()
+    State(folder).close()
+
+
 def notes_are_cut_anew(_: World, service: Service) -> None:
     service.begin()
 
@@ -276,6 +294,7 @@ _SHORT = (
     Act(the_domains_change),
     Act(an_edit_does_not_show, by_hand=Service.rehash),
     Act(records_are_kept),
+    Act(an_operator_decides),
     Act(notes_are_cut_anew, _RECUT),
     Act(the_index_drifts_and_is_repaired, _RECUT, Service.repair),
     Act(a_backup_is_restored, _RECUT),

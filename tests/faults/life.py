@@ -23,24 +23,24 @@ import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded
 from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph  # noqa: F401 - likewise
+from pipelines.embedding.model_info import ModelInfo, find_model
 from pipelines.errors import EverindexError
-from pipelines.holds import hold_policy
-from pipelines.ingest import Ingest
+from pipelines.indexing import Ingest
 from pipelines.model import Domain
-from pipelines.model_files import ModelInfo, find_model
 from pipelines.reconcile import Report, check_paths
 from pipelines.store.cache import Cache
 from pipelines.store.sentences import owes_sentences
 from queue_config.settings import Settings
-from service.maintenance import repair_caches, verify_caches
-from service.oneshot import rebuild_caches
+from service.usecases.indexing import rebuild_caches
+from service.usecases.maintenance import repair_caches, verify_caches
+from workers.background import make_upkeep_tasks, sweep_upkeep
+from workers.embedders import Embedders
 from workers.resources import Resources
 from workers.tasks import announce, load_models, make_tasks, reconcile_now, rehash_share, sweep
-from workers.upkeep import make_upkeep_tasks, sweep_upkeep
 
 DAY_SECONDS = 24 * 3600.0
 LARGEST_NOTE_MB = 0.05
-NOBODY = f"{socket.gethostname()}:{2**22 + 1}"  # above every process id that Linux gives
+NOBODY = f"{socket.gethostname()}:{2**22 + 1}/1.00#0"  # above every process id that Linux gives
 _MODELS = {"a": 8, "b": 12}
 _MANY_TURNS = 2000
 _FAILED_TURNS = 4
@@ -84,11 +84,19 @@ class FakeEmbedder:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+class FakeEmbedders(Embedders):
+    """The fake model under every name."""
+
+    def get(self, model: str, threads: int | None = None) -> Any:  # noqa: ARG002 - the fake has none
+        return self._loaded.setdefault(model, FakeEmbedder(find_model(model)))
+
+
 class LightResources(Resources):
     """The real resources, with the fake model and a ledger's clock that can go ahead."""
 
     def __init__(self, settings: Settings, owner: str | None = None) -> None:
         super().__init__(settings)
+        self.embedders = FakeEmbedders(self.place.state, find_model, dict, openvino=False)
         self.ahead = 0.0
         self._owner = owner
 
@@ -99,12 +107,9 @@ class LightResources(Resources):
     def now(self) -> float:
         return time.monotonic() + self.ahead
 
-    def embedder(self, model: str, threads: int | None = None) -> Any:  # noqa: ARG002 - the fake has none
-        return self._embedders.setdefault(model, FakeEmbedder(find_model(model)))
-
     def before_encoding(self, step: Callable[[], object] = _do_nothing) -> None:
-        for embedder in self._embedders.values():
-            embedder.before = step
+        for embedder in self.embedders._loaded.values():
+            embedder.before = step  # type: ignore[attr-defined]  # all are fakes
 
     def open_cache(self, path: Path, info: ModelInfo) -> Cache:
         cache = super().open_cache(path, info)
@@ -167,7 +172,7 @@ class World:
 
     def settings(self, changes: Mapping[str, Any], state: Path | None = None) -> Settings:
         """Return the settings of a process in this world."""
-        given = {"model": "a", "chunk_target_tokens": None} | dict(changes)
+        given = {"model": "a", "chunk_target_words": None} | dict(changes)
         model = str(self.models / given.pop("model"))
         return Settings(
             vault=self.vault,
@@ -219,7 +224,7 @@ class Service:
             caches,
             raws,
             max_bytes=resources.settings.max_note_bytes,
-            may_delete=hold_policy(resources.state()),
+            brake=resources.brake(settle=False),
         )
         for domain in resources.domains():
             announce(self.queue, self.tasks, domain, caches[domain.slug], reports[domain.slug].events)

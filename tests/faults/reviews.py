@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.domains import WHOLE_VAULT
-from pipelines.embed import Embedder
+from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.model_info import find_model
 from pipelines.errors import EverindexError
 from pipelines.exchange import Late, late_writes, settle
 from pipelines.model import Suggestion
-from pipelines.model_files import find_model
 from pipelines.store.proposals import Proposals
-from pipelines.store.state import State
 from pipelines.tagging.promote import Notes, merge_late
 from pipelines.tagging.review import Desk, review
 from pipelines.tagging.taxonomy import load
@@ -131,7 +130,6 @@ class Service:
         for n in range(NOTES):
             self.house.write(f"{n}.md", f"---\ntitle: Note {n}\n---\nThe garden soil {n}.\n")
         self.house.index()
-        State(state).close()
         (self.domain,) = WHOLE_VAULT
         self.proposals = Proposals(state)
         self.displaced = state / "displaced"
@@ -147,16 +145,16 @@ class Service:
         self.proposals.add("vault", path, [suggestion], proposer="local", note_hash="x", at=_AT)
 
     def review(self, late: bytes | None = None) -> None:
-        review(Desk(self.domain, load(self.house.root / "none"), self.notes), _AT, late)
+        review(Desk(self.domain, load(self.house.root, "none"), self.notes), _AT, late)
         for one in self.proposals.of_state(None, "waiting", *_DECIDED):
             self.resurrected += self.was.get(one.id) in _DECIDED and one.state == "waiting"
             self.was[one.id] = one.state
 
     def take_in(self, late: Late) -> None:
-        if late.path.name == "_review-queue.md":
+        if late.raw == "_review-queue.md":
             self.review(late.late)
-        elif not merge_late(self.notes, late.path.name, late):
-            aside = self.displaced / "unclaimed" / f"{late.record.stem}-{late.path.name}"
+        elif not merge_late(self.notes, late.raw, late):
+            aside = self.displaced / "unclaimed" / f"{late.record.stem}-{late.raw}"
             aside.parent.mkdir(exist_ok=True)
             aside.write_bytes(late.late)
         settle(late)
@@ -167,7 +165,7 @@ class Service:
             self.propose()
         try:
             self.review()
-            for late in late_writes(self.displaced, time.monotonic()):
+            for late in late_writes(self.house.root, self.displaced, time.monotonic()):
                 self.take_in(late)
         except EverindexError:
             pass  # somebody is writing: the next turn

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import tempfile
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -16,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.backup import _check_seal
 from pipelines.errors import BackupError, CacheError
+from pipelines.maintenance.backup import _check_seal
 from pipelines.store import backup as databases
 from pipelines.store.cache import Cache
-from service.maintenance import verify_caches
+from service.usecases.maintenance import verify_caches
 
 from .acts import Act
 from .life import Service, World, make_models
@@ -49,8 +51,7 @@ def in_child(job: Callable[[], Any], log: Path) -> Ended:
         os.close(reading)
         _be_a_child(job, log, writing)
     os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        answer = pipe.read()
+    answer = _read_until_it_ends(pid, reading)
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     if code == -signal.SIGKILL:
@@ -59,6 +60,20 @@ def in_child(job: Callable[[], Any], log: Path) -> Ended:
         why = f"hung for {_LONGEST_SECONDS} s" if code == -signal.SIGALRM else f"ended with {code}"
         raise AssertionError(f"the child {why}:\n{log.read_text()[-4000:]}")
     return Ended(json.loads(answer), died=False)
+
+
+def _read_until_it_ends(pid: int, reading: int) -> bytes:
+    """Return what a child writes. Raises AssertionError for one that hung before it could set its own alarm."""
+    answer, until = b"", time.monotonic() + 2 * _LONGEST_SECONDS
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
+            data = pipe.read(65536)
+            if not data:
+                return answer
+            answer += data
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise AssertionError("the child hung where it was forked: a thread of its parent held what it waits for")
 
 
 def _be_a_child(job: Callable[[], Any], log: Path, writing: int) -> None:

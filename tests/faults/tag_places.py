@@ -20,7 +20,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from pipelines import exchange
+from pipelines import in_folder
 from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
 from pipelines.tagging.propose import Desk
@@ -34,6 +34,7 @@ from .stage import in_child, quick_folder
 
 MODULES = (
     "pipelines.exchange",
+    "pipelines.in_folder",
     "pipelines.store.proposals",
     "pipelines.tagging",
     "workers.tag_desk",
@@ -270,26 +271,31 @@ def _differences(found: dict[str, Any], allowed: list[dict[str, Any]]) -> list[s
 
 def _hook(reached: Callable[[str], None]) -> None:
     places.hook(reached)
-    original = exchange._rename
+    original = in_folder.rename
 
     @wraps(original)
     def swapped(*args: Any, **kwargs: Any) -> bool:
-        reached("pipelines.exchange._rename: before swap")
+        reached("pipelines.in_folder.rename: before swap")
         done = original(*args, **kwargs)
-        reached("pipelines.exchange._rename: after swap")
+        reached("pipelines.in_folder.rename: after swap")
         return done
 
-    exchange._rename = swapped
+    in_folder.rename = swapped
 
 
 OTHERWISE = (
-    "pipelines.exchange._swap",
-    "pipelines.exchange._create: before link",
-    "pipelines.exchange._create: after link",
+    "pipelines.in_folder.link",
+    "pipelines.in_folder.move",
     "pipelines.exchange._after_a_crash",
     "pipelines.exchange.leftovers",
+    "pipelines.store.proposals.Proposals.forget",
+    "pipelines.store.proposals.Proposals.set_gone",
 )
-"""Places of file systems that know no exchange, and of crashes: tests/pipelines/test_exchange.py kills there."""
+"""Places that the life does not reach.
+
+Of file systems that know no exchange, and of crashes: tests/pipelines/test_exchange.py kills there. Of proposals whose
+notes are gone: each is one statement, repeated at the next sweep.
+"""
 
 
 def _is_ours(place: str) -> bool:

@@ -9,10 +9,11 @@ from itertools import islice
 
 import pytest
 
-from tests.faults.kills import kills
+from tests.faults.kills import KILLS, kills
+from tests.sweeps import share
 from tests.whole.conftest import PATIENCE
 
-ROUNDS = 15
+ROUNDS = share(len(KILLS), 15)
 
 
 @pytest.mark.timeout(ROUNDS * 60)

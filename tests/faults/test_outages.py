@@ -10,9 +10,10 @@ from itertools import islice
 import pytest
 
 from tests.faults.outages import NoSmallDiskError, disk_full, queue_losses
+from tests.sweeps import share
 from tests.whole.conftest import PATIENCE
 
-KINDS_OF_LOSS = 4
+LOSSES = share(1, 2) * 4  # four kinds
 MOST_LOGGED_KB = 20
 
 
@@ -43,8 +44,8 @@ def assert_nothing_amiss(total):
 def test_a_queue_that_is_deleted_damaged_flushed_or_killed_in_a_burst_of_saves_costs_no_note(
     chance, tmp_path, tiny_model
 ):
-    total = add_up(queue_losses(chance, tmp_path, tiny_model), 2 * KINDS_OF_LOSS)
-    assert total["losses"] == 2 * KINDS_OF_LOSS
+    total = add_up(queue_losses(chance, tmp_path, tiny_model), LOSSES)
+    assert total["losses"] == LOSSES
     assert_nothing_amiss(total)
 
 

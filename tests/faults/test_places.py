@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.sweeps import share
+
 from . import places
 
 
@@ -20,7 +22,7 @@ def test_the_life_reaches_every_place_that_the_source_names(life):
 @pytest.mark.parametrize("place", sorted(places.written()))
 def test_after_a_death_all_is_as_if_nothing_had_happened(place, life):
     played, reached = life
-    for act in {min(reached[place]), max(reached[place])}:
+    for act in sorted({min(reached[place]), max(reached[place])})[: share(1, 2)]:
         died, wrong = places.die_at(played, act, place, 1)
         assert died
         assert {name: what for name, what in wrong.items() if what} == {}, f"in {played.acts[act].name}"

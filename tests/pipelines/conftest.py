@@ -6,19 +6,22 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipelines import vault
+from pipelines.brake import Release
 from pipelines.chunk import chunk_settings
 from pipelines.domains import load
-from pipelines.embed import Embedder
+from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.model_info import ModelInfo, find_model
 from pipelines.identity import identify
-from pipelines.ingest import Ingest, Outcome, embed_owed, index_saved, index_words, pipeline_name
-from pipelines.model_files import ModelInfo, find_model
+from pipelines.indexing import Ingest, Outcome, pipeline_name
+from pipelines.ingest import embed_owed, index_saved, index_words
 from pipelines.reconcile import Report, check_paths, reconcile
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta
@@ -37,6 +40,13 @@ class CountingEmbedder:
     def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
         self.texts += texts
         return self._embedder.encode_documents(texts)
+
+
+class LetGo:
+    """A brake that holds nothing."""
+
+    def release(self, _slug, vanished, _known, _looked):
+        return Release(frozenset(vanished))
 
 
 class House:
@@ -65,7 +75,7 @@ class House:
             max_bytes=MAX_BYTES,
             chunking=self.chunking,
             owner="test",
-            present=lambda: vault.is_present(self.root, self.identity),
+            present=lambda: vault.find(self.root, self.identity) is not None,
             encoder=lambda: self.embedder,
             encoder_ready=lambda: True,
             siblings=lambda: self.siblings,
@@ -89,8 +99,8 @@ class House:
     def save(self, path: str, text: str | bytes) -> Outcome:
         """What the watcher and a worker do with one save."""
         self.write(path, text)
-        report = self.notice(path)
-        return index_saved(self.cache, self.ingest, [event.path for event in report.events])
+        self.notice(path)
+        return index_saved(self.cache, self.ingest)
 
     def drain(self) -> list[str]:
         """Work until nothing is owed, time passing where a row waits; return the texts that were embedded."""
@@ -153,6 +163,19 @@ class House:
 @pytest.fixture(scope="session")
 def tiny_embedder(tiny_model: Path) -> Embedder:
     return Embedder(find_model(str(tiny_model)), threads=1)
+
+
+@contextmanager
+def housed(base: Path, embedder: Embedder, notes: Mapping[str, str]) -> Iterator[House]:
+    """Make a house below an empty folder with these notes, indexed."""
+    (base / "vault").mkdir()
+    (base / "state").mkdir()
+    made = House(base / "vault", base / "state", embedder)
+    for path, text in notes.items():
+        made.write(path, text)
+    made.index()
+    yield made
+    made.cache.close()
 
 
 @pytest.fixture

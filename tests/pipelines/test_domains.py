@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from pipelines.domains import DOMAINS_FILE, WHOLE_VAULT, Registry, load, parse
 from pipelines.errors import DomainsFileError
 from pipelines.model import Decay, Domain, Kind
+from tests.oddities import ODDITIES, is_untouched, make_outside
+from tests.oddities import put as odd
 
 FULL = """\
 # the domains of this vault
@@ -32,6 +34,7 @@ deep:
   path: /work/deep/
   taxonomy: tags.md
   review_queue: queue.md
+  sentences: off
 """
 
 
@@ -69,7 +72,13 @@ def test_every_key_is_read():
             lexical_weight=0.5,
         ),
         Domain(slug="fitness", path="fitness", fusion="rrf", lexical_weight=0.05),
-        Domain(slug="deep", path="work/deep", taxonomy="tags.md", review_queue="queue.md"),
+        Domain(
+            slug="deep",
+            path="work/deep",
+            taxonomy="tags.md",
+            review_queue="queue.md",
+            sentences=False,
+        ),
     )
 
 
@@ -142,7 +151,6 @@ SEGMENTS = st.sampled_from(["a", "b", "ab", "c"])
     legacy=st.booleans(),
     path=st.lists(SEGMENTS, min_size=1, max_size=5).map(lambda parts: "/".join([*parts, "n.md"])),
 )
-@settings(deadline=None)
 def test_an_owner_is_the_nearest_parent_folder_that_a_domain_names(folders, legacy, path):
     lines = [f"d{number}: {{path: {folder}}}" for number, folder in enumerate(folders)]
     registry = Registry(parse("\n".join([*lines, *(["rest: {legacy: true}"] if legacy else [])])))
@@ -310,7 +318,7 @@ def test_a_deep_nest_is_refused_without_reading_it_all():
 
 
 @given(text=st.text(st.sampled_from("ab:{}[],&*!-?|>'\"%@` \n\t#0.~<"), max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_stands_in_the_file_it_is_domains_or_an_error(text):
     try:
         found = parse(text)
@@ -369,6 +377,55 @@ def test_a_file_that_cannot_be_read_is_an_error_and_the_last_good_stays(vault, m
     assert "cannot be read" in load(vault, good).error
 
 
+@pytest.mark.parametrize("kind", ODDITIES)
+def test_what_is_no_regular_file_is_an_error_and_the_last_good_stays(vault, tmp_path, kind):
+    outside = make_outside(tmp_path)
+    odd(vault / DOMAINS_FILE, kind, outside)
+    with pytest.raises(DomainsFileError, match=r"_domains\.yaml cannot be read"):
+        load(vault)
+    good = Registry(parse("a: {}"), "a: {}")
+    bad = load(vault, good)
+    assert (bad.domains, bad.source) == (good.domains, good.source)
+    assert "_domains.yaml cannot be read" in bad.error
+    assert load(vault, bad) == bad
+    assert is_untouched(outside)
+
+
+def test_a_file_that_is_too_large_is_an_error_and_the_largest_is_read(vault):
+    put(vault, "a: {}\n#" + "x" * 99_992)
+    assert load(vault).domains[0].slug == "a"
+    put(vault, "a: {}\n#" + "x" * 99_994)
+    with pytest.raises(DomainsFileError, match=r"cannot be read: .* too much"):
+        load(vault)
+
+
+def test_a_refused_text_is_not_parsed_again_until_it_changes(vault):
+    put(vault, "a: {}")
+    good = load(vault)
+    put(vault, "a: {pth: x}")
+    bad = load(vault, good)
+    assert load(vault, bad) is bad
+    put(vault, "a: {pth: y}")
+    assert load(vault, bad) is not bad
+    put(vault, "a: {}")
+    assert load(vault, bad) == good
+
+
+@pytest.mark.parametrize("key", ["path", "taxonomy", "review_queue"])
+@pytest.mark.parametrize("value", ["x\\0y", "x\\uD800y", "../x", "a/../../x"])
+def test_a_path_that_cannot_be_one_inside_the_vault_is_refused(key, value):
+    assert "must be a path inside the vault" in refusal(f'a: {{{key}: "{value}"}}\n')
+
+
+def test_a_name_that_no_file_can_bear_is_refused():
+    assert "too long" in refusal("a" * 151 + ": {}\n")
+    assert parse("a" * 150 + ": {}\n")
+
+
+def test_domains_without_end_are_refused_at_once():
+    assert "more than 1000" in refusal("".join(f"d{number}:\n" for number in range(1_001)))
+
+
 def test_a_key_in_the_wrong_section_is_told_where_it_belongs(vault):
     put(vault, "a:\n  folders: [private]\n")
     with pytest.raises(DomainsFileError, match=r"a\.folders: a key of `privacy:`, unknown here"):
@@ -387,3 +444,42 @@ def test_a_vault_that_is_away_or_cannot_be_looked_at_keeps_its_domains(vault, aw
 def test_a_file_with_a_byte_order_mark_and_windows_line_ends_is_read(vault):
     (vault / DOMAINS_FILE).write_bytes(b"\xef\xbb\xbfa:\r\n  path: x\r\n")
     assert load(vault).domains == (Domain("a", "x"),)
+
+
+def test_a_preset_gives_the_source_documents_stack():
+    (domain,) = parse("vault: {legacy: true, preset: source}")
+    assert domain == Domain(
+        "vault",
+        "",
+        legacy=True,
+        embedding="BAAI/bge-large-en-v1.5",
+        fusion="rrf",
+        lexical_weight=0.5,
+        pagerank_over="citations",
+        central_over="links",
+        communities="louvain",
+        graph_mode="linear",
+    )
+
+
+def test_what_is_written_beside_a_preset_takes_precedence_key_by_key():
+    (domain,) = parse(
+        "fitness: {preset: source, embedding: x/y, lexical: {weight: 0.05}, graph: {communities: leiden}}"
+    )
+    assert (domain.embedding, domain.lexical_weight, domain.communities) == ("x/y", 0.05, "leiden")
+    assert (domain.fusion, domain.graph_mode, domain.pagerank_over) == ("rrf", "linear", "citations")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a:\n  preset: other", 2),
+        ("a:\n  preset: [source]", 2),
+        ("a:\n  preset: source\n  graph:\n    communities: girvan", 4),
+        ("a:\n  preset: source\n  graph: louvain", 3),
+        ("a:\n  preset: source\n  graph:\n    centrel_over: all", 4),
+    ],
+)
+def test_what_is_wrong_beside_a_preset_is_named_with_its_line(text, line):
+    with pytest.raises(DomainsFileError, match=rf":{line}: a\."):
+        parse(text)

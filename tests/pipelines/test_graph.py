@@ -145,7 +145,7 @@ def test_in_a_circle_all_have_the_same_rank(size):
 
 @pytest.mark.parametrize("over", ["links", "citations"])
 @given(edges=some_edges())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_pagerank_is_that_of_networkx(edges, over):
     kinds = ("citation", "wikilink") if over == "links" else ("citation",)
     reference = directed(edges, kinds)
@@ -206,7 +206,7 @@ def reference_centrality(edges):
 
 
 @given(edges=some_edges())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_centrality_is_that_of_networkx(edges):
     assume(undirected(edges))
     expected = reference_centrality(edges)
@@ -291,7 +291,6 @@ def ids(communities):
 
 
 @given(edges=some_edges(20, 40), numbers=st.lists(st.integers(1, 9), max_size=20))
-@settings(deadline=None)
 def test_each_linked_note_has_one_community_which_is_connected(edges, numbers):
     previous = {f"n{at:02}.md": number for at, number in enumerate(numbers)}
     reference = undirected(edges)
@@ -302,7 +301,6 @@ def test_each_linked_note_has_one_community_which_is_connected(edges, numbers):
 
 
 @given(edges=some_edges(20, 40), order=st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_the_order_of_notes_and_edges_does_not_matter(edges, order):
     paths = notes_of(edges)
     found = rank_notes(paths, edges, over="links", previous={})
@@ -375,7 +373,7 @@ def test_ids_are_kept_by_most_members_and_never_taken_over(previous, now):
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_small_change_moves_nobody_else(data):
     edges = cliques(7, 6)
     before = ids(divided(edges, {}))

@@ -13,7 +13,6 @@ import pytest
 
 from pipelines.heartbeat import heartbeat, lives, process_name
 from pipelines.store.processes import SILENT_SECONDS, Process, Processes
-from pipelines.store.state import State
 
 
 class Clocks:
@@ -34,7 +33,6 @@ def clocks():
 
 @pytest.fixture
 def processes(tmp_path, clocks):
-    State(tmp_path).close()
     opened = Processes(tmp_path, lambda: clocks.up, lambda: clocks.wall)
     yield opened
     opened.close()
@@ -79,34 +77,34 @@ def test_a_process_on_another_machine_is_believed_while_it_speaks():
 
 
 def test_who_spoke_is_heard_with_how_long_ago(processes, clocks):
-    processes.say(process("b", "2026-05-04T13:00:00+00:00"))
+    processes.put(process("b", "2026-05-04T13:00:00+00:00"))
     clocks.pass_by(5)
-    processes.say(process("a"))
+    processes.put(process("a"))
     clocks.pass_by(2)
-    assert [(one.name, age) for one, age in processes.heard()] == [("a", 2.0), ("b", 7.0)]
+    assert [(one.name, age) for one, age in processes.recent()] == [("a", 2.0), ("b", 7.0)]
 
 
 def test_who_speaks_again_is_one(processes, clocks):
-    processes.say(process())
+    processes.put(process())
     clocks.pass_by(5)
-    processes.say(process())
-    assert processes.heard() == [(process(), 0.0)]
+    processes.put(process())
+    assert processes.recent() == [(process(), 0.0)]
 
 
 def test_who_says_that_he_ends_is_forgotten_and_who_is_silent_for_an_hour_too(processes, clocks):
-    processes.say(process("silent"))
-    processes.say(process("ends"))
-    processes.forget("ends")
-    assert [one.name for one, _ in processes.heard()] == ["silent"]
+    processes.put(process("silent"))
+    processes.put(process("ends"))
+    processes.delete("ends")
+    assert [one.name for one, _ in processes.recent()] == ["silent"]
     clocks.pass_by(3601)
-    processes.say(process("new"))
-    assert [one.name for one, _ in processes.heard()] == ["new"]
+    processes.put(process("new"))
+    assert [one.name for one, _ in processes.recent()] == ["new"]
 
 
 def test_what_was_said_before_a_reboot_is_as_old_as_the_wall_clock_says(processes, clocks):
-    processes.say(process())
+    processes.put(process())
     clocks.up, clocks.wall = 10.0, clocks.wall + 120
-    assert processes.heard() == [(process(), 120.0)]
+    assert processes.recent() == [(process(), 120.0)]
 
 
 def test_a_process_says_that_it_lives_until_it_ends(tmp_path):
@@ -122,8 +120,7 @@ def test_a_process_says_that_it_lives_until_it_ends(tmp_path):
 
 
 def said(folder):
-    State(folder).close()
     processes = Processes(folder)
-    heard = processes.heard()
+    heard = processes.recent()
     processes.close()
     return heard

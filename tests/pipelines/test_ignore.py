@@ -3,7 +3,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import threading
 from pathlib import Path
 
 import pytest
@@ -145,22 +144,10 @@ def test_a_pattern_that_git_ignores_is_ignored_and_the_others_hold(vault, patter
     assert [why(vault, f"{name}.md") for name in "abc"] == [".gitignore", ".gitignore", None]
 
 
-def test_a_fifo_named_like_a_rule_file_is_not_opened(vault):
+def test_a_fifo_named_like_a_rule_file_rules_nothing(vault):
     os.mkfifo(vault / ".gitignore")
-    opened = []
-
-    def feed():  # so that a reader does not wait for ever
-        with (vault / ".gitignore").open("w") as pipe:
-            opened.append(pipe.write("*.md\n"))
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
     write(vault, "a.md")
-    found = disk.scan(vault, rules(vault))
-    fd = os.open(vault / ".gitignore", os.O_RDONLY | os.O_NONBLOCK)
-    feeder.join()
-    os.close(fd)
-    assert set(found.notes) == {"a.md"}
+    assert set(disk.scan(vault, rules(vault)).notes) == {"a.md"}
 
 
 LINES = st.one_of(
@@ -205,7 +192,7 @@ LINES = st.one_of(
         st.sampled_from(["", "a/", "b/", "a/b/"]), st.lists(LINES, max_size=5).map("\n".join), max_size=3
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rule_files_are_read_as_git_reads_them(texts):
     paths = [
         f"{folder}{name}"
@@ -327,6 +314,118 @@ def test_obsidian_filters_that_are_no_list_rule_nothing(vault, value):
     assert why(vault, "a.md") is None
 
 
+# Rules of a stranger
+
+
+def many_lines(pattern):
+    return "\n".join(f"{pattern}{n}" for n in range(100_000))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("pattern", ["a*a*a*a*a*a*a*a*a*a*a*a*b", "*?*?*?*?*?*?*?*?x", "[a-z]*" * 12 + "X"])
+def test_a_pattern_that_is_built_to_exhaust_costs_a_moment(vault, pattern):
+    write(vault, ".gitignore", pattern)
+    write(vault, "clipped/.gitignore", pattern)
+    assert why(vault, f"clipped/{'a' * 200}.md") is None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("line", ["note-", "*note-", "/n*te-"])
+def test_a_hundred_thousand_lines_cost_a_moment(vault, line):
+    write(vault, ".gitignore", many_lines(line)[:1_000_000])
+    for n in range(50):
+        write(vault, f"{n}.md")
+    found = rules(vault)
+    scanned = disk.scan(vault, found)
+    assert len(scanned.notes) == 50
+    assert bool(found.complaints) == ("*" in line)
+
+
+def test_rules_beyond_the_limit_are_complained_of_with_the_line(vault):
+    write(vault, "x/.gitignore", "drop*\n" + many_lines("*note-")[:900_000])
+    write(vault, "x/drop.md")
+    found = rules(vault)
+    assert set(disk.scan(vault, found).ignored) == {"x/drop.md"}
+    (complaint,) = found.complaints
+    assert complaint.startswith("the rules of 'x/.gitignore' do not count from line ")
+    assert "shorten" in complaint
+
+
+def test_rule_files_along_a_path_have_a_limit_together(vault):
+    folder = ""
+    for depth in range(6):
+        folder = f"{folder}d/"
+        write(vault, f"{folder}.gitignore", "*" + "x" * 15_000 + f"{depth}\nn{depth}*.md\n")
+        write(vault, f"{folder}n{depth}.md")
+    found = rules(vault)
+    scanned = disk.scan(vault, found)
+    assert set(scanned.ignored) == {"d/n0.md", "d/d/n1.md"}
+    assert len(found.complaints) == 4
+    one_by_one = rules(vault)
+    assert {path: one_by_one.for_file(path) for path in scanned.notes} == dict.fromkeys(scanned.notes)
+
+
+def a_link(path, tmp_path):
+    (tmp_path / "outside").write_text("*.md\n")
+    path.symlink_to(tmp_path / "outside")
+
+
+def a_huge_file(path, _):
+    with path.open("wb") as file:
+        file.truncate(5_000_000_000_000)
+
+
+UNREADABLE = {
+    "a FIFO": lambda path, _: os.mkfifo(path),
+    "a link to a device": lambda path, _: path.symlink_to("/dev/zero"),
+    "a link to a file outside": a_link,
+    "a huge file": a_huge_file,
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", UNREADABLE)
+@pytest.mark.parametrize("name", [".gitignore", "x/.everindexignore", ".obsidian/app.json"])
+def test_a_file_of_rules_that_is_no_plain_file_rules_nothing_and_is_complained_of(
+    tmp_path, vault, kind, name
+):
+    write(vault, "x/a.md")
+    (vault / name).parent.mkdir(exist_ok=True)
+    UNREADABLE[kind](vault / name, tmp_path)
+    found = rules(vault)
+    assert set(disk.scan(vault, found).notes) == {"x/a.md"}
+    (complaint,) = found.complaints
+    assert "do not count" in complaint
+    assert name in complaint
+
+
+def test_settings_of_obsidian_that_are_nested_without_end_rule_nothing_and_are_complained_of(vault):
+    write(vault, ".obsidian/app.json", "[" * 200_000)
+    write(vault, "a.md")
+    found = rules(vault)
+    assert set(disk.scan(vault, found).notes) == {"a.md"}
+    assert any("nested" in complaint for complaint in found.complaints)
+
+
+@pytest.mark.timeout(60)
+def test_a_filter_that_is_built_to_exhaust_costs_a_moment(vault):
+    obsidian(vault, ["/(a+)+$/", "/(a|a)*b/", "/(a*)*$b/"])
+    assert why(vault, "a" * 200 + "!.md") is None
+
+
+@pytest.mark.parametrize("text", ["/(a)\\1/", "/a(?=b)/", "/(?<!a)b/", "/[/", "/" + "a{999}" * 9 + "/"])
+def test_a_filter_that_cannot_be_used_is_complained_of_and_the_others_hold(vault, text):
+    obsidian(vault, [text, "/drop/", "archive/"])
+    write(vault, "a.md")
+    write(vault, "drop.md")
+    write(vault, "archive/a.md")
+    found = rules(vault)
+    assert set(disk.scan(vault, found).notes) == {"a.md"}
+    (complaint,) = found.complaints
+    assert repr(text[:200]) in complaint
+    assert ".everindexignore" in complaint
+
+
 # Outside the vault, and behind links
 
 OUTSIDE, LINK = "outside the vault", "symlink (not followed)"
@@ -367,7 +466,7 @@ def test_what_is_outside_the_vault_or_behind_a_link_is_ignored(linked, path, rul
 
 
 @given(st.lists(st.sampled_from(["a", "link", "in", "up", "..", ".", "", "n.md"]), max_size=6), st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_only_a_path_that_leads_straight_into_the_vault_is_a_note(linked, parts, absolute):
     path = "/".join([str(linked) if absolute else "", *parts] if absolute else parts)
     found = rules(linked)
@@ -422,7 +521,7 @@ FILTERS = st.lists(st.sampled_from(["a/", "A/B", "/n\\.md$/", "c", "/^b//"]), ma
     filters=[],
     owned=("",),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_one_path_alone_is_judged_as_in_a_scan(paths, rule_files, filters, owned):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

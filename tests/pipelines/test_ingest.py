@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipelines.brake import Release
 from pipelines.errors import StaleWorkError, VaultNotFoundError
 from pipelines.ingest import TEXTS_AT_ONCE, embed_owed, index_saved, index_words
 from pipelines.store.cache import Cache
@@ -199,6 +200,37 @@ def test_a_file_that_vanishes_between_event_and_read_is_removed(house):
     assert house.cache.counts().notes == 0
 
 
+class KeepAll:
+    """A brake that lets nothing go."""
+
+    def release(self, _slug, _vanished, _known, _looked):
+        return Release(frozenset(), held=1)
+
+
+def test_a_note_that_the_brake_keeps_stays_as_it_was_indexed_though_its_worker_misses_it(house, tmp_path):
+    house.save("a.md", "Here.")
+    indexed = house.picture()
+    house.write("a.md", "Here, and changed.")
+    house.notice("a.md")
+    (house.root / "a.md").rename(tmp_path / "a.md")
+    ingest = replace(house.ingest, brake=KeepAll())
+    index_saved(house.cache, ingest)
+    assert house.picture() == indexed
+    assert house.cache.counts().pending == 0
+    (tmp_path / "a.md").rename(house.root / "a.md")
+    house.index()
+    assert house.picture() == house.scratch_picture()
+
+
+def test_a_note_that_was_never_indexed_is_forgotten_when_its_worker_misses_it(house):
+    house.write("a.md", "Never seen.")
+    house.notice("a.md")
+    (house.root / "a.md").unlink()
+    index_saved(house.cache, replace(house.ingest, brake=KeepAll()))
+    house.drain()
+    assert house.picture() == house.scratch_picture()
+
+
 def test_a_vault_that_vanishes_is_not_a_vault_that_was_emptied(house, tmp_path):
     house.save("a.md", "Kept.")
     house.write("a.md", "Changed.")
@@ -282,10 +314,35 @@ def test_any_name_is_indexed_and_searched_by_it(house, name):
     assert house.cache.counts().pending == 0
 
 
-def test_a_note_without_text_is_a_node_without_chunks(house):
-    house.save("a.md", "---\ntags: [x1y]\n---\n\n  \n")
-    assert (house.cache.counts().notes, house.cache.counts().chunks) == (1, 0)
+def test_a_note_without_text_is_embedded_by_its_names_until_it_has_text(house):
+    house.save("a.md", "---\ntags: [x1y]\naliases: [b]\n---\n\n  \n")
+    assert (house.cache.counts().notes, house.cache.counts().chunks) == (1, 1)
     assert house.cache.counts().vectors_pending == 0
+    house.save("a.md", "---\ntags: [x1y]\n---\n\n  Compost.\n")
+    assert house.embedder.texts == ["a\nb", "Compost."]
+    assert house.picture() == house.scratch_picture()
+
+
+def test_an_index_without_chunks_of_empty_notes_answers_and_says_what_it_owes_until_it_is_filled_in(house):
+    house.save("empty.md", "")
+    house.save("full.md", "Compost.")
+    with house.cache.con:
+        house.cache._remove_chunks(
+            [house.cache.con.execute("SELECT id FROM vault_chunk WHERE path = 'empty.md'").fetchone()[0]]
+        )
+        house.cache.con.execute("DELETE FROM vault_vector WHERE unused_since IS NOT NULL")
+        house.cache.con.execute(
+            "UPDATE vault_meta SET value = '3' || substr(value, 2) WHERE key = 'pipeline'"
+        )
+    house.cache.close()
+    house.cache = house.open("cache-vault.1.db")
+    assert (house.cache.counts().chunks, house.cache.counts().vectors, house.cache.counts().pending) == (
+        1,
+        1,
+        2,
+    )
+    assert house.drain() == ["empty"]
+    assert house.picture() == house.scratch_picture()
 
 
 def test_a_bad_vector_parks_its_note_alone_and_keeps_its_words(house):
@@ -344,6 +401,29 @@ def test_a_note_that_kills_its_worker_is_parked_alone_after_three_attempts(house
     assert house.cache.counts().notes == 4
 
 
+def test_a_note_whose_embedding_kills_its_worker_is_parked_alone_and_keeps_its_words(house):
+    for n in range(5):
+        house.write(f"{n}.md", f"Note {n}.")
+    house.reconcile()
+    while house.cache.leases.owes("words"):
+        index_words(house.cache, house.ingest)
+    deaths = 0
+    while house.cache.counts().vectors_pending:
+        rows = house.cache.leases.take("vectors", 10, "a worker")
+        if any(row.path == "3.md" and row.attempts <= MAX_ATTEMPTS for row in rows):
+            deaths += 1  # nothing is released, nothing is said
+        else:
+            house.cache.leases.release(rows)
+            embed_owed(house.cache, house.ingest)
+        house.cache.leases.free_those_of_the_dead(lambda _: False)
+    assert deaths == MAX_ATTEMPTS
+    ((path, kind, _),) = house.cache.ledger.parked_rows()
+    assert (path, kind, house.cache.counts().notes) == ("3.md", "crash", 4)
+    assert not any("Note 3." in text for text in house.embedder.texts)
+    words = [row[4] for row in house.picture()["chunks"]]
+    assert "Note 3." in words
+
+
 def test_the_leases_of_the_living_stay(house):
     house.write("a.md", "Note.")
     house.reconcile()
@@ -354,7 +434,7 @@ def test_the_leases_of_the_living_stay(house):
 
 def test_saved_paths_that_are_owed_nothing_cost_nothing(house):
     house.save("a.md", "Same.")
-    outcome = index_saved(house.cache, house.ingest, ["a.md", "never-seen.md"])
+    outcome = index_saved(house.cache, house.ingest)
     assert outcome.touched == 0
 
 
@@ -370,6 +450,27 @@ def test_another_way_of_cutting_rechunks_and_embeds_only_new_texts(house):
     texts = house.drain()
     assert texts
     assert not any("Sleep" in text for text in texts)
+    assert house.picture() == house.scratch_picture()
+
+
+def test_another_way_of_cutting_keeps_notes_whose_deletion_is_held_and_cuts_them_when_they_are_back(house):
+    class HoldsAll:
+        def release(self, _slug, vanished, _known, _looked):
+            return Release(frozenset(), held=len(vanished))
+
+    text = " ".join(f"river boat sail {n}" for n in range(100))
+    file = house.write("held.md", text)
+    house.index()
+    file.rename(house.root.parent / "away.md")
+    before = house.picture()["chunks"]
+    house.cache.close()
+    house.chunking = type(house.chunking)(60, 5, house.chunking.max_chars)
+    house.cache = house.open("cache-vault.1.db")
+    index_words(house.cache, replace(house.ingest, brake=HoldsAll()))
+    assert (house.picture()["chunks"], house.cache.counts().pending) == (before, 0)
+    (house.root.parent / "away.md").rename(file)
+    house.index()
+    assert house.picture()["chunks"] != before
     assert house.picture() == house.scratch_picture()
 
 
@@ -395,9 +496,9 @@ def test_the_newest_note_of_a_bulk_change_is_indexed_first(house):
 
 def test_a_save_does_not_wait_for_a_model_that_is_being_loaded(house):
     house.write("a.md", "Compost for the tomato.")
-    report = house.notice("a.md")
+    house.notice("a.md")
     loading = replace(house.ingest, encoder_ready=lambda: False)
-    outcome = index_saved(house.cache, loading, [event.path for event in report.events])
+    outcome = index_saved(house.cache, loading)
     counts = house.cache.counts()
     assert (outcome.committed, outcome.embedded_texts, counts.pending, counts.vectors_pending) == (1, 0, 0, 1)
     house.drain()

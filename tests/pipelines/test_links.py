@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.links import NOTE_SUFFIXES, link_names_of, name_key, resolve, target_name
+from pipelines.links import NOTE_SUFFIXES, link_names_of, name_key, resolve, suggest, target_name
 
 
 def meant(target: str, source: str, *paths: str):
@@ -154,3 +154,22 @@ def test_a_link_asks_for_its_own_names_only(target, source):
 def test_a_file_of_another_name_changes_nothing(target, source, present, other):
     if target_name(target) not in link_names_of(other):
         assert meant(target, source, *present) == meant(target, source, *present, other)
+
+
+# What a broken link may have meant
+
+NAMES = [("composting", "Composting.md"), ("compost", "a/Compost.md"), ("compost.png", "Picture.md")]
+
+
+def test_a_broken_link_may_have_meant_what_is_spelled_like_it():
+    assert suggest("Compostt", NAMES, 2) == ["a/Compost.md", "Composting.md"]
+
+
+def test_the_note_that_has_the_link_is_not_what_it_meant():
+    assert suggest("Compostt", NAMES, 2, own="a/Compost.md") == ["Composting.md"]
+
+
+@pytest.mark.parametrize("target", ["compost.png", "img/Compost.GIF", "compost.pdf"])
+def test_a_picture_that_is_missing_was_not_meant_to_be_a_note(target):
+    assert suggest(target, NAMES, 2) == []
+    assert suggest("compost.v2", NAMES, 2)

@@ -517,7 +517,7 @@ _MARKUP = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(st.text(), st.lists(_MARKUP).map("".join)))
 def test_any_text_parses_and_its_offsets_hold(text):
     note = parse_note("n.md", text)

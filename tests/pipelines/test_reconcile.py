@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import pytest
 
+from pipelines import vault
 from pipelines.domains import Registry, load
 from pipelines.errors import VaultNotFoundError
+from pipelines.maintenance.verify import verify
 from pipelines.model import Domain
 from pipelines.reconcile import check_paths, reconcile, rehash
+from pipelines.store.neighbours import links_in_state
 
-from .conftest import MAX_BYTES
+from .conftest import MAX_BYTES, House, LetGo
 
 
 def found(house):
@@ -38,6 +44,26 @@ def test_a_vault_that_cannot_be_listed_deletes_nothing(house, tmp_path):
     with pytest.raises(VaultNotFoundError, match="mounted"):
         house.reconcile()
     assert house.cache.counts().notes == 1
+
+
+@pytest.mark.parametrize("event", [False, True], ids=["all is compared", "an event names the folder above"])
+def test_notes_in_a_folder_that_cannot_be_read_are_kept(
+    public, as_nobody, tmp_path, tiny_embedder, monkeypatch, event
+):
+    house = House(public, tmp_path, tiny_embedder)
+    house.write("a/closed/deep/kept.md", "Kept.")
+    house.write("a/gone.md", "Gone.")
+    house.index()
+    (public / "a" / "gone.md").unlink()
+    (public / "a" / "closed").chmod(0o700 if os.geteuid() == 0 else 0o000)
+    scan = vault.scan
+    monkeypatch.setattr(vault, "scan", lambda *args: as_nobody(scan, *args))
+    report = house.notice("a") if event else house.reconcile()
+    (public / "a" / "closed").chmod(0o700)
+    assert [(one.path, one.kind) for one in report.events] == [("a/gone.md", "deleted")]
+    assert len(report.complaints) == 1
+    assert "'a/closed' cannot be read" in report.complaints[0]
+    house.cache.close()
 
 
 def test_a_folder_event_names_everything_below_it(house):
@@ -131,6 +157,29 @@ def test_a_path_belongs_to_one_domain(house, two):
     assert [e.path for e in reports["rest"].events] == ["fitness.md"]
 
 
+@pytest.mark.parametrize("by", ["a comparison", "the watcher"])
+def test_a_link_to_a_note_whose_deletion_another_domain_holds_is_not_broken(house, two, by):
+    registry, caches = two
+    runs = [f"fitness/run {n}.md" for n in range(25)]
+    for path in runs:
+        house.write(path, "Run.")
+    house.write("log.md", "As in [[run 7]] and [[nowhere]].")
+    reconcile(house.root, registry, caches, max_bytes=1000)
+    house.drain()
+    for path in runs:
+        (house.root / path).unlink()
+    if by == "a comparison":
+        reports = reconcile(house.root, registry, caches, max_bytes=1000)
+    else:
+        reports = check_paths(house.root, registry, caches, runs, max_bytes=1000)
+    assert reports["fitness"].held == 25
+    broken = [link.target for link in links_in_state(caches["rest"], "broken", 10)]
+    assert broken == ["nowhere"]
+    siblings = [caches["fitness"].path]
+    told = verify(caches["rest"], replace(house.ingest, domain="rest", siblings=lambda: siblings), registry)
+    assert [d for d in told.differences if "run" in d.path] == []
+
+
 def test_a_note_moved_between_domains_leaves_one_and_enters_the_other(house, two):
     registry, caches = two
     house.write("run.md", "Run.")
@@ -173,15 +222,13 @@ def test_a_mass_of_deletions_is_held_until_somebody_says_so(house, tmp_path, by_
     report = house.notice("in") if by_event else house.reconcile()
     assert (report.removed, report.held) == (0, 100)
     assert house.cache.counts().notes == 100
-    asked = []
     reports = reconcile(
         house.root,
         load(house.root),
         {"vault": house.cache},
         max_bytes=1000,
-        may_delete=lambda slug, vanished: asked.append((slug, len(vanished))) or True,
+        brake=LetGo(),
     )
-    assert asked == [("vault", 100)]
     assert reports["vault"].removed == 100
 
 

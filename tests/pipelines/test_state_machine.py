@@ -21,7 +21,7 @@ from pipelines.domains import load
 from pipelines.ingest import embed_owed, index_saved, index_words
 from pipelines.reconcile import reconcile
 
-from .conftest import MAX_BYTES, House
+from .conftest import MAX_BYTES, House, LetGo
 
 NAMES = ["a.md", "b.md", "B.md", "caf\u00e9.md", "cafe\u0301.md", "日记.md", "x.txt"]
 FOLDERS = ["", "one", "one/two", "Two"]
@@ -128,9 +128,9 @@ class Vault(RuleBasedStateMachine):
             heard = data.draw(st.lists(st.sampled_from(self.unheard), max_size=6))
             self.house.notice(*(raw for raw in heard if raw))
 
-    @rule(path=paths)
-    def work_on_a_hint(self, path):
-        index_saved(self.house.cache, self.house.ingest, [path])
+    @rule()
+    def work_on_a_hint(self):
+        index_saved(self.house.cache, self.house.ingest)
 
     @rule(vectors=st.booleans())
     def work_a_slice(self, vectors):
@@ -154,9 +154,7 @@ class Vault(RuleBasedStateMachine):
 
     def compare_all(self):
         root = self.house.root
-        reconcile(
-            root, load(root), {"vault": self.house.cache}, max_bytes=MAX_BYTES, may_delete=lambda *_: True
-        )
+        reconcile(root, load(root), {"vault": self.house.cache}, max_bytes=MAX_BYTES, brake=LetGo())
 
     @rule()
     def fall_quiet(self):
@@ -190,7 +188,6 @@ def test_quiet_means_equal_to_the_disk(tiny_embedder):
         settings=settings(
             max_examples=int(os.environ.get("EXAMPLES", "25")),
             stateful_step_count=30,
-            deadline=None,
             print_blob=True,
             suppress_health_check=list(HealthCheck),
         ),

@@ -4,6 +4,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from pipelines.errors import (
     NameCollisionError,
     NotARegularFileError,
     NoteChangedError,
+    NoteError,
     NoteTooLargeError,
     NoteUnreadableError,
     NoteVanishedError,
@@ -22,6 +24,7 @@ from pipelines.errors import (
 )
 from pipelines.identity import identify
 from pipelines.ignore import IgnoreRules
+from tests.racers import can_exchange, exchanging
 
 LARGEST = 1_000_000
 
@@ -173,7 +176,7 @@ NAMES = st.text(
 
 
 @given(names=st.lists(st.lists(NAMES, min_size=1, max_size=3), max_size=6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_markdown_file_is_accounted_for_once(names):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -283,7 +286,7 @@ def test_two_names_that_are_not_utf8_are_both_kept(vault):
 
 @given(data=st.binary(max_size=500))
 @example(data=b"\xef\xbb\xbf\r\n text \0\n\n")
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_hash_is_of_exactly_the_bytes_that_were_read(data):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(os.path.realpath(folder))
@@ -323,12 +326,50 @@ def test_a_symbolic_link_is_parked_even_if_it_stays_in_the_vault(vault):
         read(vault, "a.md")
 
 
-@pytest.mark.parametrize("raw", ["folder/secret.md", "../outside/secret.md"])
-def test_a_path_that_leaves_the_vault_is_parked(vault, tmp_path, raw):
+def test_a_path_that_leaves_the_vault_is_parked(vault, tmp_path):
     write(tmp_path, "outside/secret.md", b"secret")
-    (vault / "folder").symlink_to(tmp_path / "outside")
     with pytest.raises(NotARegularFileError, match="leaves the vault"):
-        read(vault, raw)
+        read(vault, "../outside/secret.md")
+
+
+@pytest.mark.parametrize("target", ["../outside", "inside"])
+def test_what_lies_behind_a_link_is_parked_and_seen_as_no_note(vault, tmp_path, target):
+    write(tmp_path, "outside/secret.md", b"secret")
+    write(vault, "inside/secret.md", b"note")
+    (vault / "folder").symlink_to(target)
+    with pytest.raises(NotARegularFileError, match="links are not followed"):
+        read(vault, "folder/secret.md")
+    assert disk.look(vault, "folder/secret.md") is None
+
+
+@pytest.mark.parametrize("raw", ["../outside/secret.md", "a\0.md", "\ud800.md", "/etc/passwd"])
+def test_a_path_that_cannot_be_below_the_vault_is_no_note(vault, tmp_path, raw):
+    write(tmp_path, "outside/secret.md", b"secret")
+    assert disk.look(vault, raw) is None
+
+
+def test_a_second_form_of_a_folders_name_is_not_followed_out_of_the_vault(vault, tmp_path):
+    write(tmp_path, "outside/e\u0301.md", b"secret")
+    write(vault, "e\u0301/\u00e9.md", b"note")
+    (vault / "\u00e9").symlink_to(tmp_path / "outside")
+    assert disk.twins(vault, "e\u0301/\u00e9.md") == []
+
+
+@pytest.mark.skipif(not can_exchange(), reason="names cannot be exchanged here")
+def test_a_folder_that_is_exchanged_with_a_link_while_it_is_read_never_shows_what_is_outside(vault, tmp_path):
+    write(tmp_path, "outside/a.md", b"secret")
+    write(vault, "folder/a.md", b"note")
+    (vault / "link").symlink_to(tmp_path / "outside")
+    said = {"read": 0, "refused": 0}
+    with exchanging(vault / "folder", vault / "link"):
+        until = time.monotonic() + 60
+        while (sum(said.values()) < 5_000 or not all(said.values())) and time.monotonic() < until:
+            try:
+                assert read(vault, "folder/a.md").data == b"note"
+                said["read"] += 1
+            except NoteError:
+                said["refused"] += 1
+    assert all(said.values())
 
 
 def test_an_absolute_path_is_parked(vault, tmp_path):
@@ -421,14 +462,14 @@ def test_an_empty_folder_in_the_vaults_place_is_not_the_vault(vault, tmp_path, m
         write(vault, ".everindex", b"")
     identity = identify(vault)
     assert identity.marked == marked
-    assert disk.is_present(vault, identity)
+    assert disk.find(vault, identity)
     vault.rename(tmp_path / "unmounted")
-    assert not disk.is_present(vault, identity)
+    assert not disk.find(vault, identity)
     vault.mkdir()
-    assert not disk.is_present(vault, identity)
+    assert not disk.find(vault, identity)
     vault.rmdir()
     (tmp_path / "unmounted").rename(vault)
-    assert disk.is_present(vault, identity)
+    assert disk.find(vault, identity)
 
 
 def test_another_vault_in_its_place_is_not_the_vault(vault, tmp_path):
@@ -436,7 +477,7 @@ def test_another_vault_in_its_place_is_not_the_vault(vault, tmp_path):
     vault.rename(tmp_path / "unmounted")
     vault.mkdir()
     identify(vault)
-    assert not disk.is_present(vault, identity)
+    assert not disk.find(vault, identity)
 
 
 def test_a_vault_that_was_restored_to_a_new_folder_with_its_marker_is_present(vault, tmp_path):
@@ -445,7 +486,63 @@ def test_a_vault_that_was_restored_to_a_new_folder_with_its_marker_is_present(va
     vault.rename(tmp_path / "old")
     (tmp_path / "restored").rename(vault)
     assert vault.stat().st_ino != identity.inode
-    assert disk.is_present(vault, identity)
+    assert disk.find(vault, identity)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"<<<<<<< HEAD\n", "fifo", "link"])
+def test_a_vault_whose_id_file_is_lost_or_damaged_while_it_runs_is_still_there_and_nothing_is_written(
+    vault, tmp_path, damage
+):
+    write(vault, "a.md")
+    identity = identify(vault)
+    marker = vault / ".everindex/id"
+    marker.unlink()
+    if damage == "fifo":
+        os.mkfifo(marker)
+    elif damage == "link":
+        marker.symlink_to(tmp_path / "outside")
+    elif damage is not None:
+        marker.write_bytes(damage)
+    before = [(path, path.lstat()) for path in sorted(vault.rglob("*"))]
+    assert disk.find(vault, identity) == identity
+    assert [(path, path.lstat()) for path in sorted(vault.rglob("*"))] == before
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_vault_that_is_being_removed_gets_no_id_back(vault):
+    write(vault, "a/b.md")
+    write(vault, "c.md")
+    identity = identify(vault)
+    shutil.rmtree(vault / ".everindex")
+    for path in ("a/b.md", "c.md"):
+        assert disk.find(vault, identity)
+        (vault / path).unlink()
+    assert disk.find(vault, identity) is None
+    (vault / "a").rmdir()
+    vault.rmdir()
+
+
+def test_a_folder_with_notes_that_took_the_vaults_place_gets_its_id_once(vault, tmp_path):
+    identity = identify(vault)
+    vault.rename(tmp_path / "old")
+    write(tmp_path, "vault/a.md")
+    found = disk.find(vault, identity)
+    assert found
+    assert found.vault_id == identity.vault_id
+    assert found.inode == vault.stat().st_ino
+    assert identify(vault) == found
+    shutil.rmtree(vault / ".everindex")
+    assert disk.find(vault, found)
+    assert not (vault / ".everindex").exists()
+
+
+def test_hidden_notes_behind_a_link_or_in_a_dot_folder_make_no_vault(vault, tmp_path):
+    identity = identify(vault)
+    vault.rename(tmp_path / "old")
+    write(tmp_path, "outside/a.md")
+    write(tmp_path, "vault/.trash/a.md")
+    (vault / "link").symlink_to(tmp_path / "outside")
+    assert disk.find(vault, identity) is None
 
 
 def test_an_empty_folder_that_got_the_vaults_inode_is_not_the_vault(vault):
@@ -454,7 +551,7 @@ def test_an_empty_folder_that_got_the_vaults_inode_is_not_the_vault(vault):
         shutil.rmtree(vault)
         vault.mkdir()
         if vault.stat().st_ino == identity.inode:
-            assert not disk.is_present(vault, identity)
+            assert not disk.find(vault, identity)
             return
     pytest.skip("this file system does not reuse inodes")
 

@@ -155,6 +155,26 @@ def test_a_terminal_gets_columns_instead_of_json():
     assert "hunter2" not in text
 
 
+def test_what_a_terminal_obeys_is_made_visible_in_a_log():
+    mine, theirs = pty.openpty()
+    odd = "a\\x1b]0;x\\x07\\x9b2J\\u202eb"
+    code = (
+        START
+        + f"log.info('{odd}', path='{odd}', notes=['{odd}']); raise_ = logging.getLogger('x').warning('{odd}')"
+    )
+    try:
+        subprocess.run([sys.executable, "-c", code], stderr=theirs, check=True)
+        text = os.read(mine, 65_536).decode()
+    finally:
+        os.close(theirs)
+        os.close(mine)
+    assert text.count("\\x1b]0;x\\x07\\x9b2J\\u202e") == 4
+    assert not set("\x07\x9b\u202e") & set(text)
+    (line,) = lines_of(f"log.info('x', path='{odd}')")
+    assert line["path"] == "a\x1b]0;x\x07\x9b2J\u202eb"
+    assert not set("\x07\x9b\u202e") & set(stderr_of(f"log.info('x', path='{odd}')"))
+
+
 def test_configuring_is_left_to_the_process():
     """Importing the room must not touch the program's logging."""
     assert not structlog.is_configured()

@@ -1,11 +1,14 @@
+import os
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from queue_config.folders import config_file, state_home
-from queue_config.settings import Settings, explain, provenance
+from queue_config.settings import Settings, explain, old_names, provenance
 
 PLAIN = ("EMBEDDING_MODEL", "DOMAIN", "REDIS_URL")
 """The names that are read without the prefix, too."""
@@ -72,14 +75,17 @@ def test_a_setting_with_a_plain_name_has_the_same_precedence_and_its_prefixed_na
     def came_from(**given):
         return origin(Settings(**given), field, **given)
 
-    toml(f'{field} = "from-toml"')
-    assert (value(), came_from()) == ("from-toml", str(config_file()))
-    monkeypatch.setenv(name, "from-plain")
-    assert (value(), came_from()) == ("from-plain", "environment")
-    monkeypatch.setenv(f"EVERINDEX_{name}", "from-prefixed")
-    assert (value(), came_from()) == ("from-prefixed", "environment")
-    given = {field: "from-argument"}
-    assert (value(**given), came_from(**given)) == ("from-argument", "argument")
+    def named(origin):
+        return f"redis://from-{origin}" if field == "redis_url" else f"from-{origin}"
+
+    toml(f'{field} = "{named("toml")}"')
+    assert (value(), came_from()) == (named("toml"), str(config_file()))
+    monkeypatch.setenv(name, named("plain"))
+    assert (value(), came_from()) == (named("plain"), "environment")
+    monkeypatch.setenv(f"EVERINDEX_{name}", named("prefixed"))
+    assert (value(), came_from()) == (named("prefixed"), "environment")
+    given = {field: named("argument")}
+    assert (value(**given), came_from(**given)) == (named("argument"), "argument")
 
 
 def test_the_model_computes_with_torch_unless_openvino_is_asked_for(monkeypatch):
@@ -90,6 +96,32 @@ def test_the_model_computes_with_torch_unless_openvino_is_asked_for(monkeypatch)
     assert Settings().embedding_backend == "torch"
     monkeypatch.setenv("EVERINDEX_EMBEDDING_BACKEND", "openvino")
     assert Settings().embedding_backend == "openvino"
+
+
+@pytest.mark.parametrize("part", ["target", "overlap"])
+def test_a_setting_of_words_is_read_under_its_former_name_too_with_a_warning(monkeypatch, part):
+    new, old = f"chunk_{part}_words", f"chunk_{part}_tokens"
+    assert old_names() == []
+    toml(f"{old} = 40")
+    assert getattr(Settings(), new) == 40
+    assert old_names() == [f"{old} is now called {new}; the old name works until the next minor version"]
+    toml(f"{new} = 41")
+    assert (getattr(Settings(), new), old_names()) == (41, [])
+    monkeypatch.setenv(f"EVERINDEX_{old.upper()}", "42")
+    assert getattr(Settings(), new) == 42
+    assert origin(Settings(), new) == "environment"
+    assert [line.split()[0] for line in old_names()] == [f"EVERINDEX_{old.upper()}"]
+    monkeypatch.setenv(f"EVERINDEX_{new.upper()}", "43")
+    assert getattr(Settings(), new) == 43
+    assert getattr(Settings(**{new: 44}), new) == 44
+    assert getattr(Settings(**{old: 45}), new) == 45
+
+
+def test_a_command_warns_of_a_former_name_once(vault):
+    environment = {**os.environ, "EVERINDEX_CHUNK_TARGET_TOKENS": "40"}
+    command = [sys.executable, "-m", "service.cli", "config", "--vault", vault]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr.count("is now called chunk_target_words") == 1
 
 
 def test_other_settings_are_not_read_from_plain_names(monkeypatch):
@@ -128,6 +160,13 @@ def test_a_secret_is_only_ever_shown_as_set_or_not_set(monkeypatch):
     assert "hunter2" not in shown
 
 
+def test_a_setting_that_is_not_set_is_shown_as_what_holds_then():
+    shown = {name: value for name, (value, _) in provenance(Settings(), {}).items()}
+    assert "None" not in shown.values()
+    assert all(shown.values())
+    assert (shown["domain"], shown["tag_model"]) == ("all of them", "the newest Haiku")
+
+
 def test_every_setting_says_what_it_is_for():
     undocumented = [name for name, field in Settings.model_fields.items() if not field.description]
     assert undocumented == []
@@ -159,8 +198,10 @@ def test_a_bad_value_in_the_toml_file_is_explained_in_one_line(text, expected):
 
 
 def test_a_bad_value_in_the_environment_is_explained(monkeypatch):
-    monkeypatch.setenv("EVERINDEX_CHUNK_TARGET_TOKENS", "3")
-    assert explained() == "chunk_target_tokens: Input should be greater than or equal to 20 (got '3')"
+    monkeypatch.setenv("EVERINDEX_CHUNK_TARGET_WORDS", "3")
+    assert (
+        explained() == "EVERINDEX_CHUNK_TARGET_WORDS: Input should be greater than or equal to 20 (got '3')"
+    )
 
 
 def test_several_bad_values_are_all_explained():
@@ -210,3 +251,140 @@ def test_an_infinite_size_is_refused():
 def test_a_secret_under_a_mistyped_name_is_not_printed():
     toml('redis_ulr = "redis://:hunter2@host"')
     assert "hunter2" not in explained()
+
+
+SECRETS = ("redis_url", "anthropic_api_key")
+MAY_HOLD_ONE = (*SECRETS, "anthropic_base_url")
+HIDDEN = "hunter2hunter2"
+
+
+def unusable(secret):
+    """Values of wrong types and forms that hold a secret."""
+    return st.one_of(
+        st.sampled_from(
+            [
+                secret,
+                f"redis//{secret}",
+                f"redis://:{secret}@h:port",
+                f"redis://:x/{secret}@h:1",
+                f"://{secret}",
+            ]
+        ),
+        st.sampled_from([f"http://u:{secret}@host", f"ftp://{secret}", f"https://u:{secret}@host/"]),
+        st.sampled_from([secret.encode(), 1, 1.5, True]),
+        st.lists(st.just(secret), min_size=1, max_size=3),
+        st.dictionaries(st.sampled_from(["a", secret]), st.just(secret), min_size=1, max_size=3),
+        st.tuples(st.just(secret), st.dictionaries(st.just("a"), st.lists(st.just(secret)))),
+    )
+
+
+@pytest.mark.parametrize("name", MAY_HOLD_ONE)
+@given(value=unusable(HIDDEN))
+@settings(max_examples=100)
+def test_no_error_repeats_what_a_setting_holds_that_may_be_a_secret(name, value):
+    for key in (name, name.upper(), f"EVERINDEX_{name.upper()}"):
+        try:
+            Settings(**{key: value})
+        except ValidationError as error:
+            for said in (explain(error), str(error), repr(error)):
+                assert HIDDEN not in said
+                assert name in said.lower()
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_every_setting_that_is_a_secret_is_known_to_be_one(name):
+    assert [
+        field
+        for field in Settings.model_fields
+        if "SecretStr" in str(Settings.model_fields[field].annotation)
+    ] == [*SECRETS]
+    assert provenance(Settings(), {})[name][0] == "not set"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'redis_url = ["redis://:hunter2hunter2@h"]',
+        'anthropic_api_key = {a = "hunter2hunter2"}',
+        'redis_url = "hunter2hunter2"',
+        'anthropic_base_url = "ftp://u:hunter2hunter2@h"',
+    ],
+)
+def test_a_command_that_cannot_use_a_secret_says_so_without_it(vault, text):
+    toml(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "service.cli", "config", "--vault", str(vault)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert HIDDEN not in done.stdout + done.stderr
+    assert text.partition(" ")[0] in done.stderr.lower()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h",
+        "redis://:p@h:6379/0",
+        "rediss://u:p@h:1/1?x=y",
+        "unix:///run/redis.sock",
+        "redis://[::1]:6379/0",
+    ],
+)
+def test_an_address_of_redis_is_taken_as_it_is(url):
+    assert Settings(redis_url=url).redis_url.get_secret_value() == url
+
+
+@pytest.mark.parametrize("url", ["h", "http://h", "redis://h:x", "redis://h:99999", "redis://[::1", "redis"])
+def test_what_is_no_address_of_redis_is_refused(url):
+    assert "redis://" in explained(redis_url=url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.example",
+        "https://api.example:8443/v1",
+        "http://127.0.0.1:9",
+        "http://localhost:1/x",
+        "http://[::1]:8080",
+        "http://127.1.2.3",
+    ],
+)
+def test_claude_may_be_asked_over_tls_or_on_this_machine(url):
+    assert Settings(anthropic_base_url=url).anthropic_base_url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "api.example",
+            "http://api.example",
+            "http://10.0.0.1",
+            "http://0.0.0.0",
+            "ftp://127.0.0.1",
+            "file:///etc/passwd",
+        ),
+        *(
+            "https://",
+            "https:///x",
+            "http://127.0.0.1.evil.example",
+            "http://localhost.evil.example",
+            "https://u:p@h",
+        ),
+        *(
+            "http://127.0.0.1@evil.example",
+            "https://h:x",
+            "https://[::1",
+            "https://a b",
+            "https://h\n",
+            "http://[::]:1",
+            "//h",
+        ),
+    ],
+)
+def test_claude_is_not_asked_in_the_clear_elsewhere(url):
+    assert "https://" in explained(anthropic_base_url=url)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import ConfigurationError, NotRunningError
 from service.cli import app, main
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -31,7 +38,7 @@ def commands(group):
 
 @pytest.mark.parametrize("group", [(), ("service",), ("tags",), ("rx",)])
 def test_help_lists_the_commands_as_they_are_defined_each_in_whole(group):
-    defined = app.commands[group[0]] if group else app
+    defined: Any = app.commands[group[0]] if group else app
     said = CliRunner().invoke(app, [*group, "--help"]).output.partition("Commands:")[2]
     told = " ".join(said.split())
     firsts = {name: one.help.partition("\n\n")[0] for name, one in defined.commands.items()}
@@ -55,8 +62,46 @@ def test_help_shows_what_an_option_is_unless_given_and_how_far_it_goes():
     assert "[default: 10; 1<=x<=200]" in CliRunner().invoke(app, ["search", "--help"]).output
 
 
-def test_help_is_an_answer(everindex):
-    code, said, complaint = everindex("search", "--help")
+def test_every_command_that_the_documents_name_is_one():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    named = {
+        line
+        for page in pages
+        for line in re.findall(r"`(?:\S*/)?everindex ((?:[a-z-]+ ?)+)", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 30
+    for line in named:
+        here = app
+        for word in line.split():
+            if not isinstance(here, click.Group):
+                break  # what follows is an argument
+            assert word in here.commands, line
+            here = here.commands[word]
+
+
+def test_every_command_is_in_the_readme_or_the_documents():
+    text = "".join(
+        page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    )
+    for name in app.commands:
+        assert re.search(rf"everindex {name}\b", text), name
+
+
+def test_the_version_is_the_packages(everindex):
+    assert everindex("--version") == (0, f"everindex {version('everindex')}\n", "")
+
+
+def test_a_word_to_leave_out_that_looks_like_an_option_is_explained(everindex):
+    code, said, complaint = everindex("search", "daily", "note", "-template")
+    assert (code, said) == (2, "")
+    assert "No such option" in complaint
+    assert "write -- before the question" in complaint
+    assert "write --" not in everindex("orphans", "-t")[2]
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_is_an_answer(everindex, option):
+    code, said, complaint = everindex("search", option)
     assert (code, complaint) == (0, "")
     assert "Find notes." in said
 

@@ -14,11 +14,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from queue_config.settings import Settings
-from service.listen import bind
-from service.ops.events import STOPPING
-from service.query import create_app
+from service.app import create_app
+from service.dashboard.events import STOPPING
+from service.runtime.sockets import bind
+from service.runtime.tokens import read_token
 from service.server import ImpatientProtocol, StreamEndingServer
-from service.tokens import read_token
 
 
 @contextmanager

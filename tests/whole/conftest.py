@@ -110,8 +110,8 @@ class User:
 
     def health(self) -> dict[str, Any]:
         try:
-            return dict(httpx.get(f"http://127.0.0.1:{self.port}/health", timeout=20).json())
-        except (httpx.HTTPError, ValueError):
+            return dict(self.get("/health").json())
+        except (httpx.HTTPError, ValueError, FileNotFoundError):
             return {}
 
     def wait_until_quiet(self) -> None:

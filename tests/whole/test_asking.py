@@ -79,13 +79,31 @@ def test_a_note_that_is_not_among_the_answers_is_told_why(example):
 
 
 def test_an_answer_says_whether_it_is_one(example):
-    assert example.get("/search", q="why a moat gives pricing power").json()["match"] == "strong"
+    answer = example.get("/search", q="why a moat gives pricing power").json()
+    assert (answer["match"], answer["deep_available"]) == ("strong", False)
     nonsense = example.get("/search", q="quantum chromodynamics lattice gauge").json()
     assert nonsense["match"] in ("weak", "none")
-    assert nonsense["deep_available"] is (nonsense["match"] == "weak")
+    assert nonsense["deep_available"]
 
 
-def test_eval_prints_each_layer(example):
+def test_eval_says_what_each_step_of_the_answers_is_worth(example):
     said = example.run("eval", *example.place)
-    for word in ("lexical", "vector", "fused", "decayed", "reranked", "nDCG@10", "16 questions"):
-        assert word in said
+    for text in (
+        "16 questions",
+        "nDCG@10",
+        "meaning alone",
+        "words alone",
+        "both, fused",
+        "then decay",
+        "then graph",
+    ):
+        assert text in said
+
+
+def test_what_a_layer_and_a_setting_add_over_all_domains_is_said(example):
+    found = example.json("eval", "--without", "decay,words", "--compare", "decay.mode=off")
+    decay, _, setting = found["changes"]
+    assert decay["verdict"]["gain"] > 0.1
+    assert setting["means"] == decay["means"]
+    assert {one["verdict"]["word"] for one in found["changes"]} == {"too few questions to tell"}
+    assert found["not_indexed"] == []

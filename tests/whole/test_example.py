@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from statistics import fmean
+
 import httpx
 import pytest
 
+from pipelines.markdown import parse_note
+from pipelines.retrieval.evaluate import ndcg, read_judged
+
 from .conftest import EXAMPLES
 
+FILTERS_PAGE = (EXAMPLES.parents[1] / "docs/filters.md").read_text(encoding="utf-8")
 IDENTIFIERS = {
     "E4042-B": "learning/Error Codes.md",
     "ERR_SOCKET_TIMEOUT": "learning/Incident - The Slow Tuesday.md",
@@ -43,6 +51,20 @@ def test_an_exact_identifier_leads_to_its_note(example, query, path):
     assert answer["results"][0]["path"] == path
 
 
+def test_every_unique_title_and_alias_leads_to_its_note_over_all_domains(example):
+    having = defaultdict(set)
+    for file in EXAMPLES.rglob("*.md"):
+        path = file.relative_to(EXAMPLES).as_posix()
+        if not path.endswith("_taxonomy.md"):
+            note = parse_note(path, file.read_text(encoding="utf-8"))
+            for name in (note.title, *note.aliases):
+                having[name.casefold()].add(path)
+    names = {name: paths.pop() for name, paths in having.items() if len(paths) == 1}
+    assert len(names) > 90
+    firsts = {name: example.get("/search", q=name, k=1).json()["results"][0]["path"] for name in names}
+    assert {name: path for name, path in firsts.items() if path != names[name]} == {}
+
+
 @pytest.mark.parametrize(("query", "domain", "path"), [(q, d, p) for q, (d, p) in PARAPHRASES.items()])
 def test_a_paraphrase_finds_its_note_among_its_domains_first_three(example, query, domain, path):
     answer = example.json("search", query, "-k", "3", "--domain", domain)
@@ -51,12 +73,15 @@ def test_a_paraphrase_finds_its_note_among_its_domains_first_three(example, quer
 
 def test_an_answer_has_the_promised_shape(example):
     answer = example.get("/search", q="pricing power", k=3).json()
-    assert answer.keys() == {"query", "results", "count", "took_ms", "index", "match", "deep_available"}
+    about = {"query", "count", "offset", "answers", "more", "took_ms", "match", "deep_available", "reason"}
+    assert answer.keys() == {"results", "index", *about}
+    assert answer["index"].pop("generation")
     assert answer["index"] == {
         "pending": 0,
         "oldest_pending_s": 0.0,
         "vectors_pending": 0,
         "model_ready": True,
+        "model_problem": None,
         "failed": {},
         "waits": None,
     }
@@ -120,6 +145,26 @@ def test_why_says_how_a_path_stands(example, path, state):
     assert example.json("why", path)["state"] == state
 
 
+@pytest.mark.parametrize(
+    ("typed", "path"),
+    [
+        ("fitness/pro", "fitness/Protecting Sleep.md"),
+        ("cáffeine", "nutrition/Caffeine.md"),
+        ("protien", "nutrition/Protein.md"),
+    ],
+)
+def test_the_names_that_the_docs_give_find_what_they_say(example, typed, path):
+    assert f"`{typed}` finds" in " ".join(FILTERS_PAGE.split())
+    assert example.get("/titles", q=typed).json()["results"][0]["path"] == path
+
+
+def test_every_filter_that_the_docs_give_lets_notes_of_the_example_vault_pass(example):
+    rows = re.findall(r"^\| `[^|]*\|[^|]*\|[^|]*\| `([^`=]+)=([^`]+)` \|$", FILTERS_PAGE, re.MULTILINE)
+    assert len(rows) == 10
+    for name, value in rows:
+        assert example.get("/search", q="notes", **{name: value}).json()["results"], name
+
+
 def test_every_route_but_health_needs_the_token(example):
     base = f"http://127.0.0.1:{example.port}"
     for path in (
@@ -129,11 +174,12 @@ def test_every_route_but_health_needs_the_token(example):
         "/ready",
         "/notes/Welcome.md",
         "/openapi.json",
-        "/static/style.css",
+        "/static/sign-out.js",
     ):
         assert httpx.get(base + path).status_code == 401, path
     assert httpx.post(base + "/reload").status_code == 401
-    assert httpx.get(base + "/health").status_code == 200
+    assert httpx.get(base + "/health").json().keys() == {"status", "version"}
+    assert httpx.get(base + "/static/style.css").status_code == 200
 
 
 def test_the_page_is_opened_with_a_link_that_works_once(example):
@@ -144,7 +190,8 @@ def test_the_page_is_opened_with_a_link_that_works_once(example):
     with httpx.Client(base_url=f"http://127.0.0.1:{example.port}", follow_redirects=True) as browser:
         page = browser.get(f"/open/{code}")
         assert page.status_code == 200
-        assert "Search the vault" in page.text
+        assert 'content="0; url=/"' in page.text
+        assert "Search the vault" in browser.get("/").text
         answers = browser.get("/", params={"q": "pricing power"}).text
         assert "<mark>" in answers
         assert "obsidian://open?path=" in answers
@@ -173,3 +220,9 @@ def test_a_reload_of_an_unchanged_vault_finds_nothing(example):
     found = example.json("reload")["found"]
     assert all(f["new"] == f["updated"] == f["removed"] == 0 for f in found.values())
     assert sum(f["unchanged"] for f in found.values()) == 69
+
+
+def test_the_judged_questions_are_answered_over_all_domains_almost_as_well_as_in_the_right_one(example):
+    asked = read_judged(EXAMPLES)
+    found = {q: [hit["path"] for hit in example.get("/search", q=q).json()["results"]] for q in asked}
+    assert fmean(ndcg(found[query], grades) for query, grades in asked.items()) > 0.84

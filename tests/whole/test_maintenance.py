@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import apsw
 import pytest
 import sqlite_vec
 
-from .conftest import wait_for
+from .conftest import User, wait_for
 
 
 def write(user, path, text):
@@ -28,11 +31,22 @@ def drift(user) -> None:
     con.close()
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory, tiny_model):
+    """A vault that is indexed once; each test gets a copy of its state, and links to its notes."""
+    base = tmp_path_factory.mktemp("first")
+    made = User(base, base / "notes", EMBEDDING_MODEL=str(tiny_model))
+    write(made, "garden.md", "# Garden\n\nThe soil is quetzal.")
+    write(made, "river.md", "# River\n\nA zanzibar boat, see [[garden]].")
+    made.run("index", *made.place)
+    return made
+
+
 @pytest.fixture
-def indexed(user):
-    write(user, "garden.md", "# Garden\n\nThe soil is quetzal.")
-    write(user, "river.md", "# River\n\nA zanzibar boat, see [[garden]].")
-    user.run("index", *user.place)
+def indexed(user, first):
+    # The inodes are a part of the index. A test makes and deletes notes, and writes into none.
+    shutil.copytree(first.root, user.root, dirs_exist_ok=True, copy_function=os.link)
+    shutil.copytree(first.state, user.state)
     return user
 
 
@@ -59,7 +73,7 @@ def test_repair_backup_and_refused_restore_beside_a_running_service(indexed, tmp
     user.run("verify", "--repair", *user.place)
     wait_for(lambda: user.found("zanzibar")[:1] == ["river.md"], "the repaired note")
     file = tmp_path / "backup.tar"
-    assert "1 caches" in user.run("backup", str(file), *user.place)
+    assert "1 cache of" in user.run("backup", str(file), *user.place)
     said = user.run("restore", str(file), *user.place, code=1)
     assert "stop it" in said
     assert not (user.state / "cache-vault.2.db").exists()
@@ -82,3 +96,73 @@ def test_a_restore_and_an_index_end_as_the_disk_is(indexed, tmp_path):
     file.write_bytes(file.read_bytes()[:-1])
     assert "not a backup" in user.run("restore", str(file), *user.place, code=1)
     assert not (user.state / "cache-vault.3.db").exists()
+
+
+def damaged(user) -> None:
+    """Give the state a decision and a page that cannot be read."""
+    con = apsw.Connection(str(user.state / "state.db"))
+    con.execute(
+        "INSERT INTO tag_audit (at, domain, path, tags, action, head_before, head_after)"
+        " VALUES ('2026', 'vault', 'garden.md', '[\"soil\"]', 'promoted', x'', x'')"
+    ).fetchall()
+    con.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    ((page,),) = con.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'job_histogram'").fetchall()
+    con.close()
+    data = bytearray((user.state / "state.db").read_bytes())
+    data[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
+    (user.state / "state.db").write_bytes(data)
+
+
+def promoted(user) -> list[tuple[str]]:
+    con = apsw.Connection(str(user.state / "state.db"))
+    try:
+        return con.execute("SELECT path FROM tag_audit").fetchall()
+    finally:
+        con.close()
+
+
+def test_a_damaged_state_is_said_and_a_rebuild_keeps_what_can_be_read(indexed):
+    user = indexed
+    damaged(user)
+    said = user.run("index", "--rebuild", *user.place)
+    assert "state.db was damaged" in said
+    assert "1 changes of notes" in said
+    assert "job_histogram" in said
+    assert (user.state / "state.db.damaged-1").exists()
+    assert promoted(user) == [("garden.md",)]
+    user.run("verify", *user.place)
+    user.up()
+    assert user.found("zanzibar")[:1] == ["river.md"]
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 2_000, None], ids=["all", "a page"])
+def test_a_damaged_state_is_said_and_a_restore_puts_the_backups_in_its_place(indexed, tmp_path, content):
+    user = indexed
+    damaged(user)
+    (user.state / "state.db").unlink()  # anew, and sound
+    user.run("index", *user.place)
+    file = tmp_path / "backup.tar"
+    user.run("backup", str(file), *user.place)
+    damaged(user)
+    if content:
+        (user.state / "state.db").write_bytes(content)
+        said = user.run("index", *user.place, code=1)
+        assert "state.db is damaged" in said
+        assert "everindex restore FILE" in said
+        assert "everindex index --rebuild" in said
+    user.run("restore", str(file), *user.place)
+    assert (user.state / "state.db.damaged-1").exists()
+    assert promoted(user) == []
+    user.run("index", *user.place)
+    user.run("verify", *user.place)
+
+
+def test_a_state_of_which_nothing_can_be_read_keeps_its_caches(indexed):
+    user = indexed
+    user.run("index", "--rebuild", *user.place)  # number 2 is current
+    (user.state / "state.db").write_bytes(b"garbage" * 2_000)
+    said = user.run("index", "--rebuild", *user.place)
+    assert "not all could be read of: all of it" in said
+    assert (user.state / "cache-vault.3.db").exists()
+    assert "0 texts embedded" in said
+    user.run("verify", *user.place)

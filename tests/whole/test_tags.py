@@ -14,27 +14,38 @@ TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants stand in\n- compost: rott
 NOTE = "---\nauthor: Ann # me\n---\nThe garden soil.\n"
 
 
-@pytest.fixture
-def gardener(tmp_path, tiny_model):
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, tiny_model):
     """A vault with a vocabulary, and Claude's place taken by the fake."""
+    base = tmp_path_factory.mktemp("gardener")
     with fake_anthropic() as api:
         api.by_default = lambda _: Answer([("soil", 0.9)])
-        root = tmp_path / "notes"
+        root = base / "notes"
         root.mkdir()
         (root / "_taxonomy.md").write_text(TAXONOMY)
         (root / "old.md").write_text("---\ntags: [dirt]\n---\nAn old note. #dirt/deep\n")
         user = User(
-            tmp_path,
+            base,
             root,
             EMBEDDING_MODEL=str(tiny_model),
             ANTHROPIC_API_KEY=KEY,
             ANTHROPIC_BASE_URL=api.url,
         )
-        user.api = api
+        user.api = api  # type: ignore[attr-defined]  # what the stand-in heard is asked of the user
         user.up()
         wait_for(lambda: "tags-began:vault" in facts(user), "the notes that were there are known")
         yield user
         user.stop()
+
+
+@pytest.fixture
+def gardener(served):
+    """The same, with nothing asked of Claude yet; afterwards the notes of a test are gone, and nothing waits."""
+    served.api.bodies.clear()
+    yield served
+    (served.root / "bed.md").unlink(missing_ok=True)
+    wait_for(lambda: not served.get("/proposals").json()["proposals"], "nothing waits")
+    wait_for(lambda: "`soil`" not in queue_of(served), "an empty queue")
 
 
 def queue_of(user: User) -> str:
@@ -80,16 +91,42 @@ def test_renames_are_shown_then_applied_to_every_note_of_the_domain(gardener):
     gardener.run("tags", "rename", *gardener.place)
     assert (gardener.root / "old.md").read_text() == "---\ntags: [soil]\n---\nAn old note. #soil/deep\n"
     assert "dirt" not in (gardener.root / "_taxonomy.md").read_text()
+    logged = gardener.run("tags", "log", *gardener.place)
+    assert "renamed  dirt -> soil  1 note and _taxonomy.md" in logged
+    undone = gardener.run("tags", "undo", *gardener.place)
+    assert "renamed dirt -> soil in 1 note and _taxonomy.md" in undone
+    assert "as it was: old.md" in undone
+    assert (gardener.root / "old.md").read_text() == before
+    assert (gardener.root / "_taxonomy.md").read_text() == TAXONOMY
+    assert "nothing to take back" in gardener.run("tags", "undo", *gardener.place, code=1)
+
+
+def test_what_waits_for_a_deleted_note_goes_everywhere_and_accepting_it_says_why(gardener):
+    (gardener.root / "bed.md").write_text(NOTE)
+    (one,) = wait_for(lambda: gardener.get("/proposals").json()["proposals"], "a proposal")
+    wait_for(lambda: "`soil`" in queue_of(gardener), "the queue")
+    (gardener.root / "bed.md").unlink()
+    wait_for(lambda: not gardener.get("/proposals").json()["proposals"], "it goes")
+    assert "nothing waits" in gardener.run("tags", "list", *gardener.place)
+    wait_for(lambda: "There is nothing to review." in queue_of(gardener), "an empty queue")
+    assert gardener.get("/ops/overview.json").json()["domains"][0]["review_waiting"] == 0
+    assert 'state="waiting"' not in gardener.get("/metrics").text
+    answer = gardener.post("/proposals/decide", {"accept": [one["id"]]})
+    assert answer.status_code == 404
+    assert "'bed.md': no longer there" in answer.json()["detail"]
+    (gardener.root / "bed.md").write_text(NOTE)
+    wait_for(lambda: gardener.get("/proposals").json()["proposals"] == [one], "it is back with its note")
 
 
 def test_decisions_over_http_reach_the_note_and_the_queue(gardener):
+    spent = gardener.get("/proposals").json()["spent_today"]["notes"]
     asked = gardener.post("/proposals/ask", path="old.md").json()
     assert asked["paths"] == ["old.md"]
     (one,) = wait_for(lambda: gardener.get("/proposals").json()["proposals"], "a proposal")
     assert (one["path"], one["tag"], one["proposer"]) == ("old.md", "soil", "claude-haiku-5-5")
     gardener.post("/proposals/decide", {"accept": [one["id"]]})
     wait_for(lambda: "soil" in (gardener.root / "old.md").read_text().partition("---\nAn")[0], "the tag")
-    assert gardener.get("/proposals").json()["spent_today"]["notes"] == 1
+    assert gardener.get("/proposals").json()["spent_today"]["notes"] == spent + 1
 
 
 def test_a_worker_that_dies_while_it_promotes_leaves_the_tag_in_the_note_once(gardener):
@@ -101,3 +138,14 @@ def test_a_worker_that_dies_while_it_promotes_leaves_the_tag_in_the_note_once(ga
             process.kill()
     wait_for(lambda: (gardener.root / "bed.md").read_text().count("soil\n") == 1, "the tag")
     assert (gardener.root / "bed.md").read_text().count("- soil") == 1
+
+
+def test_an_invalid_vocabulary_is_said_until_it_is_corrected(gardener):
+    (gardener.root / "_taxonomy.md").write_text(TAXONOMY + "- a -> b -> c\n")
+    problems = lambda: gardener.json("status")["problems"]  # noqa: E731
+    (said,) = wait_for(problems, "the problem")
+    assert "_taxonomy.md:11: " in said
+    assert said in gardener.run("tags", "propose", "old.md", *gardener.place)
+    assert gardener.run("tags", "propose", "old.md", *gardener.place).startswith("1 note will be looked at")
+    (gardener.root / "_taxonomy.md").write_text(TAXONOMY)
+    wait_for(lambda: not problems(), "it is over")

@@ -14,9 +14,9 @@ from pipelines.heartbeat import process_name
 from pipelines.reconcile import check_paths
 from pipelines.store.history import History, JobFilter
 from tests.consumer import work
+from workers.background import make_upkeep_tasks
 from workers.signals import recorded
-from workers.tasks import announce, make_tasks, paused_key, reconcile_now, sweep
-from workers.upkeep import make_upkeep_tasks
+from workers.tasks import announce, make_tasks, reconcile_now, sweep
 
 
 @pytest.fixture
@@ -56,7 +56,6 @@ def save(resources, queue, tasks, **notes):
         resources.caches(),
         {f"{name}.md" for name in notes},
         max_bytes=1_000_000,
-        may_delete=lambda *_: True,
     )
     announce(queue, tasks, domain, resources.cache(domain), reports[domain.slug].events)
 
@@ -79,7 +78,7 @@ def test_a_save_that_newer_content_followed_is_counted_once(resources, queue, ta
     save(resources, queue, tasks, soil="first")
     save(resources, queue, tasks, soil="second")
     work(queue)
-    assert history.counts()["index_notes", "done"] == 2
+    assert history.counts()["index_notes", "done"] == 1
     assert history.histogram("saved_seconds").at_most[float("inf")] == 1
 
 
@@ -96,7 +95,7 @@ def test_a_job_that_fails_says_why_and_shows_its_log(queue, recompute, history, 
     def broken(*_):
         raise ZeroDivisionError("that was wrong")
 
-    monkeypatch.setattr("workers.upkeep.rank_domain", broken)
+    monkeypatch.setattr("workers.background.rank_domain", broken)
     structlog.configure(
         processors=[
             structlog.stdlib.add_log_level,
@@ -209,7 +208,7 @@ def owed(resources):
 
 
 def test_a_paused_domain_is_not_indexed_and_nothing_is_lost(resources, queue, tasks, history):
-    resources.state().say(paused_key("vault"), {"since": "now"})
+    resources.state().decisions.pause("vault", "now")
     save(resources, queue, tasks, soil="Compost.")
     work(queue)
     (job,) = history.page(JobFilter(task="index_notes"))
@@ -218,7 +217,7 @@ def test_a_paused_domain_is_not_indexed_and_nothing_is_lost(resources, queue, ta
         sweep(queue, tasks, resources)
         reconcile_now(queue, tasks, resources)
     assert queue.pending_count() == 0
-    resources.state().forget(paused_key("vault"))
+    resources.state().decisions.resume("vault")
     sweep(queue, tasks, resources)
     work(queue)
     assert owed(resources) == 0
@@ -227,7 +226,7 @@ def test_a_paused_domain_is_not_indexed_and_nothing_is_lost(resources, queue, ta
 def test_a_drain_that_waits_when_its_domain_is_paused_does_nothing(resources, queue, tasks, history):
     (resources.root / "a.md").write_text("note")
     reconcile_now(queue, tasks, resources)
-    resources.state().say(paused_key("vault"), {"since": "now"})
+    resources.state().decisions.pause("vault", "now")
     work(queue)
     (job,) = history.page(JobFilter(task="drain"))
     assert (job.state, owed(resources)) == ("put off", 1)

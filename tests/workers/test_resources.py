@@ -2,71 +2,209 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import socket
 from datetime import UTC, datetime
 
-import psutil
 import pytest
 
-from pipelines.heartbeat import process_name
+from pipelines.errors import NotFoundError, VaultIdError
+from pipelines.identity import id_by_path
+from pipelines.store.connection import connect
 from pipelines.store.processes import Process
+from pipelines.store.state_file import STATE_FILE
+from queue_config.folders import state_home
 from queue_config.settings import Settings
-from workers.place import VAULT_FILE, open_place
-from workers.resources import LAST_QUERY_FILE, Resources
+from workers.comparing import compare
+from workers.resources import Resources
+from workers.vault_paths import VAULT_FILE, locate_vault
 
 
 def test_a_second_start_writes_nothing_so_that_it_works_on_a_full_disk(vault, tmp_path):
     state = tmp_path / "state"
-    written = (open_place(vault, state).state / VAULT_FILE).stat()
-    again = (open_place(vault, state).state / VAULT_FILE).stat()
+    written = (locate_vault(vault, state).state / VAULT_FILE).stat()
+    again = (locate_vault(vault, state).state / VAULT_FILE).stat()
     assert (again.st_ino, again.st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
 
 
 def test_a_vault_that_was_moved_is_written_down_anew(vault, tmp_path):
-    open_place(vault, tmp_path / "state")
+    locate_vault(vault, tmp_path / "state")
     vault.rename(tmp_path / "moved")
-    open_place(tmp_path / "moved", tmp_path / "state")
+    locate_vault(tmp_path / "moved", tmp_path / "state")
     assert str(tmp_path / "moved") in (tmp_path / "state" / VAULT_FILE).read_text()
+
+
+# Which state folder is a vault's
+
+
+DAMAGED = (b"", b"\0\0\0\0", b"\xef\xbb\xbf0badcafe", b"<<<<<<< ours\n0badcafe\n=======\n")
+
+
+def marker_of(root):
+    return root / ".everindex" / "id"
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("own_state", [True, False])
+def test_a_vault_whose_id_was_damaged_keeps_its_state_folder_and_gets_its_id_back(
+    vault, tmp_path, caplog, damage, own_state
+):
+    state = tmp_path / "state" if own_state else None
+    before = locate_vault(vault, state)
+    marker_of(vault).write_bytes(damage)
+    assert locate_vault(vault, state) == before
+    assert marker_of(vault).read_text().strip() == before.identity.vault_id
+    assert str(marker_of(vault)) in caplog.text
+
+
+def test_an_id_that_was_damaged_before_this_version_is_found_by_the_path_alone(vault):
+    before = locate_vault(vault, None)
+    said = before.state / VAULT_FILE
+    said.write_text(json.dumps({"root": str(vault), "id": before.identity.vault_id}))
+    by_path = before.state.with_name(id_by_path(vault))  # what that version went on with
+    by_path.mkdir()
+    (by_path / VAULT_FILE).write_text(json.dumps({"root": str(vault), "id": by_path.name}))
+    marker_of(vault).write_bytes(b"\0")
+    assert locate_vault(vault, None) == before
+
+
+def test_a_vault_whose_dot_folder_was_removed_keeps_its_state_folder(vault):
+    before = locate_vault(vault, None)
+    shutil.rmtree(marker_of(vault).parent)
+    assert locate_vault(vault, None) == before
+
+
+def test_another_vault_at_the_same_path_gets_a_state_folder_of_its_own(vault, tmp_path):
+    before = locate_vault(vault, None)
+    vault.rename(tmp_path / "moved")
+    vault.mkdir()
+    assert locate_vault(vault, None).state != before.state
+    assert locate_vault(tmp_path / "moved", None).state == before.state
+
+
+def test_a_damaged_id_of_a_vault_that_was_never_seen_is_refused_and_deleting_it_helps(vault):
+    marker_of(vault).parent.mkdir()
+    marker_of(vault).write_bytes(b"\0")
+    with pytest.raises(VaultIdError, match="delete it"):
+        locate_vault(vault, None)
+    marker_of(vault).unlink()
+    assert locate_vault(vault, None).identity.marked
+
+
+@pytest.mark.parametrize("own_state", [True, False])
+def test_looking_at_a_vault_that_was_never_indexed_writes_nothing(vault, tmp_path, own_state):
+    (vault / "a.md").touch()
+    with pytest.raises(NotFoundError, match="never indexed; run `everindex up"):
+        locate_vault(vault, tmp_path / "state" if own_state else None, create=False)
+    assert [path.name for path in vault.iterdir()] == ["a.md"]
+    assert not (tmp_path / "state").exists()
+    assert not state_home().exists()
+
+
+@pytest.mark.parametrize("own_state", [True, False])
+@pytest.mark.parametrize("damage", [None, b"\0"])
+def test_looking_at_an_indexed_vault_finds_its_state_and_mends_nothing(vault, tmp_path, own_state, damage):
+    state = tmp_path / "state" if own_state else None
+    before = locate_vault(vault, state)
+    if damage:
+        marker_of(vault).write_bytes(damage)
+    found = locate_vault(vault, state, create=False)
+    assert (found.root, found.state, found.identity.vault_id) == (
+        before.root,
+        before.state,
+        before.identity.vault_id,
+    )
+    assert not damage or marker_of(vault).read_bytes() == damage
+
+
+def test_looking_at_a_copy_does_not_show_what_is_known_of_the_original(vault, tmp_path):
+    locate_vault(vault, None)
+    shutil.copytree(vault, tmp_path / "copy")
+    with pytest.raises(NotFoundError, match="never indexed"):
+        locate_vault(tmp_path / "copy", None, create=False)
+
+
+def test_a_vault_at_the_path_of_another_ones_state_folder_was_never_indexed(vault, tmp_path):
+    locate_vault(vault, tmp_path / "state")
+    (tmp_path / "typo").mkdir()
+    with pytest.raises(NotFoundError, match="never indexed"):
+        locate_vault(tmp_path / "typo", tmp_path / "state", create=False)
 
 
 # Threads
 
 
 @pytest.fixture
-def resources(vault, tmp_path, monkeypatch):
-    """What a process works with on a machine of four cores."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+def resources(vault, tmp_path):
+    """What a process works with."""
     return Resources(Settings(vault=vault, state=tmp_path / "state"))
 
 
 def say(resources, *names, role="worker"):
     for name in names:
-        resources.processes().say(Process(name, role, "1", datetime.now(UTC).isoformat(), 1000))
+        resources.processes().put(Process(name, role, "1", datetime.now(UTC).isoformat(), 1000))
 
 
-def parent_name():
-    parent = psutil.Process(os.getppid())
-    return f"{socket.gethostname()}:{parent.pid}/{parent.create_time():.2f}"
+def test_a_folder_that_took_the_vaults_place_is_known_from_then_on(resources, tmp_path):
+    resources.root.rename(tmp_path / "old")
+    resources.root.mkdir()
+    assert not resources.present()
+    (resources.root / "a.md").touch()
+    assert resources.present()
+    shutil.rmtree(resources.root / ".everindex")
+    assert resources.present()
+    assert [path.name for path in resources.root.iterdir()] == ["a.md"]
 
 
-def test_bulk_work_has_all_cores_and_leaves_one_while_questions_come(resources):
-    assert resources.threads() == 4
-    asked = resources.place.state / LAST_QUERY_FILE
-    asked.touch()
-    assert resources.threads() == 3
-    os.utime(asked, (0, 0))
-    assert resources.threads() == 4
+# Who holds a lease
 
 
-def test_workers_of_one_machine_share_its_cores(resources):
-    say(resources, process_name(), parent_name())
-    assert resources.threads() == 2
-    (resources.place.state / LAST_QUERY_FILE).touch()
-    assert resources.threads() == 1
+@pytest.fixture
+def leased(resources):
+    """Return what leases the one note of the vault for an owner, and frees those of the dead."""
+    (resources.root / "a.md").write_text("Compost for the tomato.")
+    compare(resources)
+    (cache,) = resources.caches().values()
+
+    def freed(owner):
+        assert cache.leases.take("words", 10, owner)
+        cache.leases.free_those_of_the_dead(resources.is_at_work)
+        return cache.leases.owes("words")
+
+    return freed
 
 
-def test_who_is_dead_or_elsewhere_or_no_worker_takes_no_core(resources):
-    say(resources, process_name(), f"{socket.gethostname()}:{os.getpid()}/1.0", "elsewhere:1/1.0")
-    say(resources, parent_name(), role="query")
-    assert resources.threads() == 4
+def owner(name):
+    return f"{name}#0badcafe"
+
+
+def test_an_owner_that_lives_keeps_what_it_leased(resources, leased):
+    (domain,) = resources.domains()
+    assert not leased(resources.ingest(domain, resources.cache(domain)).owner)
+
+
+@pytest.mark.parametrize("pid", [os.getpid(), os.getppid()], ids=["ours", "another's"])
+def test_a_dead_owner_whose_process_id_was_given_again_keeps_nothing(leased, pid):
+    assert leased(owner(f"{socket.gethostname()}:{pid}/1.00"))
+
+
+def test_an_owner_of_an_earlier_version_keeps_nothing(leased):
+    assert leased(f"{socket.gethostname()}:{os.getpid()}/0badcafe")
+
+
+def test_an_owner_on_another_machine_keeps_its_leases_while_it_speaks(resources, leased):
+    say(resources, "elsewhere:1/1.0")
+    assert not leased(owner("elsewhere:1/1.0"))
+
+
+def test_an_owner_on_another_machine_that_fell_silent_keeps_nothing(resources, leased):
+    say(resources, "elsewhere:1/1.0")
+    with connect(resources.place.state / STATE_FILE) as state:
+        state.execute("UPDATE process SET uptime = uptime - 60")
+    assert leased(owner("elsewhere:1/1.0"))
+
+
+def test_a_command_on_another_machine_which_never_speaks_is_believed(leased):
+    assert not leased(owner("elsewhere:1/1.0"))

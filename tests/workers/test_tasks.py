@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from pipelines.model import LOW_PRIORITY, FoundFile
+import time
+
+import pytest
+
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, FoundFile
+from pipelines.store.facts import RELOADED
+from queue_config.queue import ONCE_SECONDS
 from tests.consumer import work
+from workers.tag_desk import TagDesk
+from workers.tagging import make_tag_tasks
 from workers.tasks import load_models, make_tasks, reconcile_now, sweep
 
 
@@ -44,7 +52,7 @@ def test_words_do_not_wait_for_the_model_and_vectors_follow_when_it_is_there(res
     (domain,) = resources.domains()
     counts = resources.cache(domain).counts()
     assert (counts.pending, counts.vectors_pending) == (0, 1)
-    assert not resources.has_loaded(resources.cache(domain).meta.model)
+    assert not resources.embedders.has_loaded(resources.cache(domain).meta.model)
     load_models(queue, tasks, resources)
     work(queue)
     assert resources.cache(domain).counts().vectors_pending == 0
@@ -59,3 +67,56 @@ def test_what_cannot_be_worked_on_yet_is_not_hinted_at_without_a_pause(resources
     assert queue.pending_count() == 1
     work(queue)
     assert queue.pending_count() == 0
+
+
+@pytest.mark.parametrize("age", [0.0, ONCE_SECONDS / 2])
+def test_a_request_whose_message_is_put_on_the_queue_again_is_not_executed_again(
+    resources, queue, monkeypatch, age
+):
+    tasks = make_tasks(queue, resources)
+    began = time.time()
+    tasks.reconcile_vault("first", True)  # noqa: FBT003 - a task's argument
+    (message,) = queue.storage.enqueued_items()
+    work(queue)
+    assert resources.state().get(RELOADED, "first")
+    resources.state().delete(RELOADED, "first")
+    monkeypatch.setattr("time.time", lambda: began + age)
+    queue.storage.enqueue(bytes(message), HIGH_PRIORITY)
+    replayed = resources.queue()  # as after a restart of the worker
+    make_tasks(replayed, resources)
+    work(replayed)
+    assert resources.state().get(RELOADED, "first") is None
+    assert replayed.refused["replayed"] == 1
+
+
+@pytest.mark.parametrize("age", [-2 * ONCE_SECONDS, 2 * ONCE_SECONDS])
+def test_a_request_that_waited_for_long_is_not_executed(resources, queue, monkeypatch, age):
+    tasks = make_tasks(queue, resources)
+    began = time.time()
+    tasks.reconcile_vault("late", True)  # noqa: FBT003 - a task's argument
+    monkeypatch.setattr("time.time", lambda: began + age)
+    work(queue)
+    assert resources.state().get(RELOADED, "late") is None
+    assert queue.refused["replayed"] == 1
+
+
+def test_every_task_that_a_person_asks_for_is_done_once_a_message(resources, queue):
+    make_tasks(queue, resources)
+    make_tag_tasks(queue, TagDesk(resources))
+    hints = {"index_notes", "drain", "index_apart", "propose_tags"}
+    kinds = {name.rpartition(".")[2]: kind for name, kind in queue._registry._registry.items()}
+    assert {name for name, kind in kinds.items() if getattr(kind, "once", False)} == set(kinds) - hints
+
+
+def test_what_began_is_forgotten_in_time_and_not_before(resources):
+    state, now = resources.state(), [1000.0]
+    state._wall_clock = lambda: now[0]
+    assert [state.is_first("a", 10.0), state.is_first("a", 10.0), state.is_first("b", 10.0)] == [
+        True,
+        False,
+        True,
+    ]
+    now[0] += 9
+    assert not state.is_first("a", 10.0)
+    now[0] += 2
+    assert state.is_first("a", 10.0)

@@ -362,3 +362,13 @@ def test_what_passes_is_a_substring_but_for_its_ellipses(quote, passage):
     if reason(quote, passage) == "match" and "..." not in normalise(quote):
         assert normalise(quote) in normalise(passage)
         assert len(normalise(quote)) >= SHORTEST_QUOTE
+
+
+@pytest.mark.parametrize("quote", ["x" * 12, "twelve chars", "  Twelve   Chars "])
+def test_twelve_characters_are_enough_for_a_quote(quote):
+    assert check_quote(quote, [f"It has {quote} in it."]).reason == "match"
+
+
+@pytest.mark.parametrize("quote", ["x" * 11, "eleven char", "one more ... eleven char"])
+def test_eleven_characters_stand_in_many_a_text_by_chance(quote):
+    assert check_quote(quote, [f"It has {quote.replace(' ... ', ' and then ')} in it."]).reason == "too_short"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.retrieval.codes import VectorCodes, _best
+from pipelines.retrieval.compared import Compared
 from pipelines.store import search as store
+from pipelines.store.cache import Cache
 
 
 @pytest.fixture
@@ -100,6 +104,55 @@ def test_changes_that_are_no_longer_known_are_found_by_comparing_all(house, code
     codes.follow(house.cache)
     for text in WORDS:
         agree(house, codes, text, 5)
+
+
+def test_a_comparison_finds_what_memory_lacks_has_too_much_or_has_otherwise(house, codes):
+    write_many(house, 20)
+    codes.follow(house.cache)
+    assert codes.compare(house.cache, 0, 2**62, 100) == Compared(21, 0)
+    assert codes.compare(house.cache, 0, 2**62, 3) == Compared(4, 0)
+    chunk, row = next(iter(codes._rows.items()))
+    codes._table.codes[row, 0] += 1
+    assert codes.compare(house.cache, 0, 2**62, 100) == Compared(21, 1)
+    codes._table.codes[row, 0] -= 1
+    codes._table.ids[row] = 999
+    assert codes.compare(house.cache, 0, 2**62, 100) == Compared(21, 1)
+    assert codes.compare(house.cache, chunk, 2**62, 100) == Compared(20, 0)
+    del codes._rows[chunk]
+    assert codes.compare(house.cache, 0, 2**62, 100) == Compared(20, 1)
+
+
+def test_a_comparison_takes_in_what_was_committed_before_it(house, codes):
+    write_many(house, 20)
+    codes.follow(house.cache)
+    house.save("3.md", "A boat on the river in winter.")
+    (house.root / "4.md").unlink()
+    house.index()
+    assert codes.compare(house.cache, 0, 2**62, 100).differing == 0
+
+
+def test_codes_equal_the_cache_whatever_is_committed_by_others_meanwhile(house, codes):
+    write_many(house, 20)
+    reader, path = Cache.open(house.cache.path), house.cache.path
+    house.cache.close()
+
+    def write():
+        house.cache = house.open(path.name)
+        for n in range(25):
+            house.save(f"{n % 7}.md", f"{WORDS[n % 12]} {WORDS[n % 5]} {n}.")
+            (house.root / f"{(n * 3) % 20}.md").unlink(missing_ok=True)
+            house.index()
+        house.cache.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(write)
+        while not writer.done():
+            codes.follow(reader)
+            assert codes.compare(reader, 0, 2**62, 100).differing == 0
+        writer.result()
+    codes.follow(reader)
+    assert codes._rows.keys() == store.chunks_with_vectors(reader, None)
+    reader.close()
 
 
 def test_a_chunk_that_went_since_is_not_served(house, codes):

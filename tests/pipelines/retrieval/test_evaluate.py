@@ -6,15 +6,17 @@ from ir_measures import RR, Qrel, R, ScoredDoc, nDCG
 
 from pipelines.errors import JudgedQueriesError
 from pipelines.retrieval.evaluate import (
+    Figures,
     Loss,
-    complete,
+    figures,
     losses,
+    mean,
     ndcg,
     read_judged,
     recall,
     reciprocal_rank,
-    summarise,
 )
+from tests.oddities import ODDITIES, is_untouched, make_outside, put
 
 
 def judged(tmp_path, text):
@@ -41,11 +43,21 @@ def test_a_path_is_compared_in_composed_form(tmp_path):
     [
         *("", "- a.md", "q:", "q: []", "q: {}", "q: 3", "q: [3]", "q: {a.md: 0}", "q: {a.md: high}"),
         *("q: {a.md: true}", "q: [unclosed", "\x00"),
+        *("q: &a [a.md]\nr: *a", "q: " + "[" * 100_000, "q: !!int x", "q: !!timestamp x", "x" * 2_000_000),
     ],
 )
 def test_what_is_no_judgement_is_refused_with_the_file_named(tmp_path, text):
     with pytest.raises(JudgedQueriesError, match=r"_queries\.yaml"):
         judged(tmp_path, text)
+
+
+@pytest.mark.parametrize("kind", ODDITIES)
+def test_what_is_no_regular_file_is_refused_with_the_file_named(tmp_path, kind):
+    outside = make_outside(tmp_path)
+    put(tmp_path / "_queries.yaml", kind, outside)
+    with pytest.raises(JudgedQueriesError, match=r"_queries\.yaml cannot be read"):
+        read_judged(tmp_path)
+    assert is_untouched(outside)
 
 
 def test_a_missing_file_is_an_error_that_says_what_to_write(tmp_path):
@@ -78,24 +90,30 @@ def test_the_measures_are_those_of_trec_eval(paths, grades):
     assert reciprocal_rank(paths, grades) == pytest.approx(theirs["RR"])
 
 
-def test_a_layer_that_took_no_part_leaves_what_was_there():
-    layers = {"vector": ["a"], "lexical": ["b"], "fused": ["b", "a"]}
-    assert complete(layers)["reranked"] == complete(layers)["decayed"] == ["b", "a"]
-    assert complete({**layers, "decayed": ["a", "b"]})["reranked"] == ["a", "b"]
+def test_the_first_ten_are_judged_as_they_are_shown_and_recall_at_60_by_sixty_results():
+    found = figures(["x", "a"], ["x", "a", "b"], {"a": 1, "b": 1})
+    assert (found.recall_10, found.recall_60, found.mrr) == (0.5, 1.0, 0.5)
+    assert found.ndcg_10 == pytest.approx(0.63093 / 1.63093, abs=1e-5)
 
 
-def test_layers_are_averaged_over_the_questions():
-    answers = [({"a": 1}, {"fused": ["a"]}), ({"a": 1}, {"fused": ["b", "a"]})]
-    assert summarise(answers)["fused"].mrr == 0.75
+def test_figures_are_averaged_over_the_questions():
+    assert mean([Figures(1.0, 0.5, 1.0, 0.0), Figures(0.0, 0.5, 0.0, 0.0)]) == Figures(0.5, 0.5, 0.5, 0.0)
 
 
 def test_the_worst_loss_comes_first_and_gains_are_no_losses():
-    layers = complete(
-        {"vector": ["a", "b"], "lexical": ["b", "a"], "fused": ["b", "a"], "decayed": ["a", "b"]}
-    )
-    worse = complete({"vector": ["a"], "lexical": [], "fused": ["a"], "decayed": ["b"]})
-    found = losses({"one": ({"a": 1}, layers), "two": ({"a": 1}, worse)}, 5)
-    assert found == [
-        Loss("two", "fused", "decayed", 1.0),
-        Loss("one", "vector", "fused", pytest.approx(1 - 0.63093, abs=1e-5)),
+    scores = {
+        "meaning": {"one": 0.5, "two": 1.0},
+        "words": {"one": 0.9, "two": 0.0},
+        "fused": {"one": 0.6, "two": 1.0},
+        "decay": {"one": 0.8, "two": 0.2},
+        "graph": {"one": 0.8, "two": 0.9},
+    }
+    steps = {
+        name: {query: Figures(score, 0.0, 0.0, 0.0) for query, score in answers.items()}
+        for name, answers in scores.items()
+    }
+    assert losses(steps, ("meaning", "words"), 5) == [
+        Loss("two", "fused", "decay", pytest.approx(0.8)),
+        Loss("one", "words", "fused", pytest.approx(0.3)),
     ]
+    assert losses(steps, ("meaning", "words"), 1)[0].query == "two"

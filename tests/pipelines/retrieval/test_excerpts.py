@@ -14,7 +14,7 @@ CUT = 2 * (LONGEST + 2) + 3
 
 
 def excerpt(text, terms, similarities=None):
-    return cut_excerpt(split_sentences(text), terms, similarities)
+    return cut_excerpt(text, split_sentences(text), terms, similarities)
 
 
 def shown(text, *terms):
@@ -48,7 +48,7 @@ def test_the_first_sentences_are_shown_where_no_term_occurs():
 
 def test_a_heading_is_shown_only_where_there_is_nothing_else():
     assert shown("## Soil\nTomatoes want compost.", "soil") == "Tomatoes want compost."
-    assert excerpt("## Soil", ["soil"]) == Excerpt("## Soil", ((3, 7),), ((0, 7),))
+    assert excerpt("## Soil", ["soil"]) == Excerpt("Soil", ((0, 4),), ((0, 7),))
 
 
 def test_a_line_that_begins_with_a_tag_is_no_heading():
@@ -56,7 +56,7 @@ def test_a_line_that_begins_with_a_tag_is_no_heading():
 
 
 def test_line_breaks_and_runs_of_spaces_are_one_space():
-    assert shown("- a\tlist   of\u00a0things", "things") == "- a list of things"
+    assert shown("- a\tlist   of\u00a0things", "things") == "a list of things"
 
 
 def test_sentences_end_at_cjk_full_stops_without_a_space():
@@ -101,6 +101,33 @@ def test_every_sentence_stands_where_it_says(text):
         at = sentence.end
 
 
+# Without Markdown
+
+
+def test_what_is_nothing_but_links_addresses_or_tags_is_chosen_only_where_there_is_nothing_else():
+    text = "- [[Soil]]\n- [Soil and compost](https://soil.org)\nhttps://soil.org/soil #soil\nWorms live here.\n```\n};\n```"
+    assert excerpt(text, ["soil"], [0.9, 0.8, 0.7, 0.1, 0.2, 0.3, 0.4]).text == "Worms live here."
+    links = "## Sources\n- [[Soil]]\n- [Compost](https://soil.org)"
+    assert shown(links, "soil") == "Soil … Compost"
+    assert shown("![[soil.png]]\n%% soil %%", "soil") == ""
+
+
+def test_an_excerpt_is_plain_and_its_ranges_are_those_of_the_markdown():
+    text = "# Soil\n\nIntro.\n\n> - [ ] **Compost** feeds the [[Soil|earth]].\n\n| a | b |\n|---|---|\n| 1 | earth |"
+    found = excerpt(text, ["earth", "compost"])
+    assert found.text == "Compost feeds the earth. … 1 · earth"
+    assert [found.text[start:end] for start, end in found.marks] == ["Compost", "earth", "earth"]
+    assert [text[start:end] for start, end in found.sentences] == [
+        "> - [ ] **Compost** feeds the [[Soil|earth]].",
+        "| 1 | earth |",
+    ]
+
+
+def test_a_link_that_is_split_into_two_sentences_leaves_no_trace():
+    text = "See [Dr. Smith. A life](https://x.org/a_b) now. **One. Two.** Three."
+    assert excerpt(text, [], [0, 1, 1, 0, 0]).text == "See Dr. … A life now."
+
+
 # What is marked
 
 
@@ -109,7 +136,7 @@ def test_terms_are_marked_whatever_their_case():
 
 
 def test_a_term_is_marked_as_a_whole_word():
-    assert marked("Subsoil, soily, _soil, soil_, 2soil and soil-borne.", "soil") == ["soil"]
+    assert marked("Subsoil, soily, _soil, 2soil and soil-borne.", "soil") == ["soil"]
 
 
 def test_a_term_is_marked_with_an_english_ending():
@@ -126,8 +153,8 @@ def test_a_cjk_term_is_marked_wherever_it_stands():
 
 
 def test_a_term_of_symbols_is_taken_as_it_is():
-    assert marked("C++ (and c++), a.b or axb, [[x]] \\d", "c++", "a.b", "[[x]]", "\\d", "") == [
-        *("C++", "c++", "a.b", "[[x]]", "\\d")
+    assert marked("C++ (and c++), a.b or axb, {{x}} \\d", "c++", "a.b", "{{x}}", "\\d", "") == [
+        *("C++", "c++", "a.b", "{{x}}", "\\d")
     ]
 
 

@@ -14,7 +14,15 @@ WEIGHTS = st.fixed_dictionaries({name: st.sampled_from([0.05, 0.5, 1.0, 2.0]) fo
 
 
 def fuse(rankings, weights=None, **kwargs):
-    return reciprocal_rank_fusion(rankings, weights or dict.fromkeys(rankings, 1.0), **kwargs)
+    return sums(reciprocal_rank_fusion(rankings, weights or dict.fromkeys(rankings, 1.0), **kwargs))
+
+
+def combine(cosines, bm25s, **others):
+    return sums(convex_combination({"meaning": cosines, "words": bm25s, **others}))
+
+
+def sums(fused):
+    return [(item, sum(signals.values())) for item, signals in fused]
 
 
 def test_two_rankings_are_fused_as_worked_by_hand():
@@ -109,7 +117,7 @@ SCORES = st.dictionaries(st.integers(0, 9), st.floats(-1, 30), max_size=10)
 
 
 def test_two_scores_are_combined_as_worked_by_hand():
-    fused = convex_combination({"a": 0.8, "b": 0.6, "c": 0.2}, {"c": 12.0, "a": 3.0, "d": 6.0})
+    fused = combine({"a": 0.8, "b": 0.6, "c": 0.2}, {"c": 12.0, "a": 3.0, "d": 6.0})
     assert [item for item, _ in fused] == ["a", "c", "b", "d"]
     assert dict(fused) == pytest.approx(
         {
@@ -121,24 +129,29 @@ def test_two_scores_are_combined_as_worked_by_hand():
     )
 
 
-def test_alpha_says_how_much_the_cosine_counts():
-    fused = dict(convex_combination({"a": 0.5}, {"b": 2.0}, alpha=0.7))
-    assert fused == pytest.approx({"a": 0.7, "b": 0.3})
+def test_all_parts_count_the_same():
+    fused = combine({"a": 0.5, "b": 0.25}, {"b": 2.0}, sentences={"a": 0.4, "b": 0.8})
+    assert dict(fused) == pytest.approx(
+        {
+            "a": 0.5,  # 0.5/0.5 / 3 + 0.4/0.8 / 3
+            "b": 2.5 / 3,  # 0.25/0.5 / 3 + 2/2 / 3 + 0.8/0.8 / 3
+        }
+    )
 
 
 def test_a_cosine_below_zero_counts_as_none():
-    assert dict(convex_combination({"a": -0.2, "b": 0.4}, {})) == pytest.approx({"a": 0.0, "b": 0.5})
+    assert dict(combine({"a": -0.2, "b": 0.4}, {})) == pytest.approx({"a": 0.0, "b": 0.5})
 
 
 def test_without_any_cosine_the_words_alone_decide():
-    assert [item for item, _ in convex_combination({}, {"a": 1.0, "b": 2.0})] == ["b", "a"]
+    assert [item for item, _ in combine({}, {"a": 1.0, "b": 2.0})] == ["b", "a"]
 
 
-@given(SCORES, SCORES)
-def test_combined_scores_lie_between_zero_and_one_and_descend(cosines, bm25s):
-    fused = convex_combination(cosines, bm25s)
+@given(SCORES, SCORES, st.none() | SCORES)
+def test_combined_scores_lie_between_zero_and_one_and_descend(cosines, bm25s, sentences):
+    fused = combine(cosines, bm25s, **({} if sentences is None else {"sentences": sentences}))
     scores = [score for _, score in fused]
-    assert {item for item, _ in fused} == cosines.keys() | bm25s.keys()
+    assert {item for item, _ in fused} == cosines.keys() | bm25s.keys() | (sentences or {}).keys()
     assert all(0.0 <= score <= 1.0 + 1e-9 for score in scores)
     assert scores == sorted(scores, reverse=True)
 
@@ -147,14 +160,24 @@ def test_combined_scores_lie_between_zero_and_one_and_descend(cosines, bm25s):
 def test_combined_scores_do_not_depend_on_the_order_of_what_was_found(cosines, bm25s, random):
     mixed = list(cosines.items())
     random.shuffle(mixed)
-    assert dict(convex_combination(dict(mixed), bm25s)) == dict(convex_combination(cosines, bm25s))
+    assert dict(combine(dict(mixed), bm25s)) == dict(combine(cosines, bm25s))
 
 
 @given(SCORES, SCORES, st.floats(0.01, 5))
 def test_a_better_bm25_never_lowers_an_item(cosines, bm25s, more):
     for item in bm25s:
-        before = [i for i, _ in convex_combination(cosines, bm25s)].index(item)
+        before = [i for i, _ in combine(cosines, bm25s)].index(item)
         raised = {**bm25s, item: bm25s[item] + more}
-        scores = dict(convex_combination(cosines, raised))
+        scores = dict(combine(cosines, raised))
         better = sum(score > scores[item] + 1e-9 for score in scores.values())
         assert better <= before
+
+
+def test_each_retriever_says_what_it_adds():
+    assert convex_combination({"meaning": {"a": 0.4}, "words": {"a": 3.0, "b": 6.0}}) == [
+        ("a", {"meaning": 0.5, "words": 0.25}),
+        ("b", {"words": 0.5}),
+    ]
+    assert reciprocal_rank_fusion({"meaning": ["a"], "words": ["a"]}, {"meaning": 1.0, "words": 0.5}) == [
+        ("a", {"meaning": 1 / 61, "words": 0.5 / 61})
+    ]

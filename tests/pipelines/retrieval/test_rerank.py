@@ -5,28 +5,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.model import NoteFacts
-from pipelines.retrieval.rerank import graph_scores
+from pipelines.retrieval.rerank import is_recent, linear_scores, link_votes, most_lifted
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-LONG_AGO = "2020-01-01T00:00:00+00:00"
+LONG_AGO, YESTERDAY = "2020-01-01T00:00:00+00:00", "2026-11-20T12:00:00+00:00"
 
 
-def note(path, pagerank=None, centrality=None, modified=LONG_AGO):
+def note(path, pagerank=None, centrality=None, modified=LONG_AGO, updated=None):
     return NoteFacts(
-        path, None, None, None, modified, evergreen=False, pagerank=pagerank, centrality=centrality
+        path,
+        None,
+        None,
+        None,
+        modified,
+        evergreen=False,
+        pagerank=pagerank,
+        centrality=centrality,
+        updated=updated,
     )
 
 
-def scored(scores, notes, mode):
-    found = graph_scores(
-        scores, {n.path: n for n in notes}, mode, now=NOW, recency_days=30, recency_amount=0.05
-    )
+def linear(scores, notes):
+    found = linear_scores(scores, {n.path: n for n in notes})
     return {path: terms.score for path, terms in found.items()}
 
 
 def test_the_linear_form_is_as_worked_by_hand():
     notes = [note("a", 0.02, 0.1), note("b", 0.01, 0.4), note("c")]
-    assert scored({"a": 0.9, "b": 0.5, "c": 0.7}, notes, "linear") == pytest.approx(
+    assert linear({"a": 0.9, "b": 0.5, "c": 0.7}, notes) == pytest.approx(
         {
             "a": 0.8875,  # 0.6 * 1 + 0.25 * 0.02/0.02 + 0.15 * 0.1/0.4
             "b": 0.275,  # 0.6 * 0 + 0.25 * 0.01/0.02 + 0.15 * 0.4/0.4
@@ -35,67 +41,148 @@ def test_the_linear_form_is_as_worked_by_hand():
     )
 
 
-def test_in_the_lifting_form_a_rank_below_the_value_changes_nothing():
-    notes = [note("a", 0.02, 0.1), note("b", 0.01, 0.4), note("c")]
-    assert scored({"a": 0.9, "b": 0.5, "c": 0.7}, notes, "lift") == pytest.approx(
-        {
-            "a": 1.0,  # PageRank 1, centrality 0.25 < v = 1: it folds back
-            "b": 0.275,  # 0.25 * 0.5 + 0.15 * 1
-            "c": 0.5,
-        }
-    )
-
-
-def test_a_barely_cited_note_falls_behind_an_uncited_one_in_the_linear_form_only():
+def test_in_the_linear_form_a_barely_cited_note_falls_behind_an_uncited_one():
     notes = [note("hub", 0.9, 0.9), note("cited once", 0.001, 0.001), note("uncited")]
-    scores = {"hub": 0.2, "cited once": 0.8, "uncited": 0.7}
-    assert scored(scores, notes, "linear")["cited once"] < scored(scores, notes, "linear")["uncited"]
-    assert scored(scores, notes, "lift")["cited once"] > scored(scores, notes, "lift")["uncited"]
-
-
-def test_what_was_modified_within_the_days_gets_the_bonus():
-    notes = [
-        note("new", modified="2026-10-22T00:00:00+00:00"),
-        note("old", modified="2026-10-21T23:59:59+00:00"),
-    ]
-    assert scored({"new": 1.0, "old": 1.0}, notes, "linear") == pytest.approx({"new": 1.05, "old": 1.0})
+    scores = linear({"hub": 0.2, "cited once": 0.8, "uncited": 0.7}, notes)
+    assert scores["cited once"] < scores["uncited"]
 
 
 def test_candidates_of_one_score_all_have_the_full_value():
-    assert scored({"a": 0.3}, [note("a")], "linear") == pytest.approx({"a": 1.0})
+    assert linear({"a": 0.3}, [note("a")]) == pytest.approx({"a": 1.0})
 
 
 RANK = st.one_of(st.none(), st.floats(0, 1))
-CANDIDATES = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.floats(0, 1), RANK, RANK), min_size=1)
+RANKED = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.floats(0, 1), RANK, RANK), min_size=1)
 
 
-@pytest.mark.parametrize("mode", ["linear", "lift"])
-@given(found=CANDIDATES)
-def test_scores_lie_between_zero_and_one_without_a_bonus(mode, found):
+@given(found=RANKED)
+def test_linear_scores_lie_between_zero_and_one(found):
     notes = [note(path, pagerank, centrality) for path, (_, pagerank, centrality) in found.items()]
-    result = scored({path: score for path, (score, _, _) in found.items()}, notes, mode)
+    result = linear({path: score for path, (score, _, _) in found.items()}, notes)
     assert all(-1e-9 <= score <= 1 + 1e-9 for score in result.values())
 
 
-@given(found=CANDIDATES)
-def test_in_the_lifting_form_nobody_scores_below_their_value(found):
-    notes = [note(path, pagerank, centrality) for path, (_, pagerank, centrality) in found.items()]
-    scores = {path: score for path, (score, _, _) in found.items()}
-    lifted = scored(scores, notes, "lift")
-    plain = scored(scores, [note(path) for path in found], "lift")
-    assert all(lifted[path] >= plain[path] - 1e-12 for path in found)
-
-
-@pytest.mark.parametrize("mode", ["linear", "lift"])
-@given(found=CANDIDATES, data=st.data())
-def test_a_better_pagerank_never_lowers_a_note(mode, found, data):
+@given(found=RANKED, data=st.data())
+def test_a_better_pagerank_never_lowers_a_note(found, data):
     path = data.draw(st.sampled_from(sorted(found)))
     scores = {path: score for path, (score, _, _) in found.items()}
 
     def place(rank):
         notes = [note(p, rank if p == path else pr, c) for p, (_, pr, c) in found.items()]
-        result = scored(scores, notes, mode)
+        result = linear(scores, notes)
         return sum(score > result[path] + 1e-9 for score in result.values())
 
     low = data.draw(st.floats(0, 1))
     assert place(data.draw(st.floats(low, 1))) <= place(low)
+
+
+def test_votes_are_as_worked_by_hand():
+    scores = {"a": 0.9, "b": 0.5, "c": 0.3, "d": 0.1}
+    links = {"a": {"c", "not a candidate", "nor this", "nor that"}, "b": {"c", "d", "b"}, "d": {"a"}}
+    assert link_votes(scores, links) == pytest.approx(
+        {
+            "a": 0.0,  # d, which links to it, is the worst match
+            "b": 0.0,  # its link to itself does not count
+            "c": 1 - (1 - 1 / 2) * (1 - 0.25 / 2**0.5),  # a, the best, links to four; b, half as good, to two
+            "d": 0.25 / 2**0.5,
+        }
+    )
+
+
+CANDIDATES = st.dictionaries(
+    st.sampled_from("abcdef"),
+    st.tuples(st.integers(0, 100).map(lambda n: n / 100), st.sets(st.sampled_from("abcdefgh"))),
+    min_size=1,
+)
+
+
+@given(
+    found=CANDIDATES, scale=st.sampled_from([0.015625, 0.5, 64.0]), shift=st.sampled_from([0.0, -0.5, 3.0])
+)
+def test_votes_lie_between_zero_and_one_on_every_scale_of_scores(found, scale, shift):
+    scores, links = {p: s for p, (s, _) in found.items()}, {p: to for p, (_, to) in found.items()}
+    votes = link_votes(scores, links)
+    assert votes.keys() == scores.keys()
+    assert all(0.0 <= vote <= 1.0 for vote in votes.values())
+    assert link_votes({p: scale * s + shift for p, s in scores.items()}, links) == pytest.approx(votes)
+
+
+@given(found=CANDIDATES)
+def test_a_gap_larger_than_the_lift_is_never_overturned(found):
+    scores, links = {p: s for p, (s, _) in found.items()}, {p: to for p, (_, to) in found.items()}
+    votes, most = link_votes(scores, links), most_lifted(scores.values())
+    assert 0.0 <= most <= 0.15 * max(scores.values())
+    lifted = {path: score + most * votes[path] for path, score in scores.items()}
+    assert all(
+        lifted[one] > lifted[other]
+        for one in scores
+        for other in scores
+        if scores[one] - scores[other] > most + 1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "most"),
+    [
+        ([1.0, 0.9, 0.8, 0.7, 0.2, 0.1, 0.1, 0.1, 0.1], 0.15),  # its lead is more: 1 - 0.2
+        ([1.0, 0.99, 0.98, 0.97, 0.9, 0.1, 0.1, 0.1, 0.1], 0.1),  # 1 - 0.9
+        ([0.9, 1.0, 0.5], 0.1),  # the middle one of three
+        ([0.5], 0.0),
+        ([-0.1, -0.5, -0.9], 0.0),
+        ([], 0.0),
+    ],
+)
+def test_what_links_add_at_most_is_as_worked_by_hand(scores, most):
+    assert most_lifted(scores) == pytest.approx(most)
+
+
+@given(found=CANDIDATES, data=st.data())
+def test_one_more_link_to_a_note_never_lowers_its_votes(found, data):
+    scores, links = {p: s for p, (s, _) in found.items()}, {p: to for p, (_, to) in found.items()}
+    path, source = (data.draw(st.sampled_from(sorted(found))) for _ in range(2))
+    # in place of a link elsewhere, as a link more makes each of the source's links count less
+    more = links | {source: ({*list(links[source] - {path})[1:], path})}
+    assert link_votes(scores, more)[path] >= link_votes(scores, links)[path] - 1e-12
+
+
+def test_candidates_of_one_score_give_no_votes():
+    assert link_votes({"a": 0.2, "b": 0.2}, {"a": {"b"}, "b": {"a"}}) == {"a": 0.0, "b": 0.0}
+    assert link_votes({}, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("modified", "updated", "recent"),
+    [
+        ("2026-10-22T00:00:00+00:00", None, True),
+        ("2026-10-21T23:59:59+00:00", None, False),
+        (YESTERDAY, "2019-05-04", False),
+        (LONG_AGO, "2026-11-01", True),
+        (LONG_AGO, "2026-11-01T10:00:00", True),
+        (LONG_AGO, "2026-10-21T23:00:00-05:00", True),
+        (LONG_AGO, "[[2026-11-01]]", True),
+        (YESTERDAY, "last week", True),
+        (LONG_AGO, "last week", False),
+        (LONG_AGO, "2031-01-01", False),
+        (YESTERDAY, "9999-12-31T23:59:59-14:00", True),
+        (YESTERDAY, "0001-01-01T00:00:00+14:00", False),
+    ],
+)
+def test_a_note_is_as_recent_as_its_frontmatter_says_else_its_file(modified, updated, recent):
+    assert is_recent(note("a", modified=modified, updated=updated), NOW, 30) is recent
+
+
+@pytest.mark.parametrize(
+    ("updated", "committed", "recent"),
+    [
+        (None, datetime(2019, 5, 4, tzinfo=UTC), False),
+        (None, datetime(2026, 11, 1, tzinfo=UTC), True),
+        (None, datetime(2031, 1, 1, tzinfo=UTC), True),
+        ("2026-11-01", datetime(2019, 5, 4, tzinfo=UTC), True),
+    ],
+)
+def test_git_knows_better_than_the_file_and_frontmatter_better_than_git(updated, committed, recent):
+    assert is_recent(note("a", modified=YESTERDAY, updated=updated), NOW, 30, committed) is recent
+
+
+def test_any_number_of_days_can_be_asked_for():
+    assert is_recent(note("a"), NOW, 10**12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.retrieval.titles import NameIndex, fold_name, names_of
@@ -123,7 +123,6 @@ notes = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(notes=notes, query=words)
 def test_every_note_with_a_name_that_holds_the_query_is_found_and_beginnings_lead(notes, query):
     rows = [(path, title, aliases) for path, (title, aliases) in notes.items()]
@@ -140,7 +139,6 @@ def test_every_note_with_a_name_that_holds_the_query_is_found_and_beginnings_lea
     assert set(hits[: len(holding)]) == holding
 
 
-@settings(deadline=None)
 @given(kept=notes, gone=notes, query=words)
 def test_what_was_taken_out_leaves_no_trace(kept, gone, query):
     gone = {f"gone/{path}": names for path, names in gone.items()}

@@ -45,7 +45,7 @@ def test_many_that_open_a_new_file_at_once_all_succeed(tmp_path):
 def test_a_transaction_that_fails_leaves_nothing(tmp_path):
     con = connect(tmp_path / "x.db")
     con.execute("CREATE TABLE t (a)")
-    with pytest.raises(apsw.SQLError), transaction(con):
+    with pytest.raises(CacheCorruptError), transaction(con):
         con.execute("INSERT INTO t VALUES (1); INSERT INTO nowhere VALUES (1)")
     assert con.execute("SELECT count(*) FROM t").fetchone() == (0,)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.links import resolve
 from pipelines.store import edges as module
 from pipelines.store import neighbours, ranks
 
@@ -88,7 +89,6 @@ def test_a_new_note_resolves_only_the_links_of_its_name(house, monkeypatch):
         house.write(f"{n}.md", f"[[{n + 1}]] [[nowhere {n}]] [[wanted]]" if n < 3 else f"[[{n + 1}]]")
     house.index()
     asked = []
-    resolve = module.resolve
 
     def count(target, source, named):
         asked.append((source, target))

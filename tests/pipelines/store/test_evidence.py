@@ -7,10 +7,11 @@ from dataclasses import replace
 import apsw
 import pytest
 
-from pipelines.backup import restore_backup, write_backup
 from pipelines.errors import EvidenceNotFoundError, StateError
+from pipelines.maintenance.backup import restore_backup, write_backup
 from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord, EvidenceSummary
-from pipelines.store.state import STATE_FILE, State
+from pipelines.store.state import State
+from pipelines.store.state_file import STATE_FILE
 
 HIT = EvidenceHit("vault", "Soil.md", "Soil", "Winter", 3, 9, "Soil … sleeps", 0.25, 1, "h1", "s1")
 LATER = "2026-03-02T10:00:00+00:00"

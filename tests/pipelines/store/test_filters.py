@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.chunk import chunk_note
+from pipelines.filters import Filters, fold, parse_filters
 from pipelines.markdown import parse_note
 from pipelines.model import ChunkSettings, FileContent, FoundFile
-from pipelines.retrieval.filters import Filters, fold, parse_filters
 from pipelines.store.filters import matching_chunks
 
 MODIFIED = "2025-06-15"
@@ -150,7 +150,7 @@ bounds = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     notes=st.lists(written, min_size=1, max_size=8), chosen=st.lists(parameters, max_size=3), between=bounds
 )

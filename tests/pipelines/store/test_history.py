@@ -105,7 +105,7 @@ def test_an_unknown_job_is_none(history):
 
 
 @given(text=TEXT, line=TEXT)
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_is_kept_and_found_again(history, text, line):
     number = done(history, f"{text}x.md", state="failed", error=f"!{text}%", log=[line])
     job = history.get(number)
@@ -169,7 +169,7 @@ def test_an_end_is_written_once(history):
     ),
     limit=st.integers(1, 5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pages_put_together_are_the_jobs_of_the_filter_newest_first(tmp_path_factory, jobs, wanted, limit):
     folder = tmp_path_factory.mktemp("state")
     State(folder).close()
@@ -256,7 +256,7 @@ def test_counts_and_observations_never_fall_when_history_is_pruned(history, cloc
 
 
 @given(values=st.lists(st.floats(0, 1e6, allow_nan=False), max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_histogram_counts_each_observation_in_every_bucket_that_holds_it(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("state")
     State(folder).close()

@@ -36,7 +36,7 @@ class Tagging:
         self.queue = house.root / "_review-queue.md"
 
     def desk(self, *, apply: bool = True) -> Desk:
-        return Desk(self.domain, load(self.house.root / "_taxonomy.md"), self.notes, apply)
+        return Desk(self.domain, load(self.house.root, "_taxonomy.md"), self.notes, apply)
 
     def note(self, path: str, text: str = "The garden soil.") -> None:
         self.house.save(path, text)

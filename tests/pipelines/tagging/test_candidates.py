@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.store.proposals import Looked
-from pipelines.tagging.candidates import begin, due, is_another, likeness, sketch
+from pipelines.tagging.candidates import begin, due, is_another, likeness, sketch, withdraw
 
 WORDS = " ".join(f"word{n}" for n in range(200))
 
@@ -61,6 +61,79 @@ def test_a_renamed_note_is_no_new_note_and_keeps_its_proposals(tagging):
     tagging.house.index()
     assert found(tagging) == []
     assert tagging.states("b.md") == {"soil": "waiting"}
+
+
+def waiting(tagging) -> dict[str, str]:
+    """What is shown to the operator, once the index knows what is on disk."""
+    tagging.house.index()
+    withdraw(tagging.house.cache, tagging.proposals, "vault")
+    shown = tagging.proposals.of_state(None, "waiting", "addition")
+    assert sum(
+        tagging.proposals.counts().get(("vault", state), 0) for state in ("waiting", "addition")
+    ) == len(shown)
+    return {one.tag: one.path for one in shown}
+
+
+def test_what_waits_for_a_deleted_note_is_shown_no_more_and_again_when_it_is_back(tagging):
+    tagging.note("a.md", WORDS)
+    tagging.note("b.md")
+    look(tagging, "a.md", "b.md")
+    tagging.propose("a.md", "soil")
+    tagging.proposals.want("vault", "a.md", "new", "", "addition", "2026")
+    tagging.propose("b.md", "compost")
+    before = tagging.proposals.version("vault")
+    (tagging.house.root / "a.md").unlink()
+    assert waiting(tagging) == {"compost": "b.md"}
+    assert tagging.proposals.version("vault") != before
+    tagging.note("a.md", WORDS)
+    assert waiting(tagging) == {"soil": "a.md", "new": "a.md", "compost": "b.md"}
+    assert tagging.proposals.version("vault") == before
+
+
+def test_a_note_that_is_renamed_keeps_what_waits_for_it_also_when_it_was_away_meanwhile(tagging):
+    tagging.note("a.md", WORDS)
+    look(tagging, "a.md")
+    tagging.propose("a.md", "soil")
+    (tagging.house.root / "a.md").rename(tagging.house.root / "b.md")
+    assert waiting(tagging) == {"soil": "b.md"}
+    (tagging.house.root / "b.md").rename(tagging.house.state / "away")
+    assert waiting(tagging) == {}
+    (tagging.house.state / "away").rename(tagging.house.root / "c.md")
+    assert waiting(tagging) == {"soil": "c.md"}
+
+
+def test_what_waited_for_a_deleted_note_is_not_asked_of_another_one_at_its_path(tagging):
+    tagging.note("a.md", WORDS)
+    look(tagging, "a.md")
+    rejected, _ = tagging.propose("a.md", "bread", "soil")
+    tagging.proposals.decide([rejected], "rejected", "2026")
+    (tagging.house.root / "a.md").unlink()
+    assert waiting(tagging) == {}
+    tagging.note("a.md", " ".join(f"other{n}" for n in range(200)))
+    assert waiting(tagging) == {}
+    assert tagging.states("a.md") == {"bread": "rejected"}
+
+
+def test_what_waits_for_a_note_that_is_back_is_shown_once_the_note_is_indexed(tagging):
+    tagging.note("a.md", WORDS)
+    look(tagging, "a.md")
+    tagging.propose("a.md", "soil")
+    (tagging.house.root / "a.md").unlink()
+    assert waiting(tagging) == {}
+    tagging.house.write("a.md", WORDS)
+    tagging.house.notice("a.md")  # not indexed yet: it may be another note
+    withdraw(tagging.house.cache, tagging.proposals, "vault")
+    assert tagging.proposals.of_state(None, "waiting") == []
+    assert waiting(tagging) == {"soil": "a.md"}
+
+
+def test_a_deletion_that_is_held_keeps_what_waits_until_it_is_applied(tagging):
+    tagging.note("a.md")
+    tagging.propose("a.md", "soil")
+    (tagging.house.root / "a.md").unlink()  # held: the ledger has not been told
+    withdraw(tagging.house.cache, tagging.proposals, "vault")
+    assert tagging.states("a.md") == {"soil": "waiting"}
+    assert waiting(tagging) == {}
 
 
 def test_our_own_change_of_the_frontmatter_asks_for_nothing(tagging):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -123,7 +124,7 @@ def test_without_a_vocabulary_nobody_is_asked(api, proposer, taxonomy):
     assert api.bodies == []
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
 def test_whatever_a_note_says_stays_one_json_string(api, proposer, text):
     api.bodies.clear()
@@ -212,6 +213,26 @@ def test_a_refusal_proposes_nothing_and_is_paid(api, proposer):
 def test_the_cost_follows_from_the_tokens_of_the_answer(api, model, usage, dollars):
     api.answers.append(Answer([("garden", 1)], usage={**Answer().usage, **usage}))
     assert ask(api.url, model=model).cost_usd == pytest.approx(dollars)
+
+
+KINDS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "count", [-1, -(10**12), 10**400, 2.5, float("nan"), float("inf"), "-5", [1], {}, True]
+)
+def test_no_count_of_tokens_lowers_the_days_cost_or_breaks_it(api, kind, count):
+    api.answers.append(Answer([("garden", 1)], usage={**Answer().usage, kind: count}))
+    try:
+        cost = ask(api.url).cost_usd
+    except ProposerBusyError as error:
+        cost = error.cost_usd
+    assert math.isfinite(cost)
+    assert cost >= 0
+    if isinstance(count, int) and count < 0:
+        api.answers.append(Answer([("garden", 1)], usage={**Answer().usage, kind: 0}))
+        assert cost == ask(api.url).cost_usd
 
 
 def test_an_unknown_model_counts_as_the_dearest(api, monkeypatch):

@@ -273,7 +273,7 @@ NOTES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(NOTES, max_size=60), NOTES, st.integers(0, len(TOPICS)))
 def test_whatever_the_notes_are_proposals_keep_the_rules(notes, note, entries):
     world = World()

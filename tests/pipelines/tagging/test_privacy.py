@@ -93,13 +93,13 @@ def test_a_listed_tag_covers_no_other(tag):
     assert reason(f"---\ntags: [{tag}]\n---\n", Privacy(tags=("journal",))) is None
 
 
-@pytest.mark.parametrize("path", ["Diary/a.md", "diary/2026/a.md", "DIARY/x/y/z.md"])
+@pytest.mark.parametrize("path", ["Diary/a.md", "diary/2026/a.md", "DIARY/x/y/z.md", "a/Diary/b.md"])
 @pytest.mark.parametrize("folder", ["Diary", "diary/", "/Diary", "./Diary", "Diary/**", "Diary\\"])
 def test_a_listed_folder_covers_all_below_it(path, folder):
     assert "folder" in reason("", Privacy(folders=("x", folder)), path)
 
 
-@pytest.mark.parametrize("path", ["Diary.md", "Diaries/a.md", "a/Diary/b.md", "note.md"])
+@pytest.mark.parametrize("path", ["Diary.md", "Diaries/a.md", "a/Diary.md", "a/MyDiary/b.md", "note.md"])
 def test_a_listed_folder_covers_no_other(path):
     assert reason("", Privacy(folders=("Diary",)), path) is None
 
@@ -128,3 +128,112 @@ def test_no_text_around_it_hides_a_private_property(before, value, after):
 def test_more_privacy_never_lets_more_out(text, tags, folders):
     if reason(text) is not None:
         assert reason(text, Privacy(tuple(tags), tuple(folders))) is not None
+
+
+# However it is written
+
+FORMS = (
+    "{key}:: {value}",
+    "[{key}:: {value}]",
+    "({key}:: {value})",
+    "Words, and [{key}:: {value}] more words.",
+    "- {key}:: {value}",
+    "* [ ] {key}: {value}",
+    "12. {key}: {value}",
+    "**{key}**:: {value}",
+    "**{key}:** {value}",
+    "__{key}__: {value}",
+    "> {key}: {value}",
+    "> > - {key} :: {value}",
+    "    {key}: {value}",
+    "# {key}: {value}",
+    "| {key}: {value}",
+    "<!-- {key}: {value} -->",
+    "%% {key}:: {value} %%",
+    '{{"{key}": "{value}"}}',
+    "extra = {{title = 'a', {key} = '{value}'}}",
+    "+++\n{key} = '{value}'\n+++\nBody",
+    "\ufeff+++\r\ntitle = 'a'\r\n[extra]\r\n{key} = '{value}'\r\n+++\r\nBody",
+    "---\nmeta: {{{key}: {value}}}\n---\nBody",
+    "---\nmeta:\n  - deep:\n      {key}: {value}\n---\nBody",
+    "---\n'{key} ': {value}\n---\nBody",
+    "---\n'**{key}**': {value}\n---\nBody",
+    "---\nmeta:\n  {key}: {value}\n\nNever closed",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("key", ["private", "Private", "pri\u200bvate", "ｐｒｉｖａｔｅ"])
+@pytest.mark.parametrize("value", ["true", "yes", "1"])
+def test_a_private_property_is_seen_in_every_form(form, key, value):
+    written = form.format(key=key, value=value)
+    assert reason(written)
+    assert reason(f"# Title\n\nWords.\n\n{written}\n\nMore words.\n")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("value", ["false", "no", "0"])
+def test_a_property_that_plainly_says_no_lets_the_note_leave_in_every_form(form, value):
+    if "<!--" not in form and "%%" not in form:  # a comment's end is no plain no
+        assert reason(form.format(key="private", value=value)) is None
+
+
+@given(st.sampled_from(FORMS), st.text(max_size=60), st.text(max_size=60))
+def test_no_text_around_it_hides_a_written_property(form, before, after):
+    assert reason(f"{before}\n{form.format(key='private', value='true')}\n{after}")
+
+
+@pytest.mark.parametrize("block", ["a = [", "private = maybe", "[" * 5_000 + "]" * 5_000, "a = 1\na = 2"])
+def test_toml_frontmatter_that_cannot_be_read_may_be_private(block):
+    assert "private" in reason(f"+++\n{block}\n+++\nBody")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A hotel is private: 3 rooms",
+        "isprivate:: true",
+        "x = private",
+        "class A { private: }",
+        "+++ no toml",
+        "private",
+    ],
+)
+def test_words_that_are_no_property_let_a_note_leave(text):
+    assert reason(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Inline #private here",
+        "---\ntags: [a, Private/diary]\n---\n",
+        "---\n'tags ': [private]\n---\n",
+        "---\nmeta: {tags: 'a, private'}\n---\n",
+        "+++\ntags = ['private']\n+++\n",
+    ],
+)
+def test_the_tag_private_says_so_without_a_setting(text):
+    assert "tag" in reason(text)
+
+
+@pytest.mark.parametrize("key", ["tags ", " Tags", "TAG", "tags\u200b"])
+def test_a_listed_tag_is_seen_under_a_key_that_is_misspelt(key):
+    assert "tag" in reason(f'---\n"{key}": journal/2026\n---\n', Privacy(tags=("journal",)))
+
+
+@pytest.mark.parametrize("path", ["Private/a.md", "Sub/Private/a.md", "Sub/PRIVATE/deep/a.md"])
+def test_a_folder_named_private_says_so_without_a_setting(path):
+    assert "folder" in reason("", path=path)
+
+
+@pytest.mark.parametrize("path", ["Private.md", "Privately/a.md", "Sub/private notes/a.md"])
+def test_no_other_name_is_a_folder_named_private(path):
+    assert reason("", path=path) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 300_000, "," * 300_000, "private" * 40_000, "- " * 150_000, "_" * 300_000]
+)
+def test_a_hostile_text_costs_its_length(text):
+    assert may_leave(OPEN, path="a.md", text=text, frontmatter={}, tags=(), warnings=()) is None

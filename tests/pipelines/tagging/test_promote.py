@@ -29,6 +29,26 @@ def test_an_accepted_tag_is_applied_and_written_down(accepted):
     assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}
 
 
+def test_a_tag_that_was_renamed_since_it_was_proposed_is_written_by_its_new_name(accepted):
+    log = accepted.proposals.renames
+    log.finish(
+        log.begin("vault", "_taxonomy.md", [("Soil", "ground"), ("earth", "humus"), ("ground", "earth")], AT)
+    )
+    assert promote(accepted.notes, AT).applied == [("a.md", "humus"), ("a.md", "compost")]
+    assert "humus" in accepted.text("a.md")
+    assert "soil" not in accepted.text("a.md").split("---")[1]
+    assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}
+
+
+def test_a_rename_that_was_taken_back_or_was_before_the_proposal_changes_no_tag(accepted):
+    log = accepted.proposals.renames
+    log.finish(log.begin("vault", "_taxonomy.md", [("soil", "ground")], "2000-01-01T00:00:00+00:00"))
+    number = log.begin("vault", "_taxonomy.md", [("compost", "humus")], AT)
+    log.finish(number)
+    accepted.proposals.undo(number, AT)
+    assert promote(accepted.notes, AT).applied == [("a.md", "soil"), ("a.md", "compost")]
+
+
 def test_a_promotion_that_was_cut_off_after_the_note_is_finished_without_a_second_change(accepted):
     promote(accepted.notes, AT)
     ids = [one.id for one in accepted.proposals.of_state(None, "applied")]
@@ -48,6 +68,27 @@ def test_undo_takes_a_promotion_back_exactly_and_leaves_what_was_written_since(a
     undo(accepted.notes, accepted.proposals.change(None), AT)
     assert accepted.text("a.md") == NOTE + more
     assert accepted.states("a.md") == {"soil": "waiting", "compost": "waiting"}
+
+
+def test_frontmatter_that_a_promotion_made_goes_again_though_the_text_below_was_edited(tagging):
+    tagging.note("a.md", "The garden soil.\nMore.\n")
+    tagging.proposals.decide(tagging.propose("a.md", "soil"), "accepted", AT)
+    promote(tagging.notes, AT)
+    (tagging.house.root / "a.md").write_text(tagging.text("a.md").replace("garden", "good"))
+    tagging.house.index()
+    undo(tagging.notes, tagging.proposals.change(None), AT)
+    assert tagging.text("a.md") == "The good soil.\nMore.\n"
+
+
+def test_a_tag_that_was_edited_since_is_not_cut_in_two(tagging):
+    tagging.note("a.md", "---\ntags: [x]\n---\nText.\n")
+    tagging.proposals.decide(tagging.propose("a.md", "soil"), "accepted", AT)
+    promote(tagging.notes, AT)
+    edited = tagging.text("a.md").replace("soil", "soils")
+    (tagging.house.root / "a.md").write_text(edited)
+    tagging.house.index()
+    undo(tagging.notes, tagging.proposals.change(None), AT)
+    assert tagging.text("a.md") == edited
 
 
 def test_undo_of_a_note_whose_frontmatter_changed_takes_the_tags_alone(accepted):
@@ -76,6 +117,16 @@ def test_a_note_that_is_another_one_by_now_is_not_tagged_and_asked_about_again(a
     assert done.applied == []
     assert accepted.states("a.md") == {"soil": "waiting", "compost": "waiting"}
     assert accepted.text("a.md") == NOTE
+
+
+def test_a_tag_of_a_note_that_is_gone_is_refused_also_where_its_text_was_known(accepted):
+    look = Looked("seen", sketch(["The garden soil."]), "proposed", None, 0, None)
+    accepted.proposals.look("vault", {"a.md": look})
+    (accepted.house.root / "a.md").unlink()
+    accepted.house.index()
+    done = promote(accepted.notes, AT)
+    assert {why for _, _, why in done.refused} == {"'a.md' is no longer there"}
+    assert accepted.states("a.md") == {"soil": "refused", "compost": "refused"}
 
 
 def test_a_tag_of_a_note_that_is_gone_is_refused(accepted):

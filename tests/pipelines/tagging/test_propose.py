@@ -13,8 +13,7 @@ from pipelines.tagging.candidates import begin, due
 from pipelines.tagging.haiku import HaikuProposer
 from pipelines.tagging.propose import Budget, Desk, fit_local, propose
 from tests.fakes.anthropic_api import KEY, Answer, fake_anthropic
-
-from .conftest import MAX_BYTES
+from tests.pipelines.conftest import MAX_BYTES
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GOOD = Answer([("soil", 0.9), ("compost", 0.4), ("made-up", 1.0)])

@@ -11,7 +11,7 @@ from functools import partial, wraps
 
 import pytest
 
-from pipelines.atomic import write_atomic
+from pipelines.durable_files import write_atomic
 from pipelines.errors import NoteUnreadableError, NoteVanishedError, StateError
 from pipelines.tagging.note_tags import rename_tags
 from pipelines.tagging.renames import Refusal, apply, plan, recover
@@ -65,11 +65,14 @@ class Vault:
         taxonomy = (self.root / "_taxonomy.md").read_bytes()
         return plan(self.read().items(), parse(taxonomy.decode()).renames, ("_taxonomy.md", taxonomy))
 
+    def replacing(self, replace=replace):
+        return lambda raw, read, new: replace(self.root / raw, read, new)
+
     def apply(self, replace=replace):
-        return apply(self.plan(), self.root, self.journal, replace)
+        return apply(self.plan(), self.root, self.journal, self.replacing(replace))
 
     def recover(self, replace=replace):
-        return recover(self.root, self.journal, replace)
+        return recover(self.root, self.journal, self.replacing(replace))
 
 
 @pytest.fixture
@@ -125,7 +128,10 @@ def test_a_taxonomy_that_the_renames_cannot_be_cut_out_of_keeps_all_as_it_is(vau
     vault.write("_taxonomy.md", text)
     before = vault.read()
     report = apply(
-        plan(NOTES.items(), [("old", "new")], ("_taxonomy.md", text)), vault.root, vault.journal, replace
+        plan(NOTES.items(), [("old", "new")], ("_taxonomy.md", text)),
+        vault.root,
+        vault.journal,
+        vault.replacing(),
     )
     assert [refusal.path for refusal in report.refused] == ["_taxonomy.md"]
     assert vault.read() == before
@@ -162,7 +168,7 @@ def test_what_a_person_wrote_since_the_plan_is_kept(vault):
     planned = vault.plan()
     vault.write("a.md", b"#old rewritten")
     vault.write("_taxonomy.md", TAXONOMY.encode() + b"- third -> new\n")
-    assert apply(planned, vault.root, vault.journal, replace).finished
+    assert apply(planned, vault.root, vault.journal, vault.replacing()).finished
     assert vault.read()["a.md"] == b"#new rewritten"
     assert vault.read()["_taxonomy.md"] == AFTER["_taxonomy.md"] + b"- third -> new\n"
 
@@ -172,7 +178,7 @@ def test_a_note_that_vanished_is_reported(vault):
     (vault.root / "a.md").unlink()
     shutil.rmtree(vault.root / "b")
     (vault.root / "b").write_text("a file in the folder's place")
-    report = apply(planned, vault.root, vault.journal, replace)
+    report = apply(planned, vault.root, vault.journal, vault.replacing())
     assert sorted(report.vanished) == ["a.md", "b/c.md", "b/e.md"]
     assert report.finished
 
@@ -204,7 +210,7 @@ def test_a_note_that_cannot_be_written_is_owed_and_the_taxonomy_waits_for_it(vau
 def test_a_note_that_became_unreadable_is_owed_until_it_is_mended(vault):
     planned = vault.plan()
     vault.write("a.md", b"---\ntags: [old\n---\n")
-    assert not apply(planned, vault.root, vault.journal, replace).finished
+    assert not apply(planned, vault.root, vault.journal, vault.replacing()).finished
     assert [type(refusal) for refusal in vault.recover().refused] == [Refusal]
     vault.write("a.md", b"---\ntags: [old]\n---\n")
     assert vault.recover().finished
@@ -214,7 +220,9 @@ def test_a_note_that_became_unreadable_is_owed_until_it_is_mended(vault):
 def test_a_taxonomy_that_became_invalid_is_owed_until_it_is_mended(vault):
     planned = vault.plan()
     vault.write("_taxonomy.md", b"- two words: x\n")
-    assert [r.path for r in apply(planned, vault.root, vault.journal, replace).refused] == ["_taxonomy.md"]
+    assert [r.path for r in apply(planned, vault.root, vault.journal, vault.replacing()).refused] == [
+        "_taxonomy.md"
+    ]
     vault.write("_taxonomy.md", TAXONOMY.encode())
     assert vault.recover().changed == ("_taxonomy.md",)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipelines.errors import EverindexError, NoteError
 from pipelines.exchange import Late, exchange
 from pipelines.tagging import review as room
 from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review
+from tests.oddities import ODDITIES, is_untouched, make_outside, put
 
 from .conftest import AT
 
@@ -150,11 +154,11 @@ def test_what_is_ticked_while_the_page_is_written_counts(shown, monkeypatch):
     shown.propose("a.md", "bread")
     raced = []
 
-    def slow(path, read, new, displaced):
-        if path == shown.queue and not raced:
-            raced.append(path)
+    def slow(root, raw, read, new, displaced):
+        if raw == shown.queue.name and not raced:
+            raced.append(raw)
             shown.edit("- [ ] `soil`", "- [x] `soil`")
-        return exchange(path, read, new, displaced)
+        return exchange(root, raw, read, new, displaced)
 
     monkeypatch.setattr(room, "exchange", slow)
     done = shown.review()
@@ -178,7 +182,7 @@ def test_what_an_editor_writes_late_into_a_note_gets_the_tag_again(shown):
     shown.edit("- [ ] `soil`", "- [x] `soil`")
     shown.review()
     shown.house.index()
-    late = Late(shown.house.root / "a.md", NOTE.encode(), (NOTE + "A late line.\n").encode(), Path("record"))
+    late = Late("a.md", NOTE.encode(), (NOTE + "A late line.\n").encode(), Path("record"))
     assert merge_late(shown.notes, "a.md", late)
     assert (
         shown.text("a.md") == "---\nauthor: Ann # me\ntags:\n  - soil\n---\nThe garden soil.\nA late line.\n"
@@ -190,7 +194,7 @@ def test_what_is_late_never_replaces_what_was_written_since(shown):
     shown.review()
     newer = shown.text("a.md") + "Written since.\n"
     shown.note("a.md", newer)
-    late = Late(shown.house.root / "a.md", NOTE.encode(), (NOTE + "A late line.\n").encode(), Path("record"))
+    late = Late("a.md", NOTE.encode(), (NOTE + "A late line.\n").encode(), Path("record"))
     assert not merge_late(shown.notes, "a.md", late)
     assert shown.text("a.md") == newer
 
@@ -212,3 +216,81 @@ def test_the_newest_notes_come_first_and_the_others_are_counted(tagging):
     assert page.index("[[26.md|") < page.index("[[25.md|")
     assert "2 more wait" in page
     assert "[[0.md|" not in page
+
+
+# A file that is no page
+
+
+FOREIGN = [
+    b"export EDITOR=vi\n",
+    b"# Tags to review\n\nmy own list\n",
+    b"- [x] soil\n",
+    b"\0\xff\xfe",
+    b"<!-- a comment: end -->\n",
+]
+
+
+@pytest.mark.parametrize("data", FOREIGN)
+def test_a_file_that_is_no_page_of_ours_is_refused_with_what_to_do_and_left_as_it_is(tagging, data):
+    tagging.note("a.md", NOTE)
+    tagging.propose("a.md", "soil")
+    tagging.queue.write_bytes(data)
+    before = tagging.queue.lstat()
+    with pytest.raises(NoteError, match=r"no review queue of Everindex.*review_queue"):
+        tagging.review()
+    after = tagging.queue.lstat()
+    assert tagging.queue.read_bytes() == data
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    tagging.queue.unlink()
+    assert tagging.review().written
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b" \r\n\t\n", b"\xef\xbb\xbf\n"])
+def test_an_empty_file_becomes_the_queue(tagging, data):
+    tagging.note("a.md", NOTE)
+    tagging.propose("a.md", "soil")
+    tagging.queue.write_bytes(data)
+    assert tagging.review().written
+    assert "`soil`" in tagging.queue.read_text()
+
+
+@pytest.mark.parametrize("kind", ODDITIES)
+def test_what_is_no_regular_file_is_no_queue_and_nothing_waits_for_it(tagging, tmp_path, kind):
+    outside = make_outside(tmp_path)
+    tagging.note("a.md", NOTE)
+    tagging.propose("a.md", "soil")
+    put(tagging.queue, kind, outside)
+    before = tagging.queue.lstat()
+    with pytest.raises(NoteError, match=r"review queue.*review_queue"):
+        tagging.review()
+    assert tagging.queue.lstat().st_ino == before.st_ino
+    assert is_untouched(outside)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_queue_behind_a_link_is_not_written(tagging, tmp_path, there):
+    (tmp_path / "outside").mkdir()
+    if there:
+        (tmp_path / "outside" / ".bashrc").write_bytes(b"export EDITOR=vi\n")
+    (tagging.house.root / "lnk").symlink_to("../outside")
+    tagging.domain = replace(tagging.domain, review_queue="lnk/.bashrc")
+    tagging.note("a.md", NOTE)
+    tagging.propose("a.md", "soil")
+    with pytest.raises(NoteError, match="links are not followed"):
+        tagging.review()
+    assert [path.read_bytes() for path in (tmp_path / "outside").iterdir()] == [b"export EDITOR=vi\n"] * there
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_tag_is_not_added_to_a_vocabulary_behind_a_link(shown, tmp_path, there):
+    (tmp_path / "outside").mkdir()
+    if there:
+        (tmp_path / "outside" / "words.md").write_bytes(b"- mine\n")
+    shown.edit("- [ ] `compost`", "- [x] mulch\n- [ ] `compost`")
+    shown.review()
+    (shown.house.root / "lnk").symlink_to("../outside")
+    shown.domain = replace(shown.domain, taxonomy="lnk/words.md")
+    shown.edit("- [ ] `mulch`", "- [x] `mulch`")
+    with suppress(EverindexError):
+        shown.review()
+    assert [path.read_bytes() for path in (tmp_path / "outside").iterdir()] == [b"- mine\n"] * there

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from pipelines.links import name_key, resolve
 from pipelines.markdown import parse_note
@@ -18,9 +19,12 @@ from pipelines.tagging.review_queue import (
     Kept,
     QueuedNote,
     QueuedTag,
+    _visible,
     neutral,
+    plain,
     quoted,
     render,
+    seal,
 )
 from pipelines.tagging.review_reading import Reading, read
 
@@ -149,7 +153,12 @@ def test_nothing_in_a_note_comes_alive(opening, title, group, name):
         for line in quotes
         if len(line) > 2
     )
-    assert not re.search(r"[\[\]<>#%$^`\\|@]", "".join(line[2:] for line in quotes))
+    for line in quotes:
+        alive = re.sub(r"\\[!-/:-@\[-`{-~]", "·", line[2:])
+        assert not re.search(
+            r"[\[\]$^`\\|@*~]|<[!/?a-zA-Z]|(?:^|[^\w])#|%%|==|::|:/|\{\{|www\.|&\w+;", alive
+        ), line
+        assert not re.search(r"%%|\[\[|==|::|://|\{\{|<!", line), line
     assert said(text, notes) == Reading()
     accepted = said(text.replace("- [ ] `soil`", "- [x] `soil`"), notes)
     assert accepted == Reading(accepted=frozenset({1}))
@@ -168,12 +177,69 @@ def test_a_heading_opens_that_very_note(name, other):
 def test_a_quote_is_short(opening):
     lines = quoted(opening * 20)
     assert len(lines) <= MOST_LINES
-    assert sum(len(line) - 2 for line in lines) <= MOST_CHARACTERS + 1
+    assert sum(len(plain(line)) - 2 for line in lines) <= MOST_CHARACTERS + 1
 
 
 @given(HOSTILE)
-def test_what_is_neutral_stays_as_it_is(text):
-    assert neutral(neutral(text)) == neutral(text)
+def test_a_reader_of_markdown_shows_a_neutral_text_as_it_was_written(text):
+    assert plain(neutral(text)) == _visible(text)
+    inline = MarkdownIt("commonmark").parse(f"> {neutral(text)}")
+    shown = "".join(
+        child.content for token in inline if token.type == "inline" for child in token.children or ()
+    )
+    assert shown == _visible(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "20 % of it",
+        "C# and F#",
+        "a < b > c",
+        "x = 1",
+        "R&D",
+        "10:30",
+        "f(x)",
+        "snake_case",
+        "100%",
+        "Q&A!",
+        "{a}",
+        "a - b",
+    ],
+)
+def test_what_is_harmless_is_shown_as_it_stands(text):
+    assert neutral(text) == text
+    assert quoted(text) == [f"> {text}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("[[Soil]]", r"\[\[Soil\]\]"),
+        ("%%hidden%%", r"%\%hidden%\%"),
+        ("#tag and #b", r"\#tag and \#b"),
+        ("<!-- e:1 -->", r"\<\!-- e:1 -->"),
+        ("https://x.y", r"https:\//x.y"),
+        ("a:: b", r"a:\: b"),
+        ("- [x] soil", r"\- \[x\] soil"),
+        ("1. soil", r"1\. soil"),
+    ],
+)
+def test_what_would_be_alive_has_a_backslash(text, written):
+    assert neutral(text) == written
+
+
+def test_a_title_with_signs_is_shown_as_it_is_and_opens_its_note():
+    note = QueuedNote("A/C #1 [draft].md", "C# [draft] 20 %", "", (tag(1, "soil"),))
+    text = render([note], 0, PAGE)
+    assert r"## [C# \[draft\] 20 %](A/C%20%231%20%5Bdraft%5D.md)" in text
+    assert "## [[a.md|20 % off]]" in render([QueuedNote("a.md", "20 % off", "", (tag(1, "soil"),))], 0, PAGE)
+
+
+@given(HOSTILE)
+def test_a_comment_in_a_note_is_no_comment_of_ours_however_an_editor_writes_it(opening):
+    for written in (neutral(opening), neutral(opening).replace("<\\!", "<!")):
+        assert not MARKER.search(written)
 
 
 # Marks
@@ -281,6 +347,12 @@ def test_a_line_that_is_not_understood_stays_marked_and_stands_for_its_tag(line)
     assert line in text
     assert text.count("<!-- e:1 ") == 1
     assert said(text) == reading
+
+
+def test_a_line_that_an_earlier_version_wrote_is_ours_by_its_seal():
+    label = "`biology` · R＆D · 82% · local"
+    line = f"- [x] {label} <!-- e:1 {seal(label)} -->"
+    assert said(changed((1, line))) == Reading(accepted=frozenset({1}))
 
 
 def test_what_is_written_behind_a_tag_is_kept_and_the_mark_counts():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pipelines.errors import TaxonomyError
 from pipelines.model import TagEntry, Taxonomy
 from pipelines.tagging.taxonomy import add_tag, find, load, parse, renamed, without_renames
+from tests.oddities import ODDITIES, is_untouched, make_outside, put
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples" / "vault").rglob("_taxonomy.md"))
@@ -254,29 +255,62 @@ def test_a_nested_tag_goes_with_its_longest_renamed_part(tag, new):
 
 
 def test_without_a_file_the_vocabulary_is_empty(tmp_path):
-    assert load(tmp_path / "_taxonomy.md").taxonomy == Taxonomy()
+    assert load(tmp_path, "_taxonomy.md").taxonomy == Taxonomy()
 
 
 def test_an_invalid_file_leaves_the_last_good_one_in_force_until_it_is_mended(tmp_path):
     path = tmp_path / "_taxonomy.md"
     path.write_bytes(b"\xef\xbb\xbf- a: x\r\n")
-    good = load(path)
+    good = load(tmp_path, path.name)
     assert [entry.tag for entry in good.taxonomy.entries] == ["a"]
     for content, reason in ((b"- two words: x", ":1: 'two words'"), (b"- caf\xe9", "cannot be read")):
         path.write_bytes(content)
-        bad = load(path, good)
+        bad = load(tmp_path, path.name, good)
         assert bad.taxonomy == good.taxonomy
         assert reason in bad.error
-        assert load(path, bad).error == bad.error
+        assert load(tmp_path, path.name, bad).error == bad.error
     path.write_bytes(b"\xef\xbb\xbf- a: x\r\n")
-    assert load(path, bad) == good
-    assert load(path, good) is good
+    assert load(tmp_path, path.name, bad) == good
+    assert load(tmp_path, path.name, good) is good
 
 
 def test_an_invalid_first_file_is_an_empty_vocabulary_with_the_error(tmp_path):
     (tmp_path / "t.md").write_text("- two words: x")
-    assert load(tmp_path / "t.md").taxonomy == Taxonomy()
-    assert load(tmp_path / "t.md").error
+    assert load(tmp_path, "t.md").taxonomy == Taxonomy()
+    assert load(tmp_path, "t.md").error
+
+
+@pytest.mark.parametrize("kind", ODDITIES)
+def test_what_is_no_regular_file_is_no_vocabulary_and_the_last_good_stays(tmp_path, kind):
+    outside = make_outside(tmp_path)
+    path = tmp_path / "t.md"
+    path.write_text("- a: x")
+    good = load(tmp_path, "t.md")
+    put(path, kind, outside)
+    bad = load(tmp_path, "t.md", good)
+    assert bad.taxonomy == good.taxonomy
+    assert "t.md cannot be read" in bad.error
+    assert load(tmp_path, "t.md").taxonomy == Taxonomy()
+    assert is_untouched(outside)
+
+
+def test_a_vocabulary_behind_a_link_is_not_read(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "t.md").write_text("- secret: x")
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "link").symlink_to("../outside")
+    found = load(tmp_path / "vault", "link/t.md")
+    assert found.taxonomy == Taxonomy()
+    assert "links are not followed" in found.error
+
+
+def test_a_refused_text_is_not_parsed_again_until_it_changes(tmp_path):
+    path = tmp_path / "t.md"
+    path.write_text("- two words: x")
+    bad = load(tmp_path, "t.md")
+    assert load(tmp_path, "t.md", bad) is bad
+    path.write_text("- other words: x")
+    assert "other words" in load(tmp_path, "t.md", bad).error
 
 
 # Editing

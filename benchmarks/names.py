@@ -1,0 +1,123 @@
+"""How often a note's own title, alias or file name, typed as the question, finds that note first.
+
+    python -m benchmarks.names [VAULT ...] [--data FOLDER] [--keep FOLDER] [--most N]
+
+Each vault is indexed by the real pipeline, and asked as a user asks: over all its domains, for ten notes; the second
+figure is what the other layers find alone. A name counts where one note alone has it, or has it with the best claim.
+With `--keep` the indexes stay for the next run; `--most` names of each kind are asked, always the same ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.judged import DATA
+from pipelines.retrieval.titles import fold_name
+from pipelines.retrieval.ways import Way, as_it_is, without
+from pipelines.store import notes
+from queue_config.settings import Settings
+from service.usecases.indexing import index_once
+from service.usecases.schemas.search import LONGEST_QUERY
+from service.usecases.search import SearchService
+from workers.resources import Resources
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "vault"
+_MOST = 300
+_RANK = {"title": 0, "alias": 1, "file": 2}
+
+
+def prepare(name: str, data: Path, kept: Path) -> SearchService:
+    """Index a vault, or bring the index that is there up to date, and return what can be asked of it."""
+    vault = kept / name / "vault"
+    if not vault.exists():
+        shutil.copytree(EXAMPLE if name == "example" else data / name / "vault", vault)
+    resources = Resources(Settings(vault=vault, state=kept / name / "state"))
+    index_once(resources, lambda *_: None)
+    return SearchService(resources, wait_for_model=True)
+
+
+def unique_names(questions: SearchService) -> dict[str, dict[str, str]]:
+    """Return by kind the names (and the path of the note) that one note alone has, or has with the best claim."""
+    having: dict[str, dict[str, tuple[int, str]]] = defaultdict(dict)
+    for domain, cache in questions.readers():
+        hidden = domain.configuration
+        for path, (title, aliases) in notes.note_names(cache).items():
+            if path not in hidden:
+                for kind, name in _names(path, title, aliases):
+                    having[fold_name(name)].setdefault(path, (_RANK[kind], name))
+    found: dict[str, dict[str, str]] = {kind: {} for kind in _RANK}
+    for several in having.values():
+        best = min(rank for rank, _ in several.values())
+        first = [(name, path) for path, (rank, name) in several.items() if rank == best]
+        if len(first) == 1:
+            found[list(_RANK)[best]][first[0][0]] = first[0][1]
+    return found
+
+
+def _names(path: str, title: str, aliases: str) -> Iterator[tuple[str, str]]:
+    yield "title", title
+    yield from (("alias", str(alias)) for alias in json.loads(aliases))
+    yield "file", PurePosixPath(path).stem
+
+
+def firsts(questions: SearchService, names: list[str], way: Way) -> dict[str, str]:
+    """Ask names; return the path that each finds first."""
+    found = {name: questions.ranked(name[:LONGEST_QUERY], 10, way=way).found for name in names}
+    return {name: several[0].hit.path if several else "-" for name, several in found.items()}
+
+
+@contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept:
+        yield kept
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("vaults", nargs="*")
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--most", type=int, default=_MOST)
+    parser.add_argument("--show", action="store_true", help="Print what found another note first.")
+    given = parser.parse_args()
+    vaults = given.vaults or ["example", *sorted(folder.name for folder in given.data.glob("vault-*"))]
+    console, table = Console(width=160), Table("vault", "titles", "aliases", "file names")
+    with _folder(given.keep) as kept:
+        for vault in vaults:
+            questions = prepare(vault, given.data, kept)
+            cells = []
+            for names in unique_names(questions).values():
+                chosen = sorted(names, key=lambda name: sha256(name.encode()).hexdigest())[: given.most]
+                shares = []
+                for way in (as_it_is, without(["names"])):
+                    found = firsts(questions, chosen, way)
+                    missed = [name for name in chosen if found[name] != names[name]]
+                    shares.append(f"{1 - len(missed) / len(chosen):.1%}" if chosen else "-")
+                    if given.show and way is as_it_is:
+                        for name in missed:
+                            console.print(name, names[name], found[name], sep="  |  ", markup=False)
+                cells.append(f"{shares[0]} ({shares[1]}) of {len(chosen)}")
+            table.add_row(vault, *cells)
+            console.print(f"{vault} done: {cells}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

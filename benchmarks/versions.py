@@ -1,0 +1,152 @@
+"""Compare two versions of Everindex side by side: a save, a scan, a search.
+
+    python -m benchmarks.versions OTHER_CHECKOUT [--notes N] [--rounds N]
+
+Both versions serve a copy of the same vault with the embedded model at the same time, and are asked in turns, so
+that a machine's drift meets them alike. Printed is the ratio of the medians, this version by the other one, and its
+95 % interval by the bootstrap over rounds (Efron and Tibshirani, An Introduction to the Bootstrap, 13.3).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.freshness import Service, free_port, save_to_searchable, wait
+from benchmarks.growth import searches_ms
+from benchmarks.made_up import write_vault
+
+HERE = Path(__file__).parents[1]
+WORSE = 1.05
+_SAVES, _SEARCHES, _SCANS = 4, 30, 3
+_SAMPLES = 4_000
+Rounds = list[list[float]]
+
+
+@dataclass
+class Version(Service):
+    """A running `everindex up` of a checkout."""
+
+    checkout: Path = HERE
+
+    def start(self) -> float:
+        """Start it; return the moment at which it first answered."""
+        self.port = free_port()
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(self.checkout)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service.cli", "up", *self.place, "--port", str(self.port)],
+            env=environment,
+            cwd=self.checkout,
+            stdout=subprocess.DEVNULL,
+        )
+        wait(lambda: bool(self.health()), 0.05)
+        return time.monotonic()
+
+
+def saves(version: Version, number: int) -> list[float]:
+    """Return the milliseconds from a save until it is found, of some saves."""
+    return [1000 * seconds for seconds in save_to_searchable(version, _SAVES, number)]
+
+
+def searches(version: Version, number: int) -> list[float]:
+    """Return the milliseconds of some questions of three words that many notes have."""
+    return searches_ms(version, number, _SEARCHES)
+
+
+def scans(version: Version, _: int) -> list[float]:
+    """Return the milliseconds of some comparisons of the whole, unchanged vault, as the worker counts them."""
+    found = []
+    with version.client() as client:
+        for _ in range(_SCANS):
+            client.post("/reload").raise_for_status()
+            last = client.get("/health").json()["last_reconcile"]
+            found.append(float(last["took_ms"] if "took_ms" in last else last["found"]["took_ms"]))
+    return found
+
+
+MEASURES: dict[str, Callable[[Version, int], list[float]]] = {
+    "save to searchable, ms": saves,
+    "search, ms": searches,
+    "comparison of the vault, ms": scans,
+}
+
+
+def interval(new: Rounds, old: Rounds) -> tuple[float, float, float]:
+    """Return the ratio of the medians, new by old, and its 95 % interval by resampling whole rounds."""
+    chance = np.random.default_rng(0)
+    first, second = _by_round(new), _by_round(old)
+    picks = chance.integers(0, len(new), (_SAMPLES, len(new)))
+    samples = [float(np.median(first[pick]) / np.median(second[pick])) for pick in picks]
+    low, high = np.quantile(samples, [0.025, 0.975])
+    return float(np.median(first) / np.median(second)), float(low), float(high)
+
+
+def _by_round(rounds: Rounds) -> npt.NDArray[np.float64]:
+    return np.array(rounds, dtype=np.float64)
+
+
+def measure(versions: list[Version], rounds: int) -> dict[str, list[Rounds]]:
+    """Ask both versions in turns; return for each measure the rounds of each version."""
+    found: dict[str, list[Rounds]] = {name: [[], []] for name in MEASURES}
+    for number in range(-1, rounds):
+        for name, ask in MEASURES.items():
+            order = (0, 1) if number % 2 else (1, 0)
+            for which in order:
+                taken = ask(versions[which], number + 1)
+                if number >= 0:  # the first round warms caches
+                    found[name][which].append(taken)
+    return found
+
+
+def report(found: dict[str, list[Rounds]]) -> Table:
+    """Return the table of ratios."""
+    table = Table("measure", "here, median", "other, median", "ratio", "95 % interval", "")
+    for name, (new, old) in found.items():
+        ratio, low, high = interval(new, old)
+        verdict = "slower" if low > WORSE else "as fast"
+        medians = (f"{float(np.median(_by_round(rounds))):.1f}" for rounds in (new, old))
+        table.add_row(name, *medians, f"{ratio:.3f}", f"{low:.3f} to {high:.3f}", verdict)
+    return table
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("other", type=Path)
+    parser.add_argument("--notes", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=25)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        versions = []
+        for name, checkout in (("here", HERE), ("other", given.other.resolve())):
+            base = Path(folder, name)
+            base.mkdir()
+            versions.append(Version(base / "vault", base / "state", None, checkout=checkout))
+        write_vault(versions[0].root, given.notes)
+        shutil.copytree(versions[0].root, versions[1].root)
+        try:
+            for version in versions:
+                version.start()
+                version.wait_until_quiet()
+            found = measure(versions, given.rounds)
+        finally:
+            for version in versions:
+                version.stop()
+    Console().print(report(found))
+
+
+if __name__ == "__main__":
+    main()

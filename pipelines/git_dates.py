@@ -1,0 +1,176 @@
+"""When the notes of a vault were committed, read from its git repository without obeying it.
+
+A vault may be a stranger's, and git runs programs that a repository's configuration names. So git is given an empty
+repository of ours that borrows the objects. Besides these only HEAD, the index and the list of shallow commits are
+used, and read as every file of a vault is. The working tree is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from pipelines.beneath import folder, read_file
+from pipelines.errors import UnsafePathError
+from pipelines.vault import note_key
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SECOND = re.compile(rb"\x01(\d+)")
+_INDEXED = re.compile(rb"([^\0]+)\0  ctime: \d+:\d+\n  mtime: (\d+):\d+\n(?:  [^\n]*\n){3}")
+_LARGEST_FILE, _MOST_OBJECTS = 100_000_000, 1_000_000
+_LONGEST_SECONDS = 5.0
+_LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+# Memory and answers are bounded where the system can: a few objects may unfold to millions of files.
+_BOUNDED = 'ulimit -v 4000000; ulimit -f 100000; exec nice -n 10 "$@"'
+_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class GitDates:
+    """When a vault's files were last committed (seconds since 1970), as of the commit that HEAD named; `""`: none.
+
+    `written` is the second in which git last saw each file as it is in the index: a file of another time was modified
+    since.
+    """
+
+    head: str = ""
+    committed: Mapping[str, float] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+
+    def date_of(self, path: str, modified_at: str) -> datetime | None:
+        """Return when a note was committed, or None where git does not know it or it was modified since."""
+        moment = self.committed.get(path)
+        if moment is None or self.written.get(path) != int(datetime.fromisoformat(modified_at).timestamp()):
+            return None
+        return datetime.fromtimestamp(moment, UTC)
+
+
+NO_DATES = GitDates()
+
+
+def read_git_dates(root: Path, known: GitDates = NO_DATES) -> GitDates:
+    """Read the repository at a vault's root, if HEAD names another commit than what is known is of.
+
+    Without a repository or git, and where the repository links to anything outside or takes too long, there are none.
+    """
+    head = ""
+    try:
+        head = _head(root)
+        if head == known.head:
+            return known
+        git = shutil.which("git")
+        if head and git and Path(git).is_absolute() and _is_whole(root):
+            return GitDates(head, *_read(git, root, head))
+    except (OSError, ValueError, UnsafePathError, subprocess.SubprocessError) as error:
+        log.info("the vault's git repository gives no dates", reason=str(error))
+    return GitDates(head)
+
+
+def _head(root: Path) -> str:
+    """Return the commit that HEAD names; `""`: none."""
+    try:
+        said = _text(root, "HEAD")
+    except (OSError, UnsafePathError):
+        return ""  # no repository, or one whose folder is elsewhere
+    if said.startswith("ref: "):
+        name = said.removeprefix("ref: ")
+        try:
+            said = _text(root, name)
+        except (OSError, UnsafePathError):
+            with suppress(OSError, UnsafePathError):
+                packed = _text(root, "packed-refs").splitlines()
+                said = next((line[:40] for line in packed if line[41:] == name), "")
+    return said if _COMMIT.fullmatch(said) else ""
+
+
+def _text(root: Path, name: str) -> str:
+    return read_file(root, f".git/{name}", _LARGEST_FILE).decode().strip()
+
+
+def _is_whole(root: Path) -> bool:
+    """Say whether the objects are files and folders alone, and none are borrowed from another repository."""
+    count = 0
+    with folder(root, ".git/objects") as top:
+        for _, folders, files, fd in os.fwalk(".", dir_fd=top):
+            count += len(files)
+            kinds = [os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode for name in (*folders, *files)]
+            if not all(stat.S_ISREG(kind) or stat.S_ISDIR(kind) for kind in kinds) or count > _MOST_OBJECTS:
+                return False
+            if any(name.endswith("alternates") for name in files):
+                return False
+    return True
+
+
+def _read(git: str, root: Path, head: str) -> tuple[dict[str, float], dict[str, int]]:
+    with tempfile.TemporaryDirectory(prefix="everindex-git-") as ours:
+        place = Path(ours)
+        (place / "refs").mkdir()
+        (place / "objects").mkdir()
+        (place / "config").write_text(_CONFIG, encoding="ascii")
+        (place / "HEAD").write_text(f"{head}\n", encoding="ascii")
+        for name in ("index", "shallow"):
+            with suppress(FileNotFoundError):
+                (place / name).write_bytes(read_file(root, f".git/{name}", _LARGEST_FILE))
+        environment = {
+            "PATH": os.defpath,
+            "HOME": ours,
+            "LC_ALL": "C",
+            "GIT_DIR": ours,
+            "GIT_OBJECT_DIRECTORY": str(root.absolute() / ".git" / "objects"),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+        }
+
+        def run(*arguments: str) -> bytes:
+            with tempfile.TemporaryFile() as answer:
+                subprocess.run(  # noqa: S603 - git itself, with a configuration of ours
+                    ["/bin/sh", "-c", _BOUNDED, "git", git, "--no-pager", *arguments],
+                    cwd=ours,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=answer,
+                    stderr=subprocess.DEVNULL,
+                    timeout=_LONGEST_SECONDS,
+                    check=True,
+                )
+                answer.seek(0)
+                return answer.read()
+
+        logged = run("log", "--format=%x01%ct", "--name-only", "-z", "--no-renames", "--no-mailmap", head)
+        written = {path: int(second) for path, second in _written(run("ls-files", "-z", "--debug"))}
+    return dict(_committed(logged)), written
+
+
+def _committed(logged: bytes) -> Iterator[tuple[str, float]]:
+    """Yield each file with the time of its last commit, of what `git log` gives: the newest commit first."""
+    seen = {""}
+    moment, after = 0.0, ""
+    for token in logged.split(b"\0"):
+        if second := _SECOND.fullmatch(token):
+            moment, after = min(float(second[1]), _LAST_SECOND), "\n"
+            continue
+        path, after = note_key(os.fsdecode(token).removeprefix(after)), ""
+        if path not in seen:
+            seen.add(path)
+            yield path, moment
+
+
+def _written(listed: bytes) -> Iterator[tuple[str, bytes]]:
+    for name, second in _INDEXED.findall(listed):
+        yield note_key(os.fsdecode(name)), second

@@ -1,0 +1,197 @@
+"""The patterns of a `.gitignore`, matched in linear time: whatever they are, a name costs a step a character.
+
+Patterns without wildcards are looked up. All others of a file run side by side as one automaton whose states are
+bits of an integer (Baeza-Yates and Gonnet, "A new approach to text searching", 1992); steps that were taken are
+remembered.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+
+from pipelines.glob_syntax import FOLDERS, ONE, REST, SOME_FOLDERS, SPECIAL, STAR, Item, Takes, items_of
+
+MOST_WILDCARD_CHARACTERS = 20_000
+"""So many characters may the patterns with wildcards have that one file holds."""
+_MOST_STATES = _MOST_LETTERS = 500
+_MOST_STEPS = 20_000
+
+
+class _State:
+    """A set of places in the patterns, and where each character that was met leads."""
+
+    __slots__ = ("after", "places")
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self.after: dict[str, _State] = {}
+
+
+@dataclass(slots=True)
+class Globs:
+    """The patterns of one rule file, in order.
+
+    `refused` is the number of the first line (from 1) that was too much, or None; `size` is how many characters the
+    patterns with wildcards have.
+    """
+
+    refused: int | None = None
+    size: int = 0
+    _plain: dict[str, int] = field(default_factory=dict)
+    _plain_folders: dict[str, int] = field(default_factory=dict)
+    _ignores: list[bool] = field(default_factory=list)
+    _automaton: _Automaton | None = None
+
+    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
+        """Say whether the last pattern that names this very path ignores it; None where none names it.
+
+        `path` is relative to the rule file's folder. Folders above it are not considered.
+        """
+        last = self._automaton.last(path, is_folder=is_folder) if self._automaton else -1
+        for known in (self._plain, self._plain_folders) if is_folder else (self._plain,):
+            if known:
+                last = max(last, known.get(path.rpartition("/")[2], -1), known.get("/" + path, -1))
+        return self._ignores[last] if last >= 0 else None
+
+
+def read_globs(text: str) -> Globs:
+    """Read the text of a rule file as git does; a pattern that git could not use never matches."""
+    found = Globs()
+    automaton = _Automaton()
+    for line_number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        pattern = _trimmed(line.removesuffix("\r").partition("\0")[0])
+        if not pattern or pattern.startswith("#"):
+            continue
+        ignores = not pattern.startswith("!")
+        pattern = unicodedata.normalize("NFC", pattern if ignores else pattern[1:])
+        folders_only = pattern.endswith("/")
+        pattern = pattern.removesuffix("/")
+        number = len(found._ignores)  # noqa: SLF001 - its maker
+        if SPECIAL.isdisjoint(pattern):
+            known = found._plain_folders if folders_only else found._plain  # noqa: SLF001 - likewise
+            known["/" + pattern.removeprefix("/") if "/" in pattern else pattern] = number
+        else:
+            if found.size + len(pattern) > MOST_WILDCARD_CHARACTERS:
+                found.refused = line_number
+                break
+            found.size += len(pattern)
+            items = items_of(pattern)
+            if items is None:
+                continue
+            automaton.add(items, number, folders_only=folders_only)
+        found._ignores.append(ignores)  # noqa: SLF001 - likewise
+    if automaton.size:
+        automaton.begin()
+        found._automaton = automaton  # noqa: SLF001 - likewise
+    return found
+
+
+def _trimmed(line: str) -> str:
+    """Leave out the spaces at the end, but one behind a backslash."""
+    plain = line.rstrip(" ")
+    if plain == line:
+        return line
+    escapes = len(plain) - len(plain.rstrip("\\"))
+    return plain + " " if escapes % 2 else plain
+
+
+class _Automaton:
+    """All patterns with wildcards side by side. A place is a bit: how far a pattern has come.
+
+    A character moves places on (`moves`), or leaves them where they are (`stays`). Behind the last item of each
+    pattern is its end, a place, too. The bits of a later pattern are higher.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._first = 0
+        self._stars = 0  # may be passed without a character, at any time
+        self._folders = 0  # may be passed without a character when they are come to
+        self._stay_in_name = 0
+        self._stay_always = 0
+        self._any_in_name = 0
+        self._slashes = 0
+        self._letters: dict[str, int] = {}
+        self._sets: list[tuple[Takes, int]] = []
+        self._ends = 0
+        self._ends_of_files = 0
+        self._numbers: dict[int, int] = {}
+        self._moves: dict[str, int] = {}
+        self._states: dict[int, _State] = {}
+        self._steps = 0
+        self._start = _State(0)
+
+    def add(self, items: list[Item], number: int, *, folders_only: bool) -> None:
+        """Add a pattern behind the others; its number is what is found of it."""
+        self._first |= 1 << self.size
+        for item in items:
+            bit = 1 << self.size
+            if item.kind == STAR:
+                self._stars |= bit
+                self._stay_in_name |= bit
+            elif item.kind in (FOLDERS, SOME_FOLDERS):
+                self._folders |= bit if item.kind == FOLDERS else 0
+                self._stay_always |= bit
+                self._slashes |= bit
+            elif item.kind == REST:
+                self._stars |= bit
+                self._stay_always |= bit
+            elif item.kind == ONE:
+                self._any_in_name |= bit
+            elif item.takes:
+                self._sets.append((item.takes, bit))
+            else:
+                self._letters[item.text] = self._letters.get(item.text, 0) | bit
+            self.size += 1
+        end = 1 << self.size
+        self._ends |= end
+        self._ends_of_files |= 0 if folders_only else end
+        self._numbers[self.size] = number
+        self.size += 1
+
+    def begin(self) -> None:
+        """Make the state before a path; called when the last pattern was added."""
+        self._start = _State(self._passed(self._first, 0))
+        self._states[self._start.places] = self._start
+
+    def last(self, path: str, *, is_folder: bool) -> int:
+        """Return the number of the last pattern that matches a whole path, or -1."""
+        state = self._start
+        for letter in path:
+            state = state.after.get(letter) or self._step(state, letter)
+        ended = state.places & (self._ends if is_folder else self._ends_of_files)
+        return self._numbers[ended.bit_length() - 1] if ended else -1
+
+    def _passed(self, come: int, stayed: int) -> int:
+        """Pass by what needs no character: the places that were come to, and those that stayed."""
+        come |= (come & self._folders) << 1
+        places = come | stayed
+        return places | (places & self._stars) << 1
+
+    def _step(self, state: _State, letter: str) -> _State:
+        stays = self._stay_always if letter == "/" else self._stay_always | self._stay_in_name
+        come = (state.places & self._moved_by(letter)) << 1
+        places = self._passed(come, state.places & stays)
+        if len(self._states) >= _MOST_STATES or self._steps >= _MOST_STEPS:
+            # They refer to each other: all are forgotten.
+            for old in self._states.values():
+                old.after.clear()
+            self._states, self._steps = {self._start.places: self._start}, 0
+        after = self._states.setdefault(places, _State(places))
+        state.after[letter] = after
+        self._steps += 1
+        return after
+
+    def _moved_by(self, letter: str) -> int:
+        moves = self._moves.get(letter)
+        if moves is None:
+            moves = self._letters.get(letter, 0)
+            moves |= self._slashes if letter == "/" else self._any_in_name
+            for takes, bit in self._sets:
+                if takes(letter):
+                    moves |= bit
+            if len(self._moves) >= _MOST_LETTERS:
+                self._moves.clear()
+            self._moves[letter] = moves
+        return moves

@@ -1,0 +1,84 @@
+"""The graph of notes as a file for other programs: GraphML and GEXF (Gephi), node-link JSON (notebooks)."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import networkx as nx
+
+from pipelines.model import Domain
+from pipelines.store.cache import Cache
+from pipelines.store.connection import snapshot
+from pipelines.store.ranks import read_edges, read_graph, read_labels, read_ranks
+
+Format = Literal["graphml", "gexf", "json"]
+
+# What XML 1.0 has no way to write, and CR, which its readers turn into LF.
+_NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def linked_notes(domains: Iterable[tuple[Domain, Cache]]) -> nx.MultiDiGraph:
+    """Return the notes of domains and the links among these, one edge for each kind. Raises CacheError.
+
+    A note is named by its path, and has `title` (and, for programs that show it, the same as `label`), `tags`,
+    `domain`, and where it has a place in its domain's graph `pagerank`, `centrality`, `community` (its number in the
+    domain) and `community_label`. An edge has its `kind`, and as `weight` how often it is written.
+    """
+    graph = nx.MultiDiGraph()
+    edges = []
+    for domain, cache in domains:
+        with snapshot(cache.con):
+            stored, ranks, labels = read_graph(cache), read_ranks(cache), read_labels(cache)
+            edges += read_edges(cache)
+        for path, title in stored.titles.items():
+            facts: dict[str, Any] = {"title": title, "label": title, "tags": list(stored.tags[path])}
+            pagerank, centrality, community = ranks.get(path, (0.0, 0.0, 0))
+            if pagerank:
+                facts["pagerank"] = pagerank
+            if community:
+                facts |= {"centrality": centrality, "community": community}
+                facts["community_label"] = labels.get(community, "")
+            graph.add_node(path, domain=domain.slug, **facts)
+    for edge in edges:
+        if edge.source in graph and edge.target in graph:
+            graph.add_edge(edge.source, edge.target, key=edge.kind, kind=edge.kind, weight=edge.count)
+    return graph
+
+
+def as_file(graph: nx.MultiDiGraph, form: Format) -> bytes:
+    """Return a graph as the bytes of a file.
+
+    XML has tags in one text, joined by commas, and Python's escape for every character that it cannot hold.
+    """
+    if form == "json":
+        return (json.dumps(nx.node_link_data(graph, edges="edges"), indent=1) + "\n").encode()
+    file = io.BytesIO()
+    write = nx.write_gexf if form == "gexf" else nx.write_graphml_xml
+    write(_for_xml(graph), file)
+    return file.getvalue()
+
+
+def _for_xml(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    names: dict[str, str] = {}
+    taken = set(graph)
+    for path in graph:
+        name = _safe(path)
+        while name != path and name in taken:
+            name += "_"
+        taken.add(name)
+        names[path] = name
+    safe = nx.MultiDiGraph()
+    for path, facts in graph.nodes(data=True):
+        texts = facts | {"tags": ", ".join(facts["tags"])}
+        safe.add_node(names[path], **{key: _safe(v) if isinstance(v, str) else v for key, v in texts.items()})
+    for source, target, facts in graph.edges(data=True):
+        safe.add_edge(names[source], names[target], **facts)
+    return safe
+
+
+def _safe(text: str) -> str:
+    return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text)

@@ -1,0 +1,79 @@
+"""What indexing a domain takes, and what a slice of it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.brake import AT_ONCE, Brake
+from pipelines.model import ChunkSettings
+
+PIPELINE_VERSION = 4
+"""Raise it when the same note would give other chunks, links or index words: every note is done again."""
+
+
+class DocumentEncoder(Protocol):
+    """What ingest needs of an embedder. Several threads may ask it."""
+
+    def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return one unit vector a text: shape (len(texts), dimension)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """What indexing a domain takes.
+
+    `present` says whether the vault is there, `encoder_ready` whether the encoder is there without a wait;
+    `siblings` are other caches. `brake` decides on an indexed note whose file is gone. `apart`: notes that take
+    long to parse are set apart, for `index_apart`.
+    """
+
+    domain: str
+    root: Path
+    max_bytes: int
+    chunking: ChunkSettings
+    owner: str
+    present: Callable[[], bool]
+    encoder: Callable[[], DocumentEncoder]
+    encoder_ready: Callable[[], bool]
+    siblings: Callable[[], Iterable[Path]]
+    brake: Brake = AT_ONCE
+    apart: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a slice of work did; `attempt`: how often the most tried of its notes was tried, this time included."""
+
+    committed: int = 0
+    removed: int = 0
+    parked: int = 0
+    postponed: int = 0
+    embedded_texts: int = 0
+    attempt: int = 1
+    paths: list[str] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        """Add what another slice did."""
+        self.committed += other.committed
+        self.removed += other.removed
+        self.parked += other.parked
+        self.postponed += other.postponed
+        self.embedded_texts += other.embedded_texts
+        self.attempt = max(self.attempt, other.attempt)
+        self.paths += other.paths
+
+    @property
+    def touched(self) -> int:
+        """How many rows were dealt with in any way."""
+        return self.committed + self.removed + self.parked + self.postponed
+
+
+def pipeline_name(chunking: ChunkSettings) -> str:
+    """Name everything that decides what chunks a note gives; a cache records it."""
+    return f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"

@@ -1,0 +1,74 @@
+"""Which files links may mean: what is on disk, and notes whose deletion any domain holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import closing, suppress
+from pathlib import Path
+
+from pipelines import vault
+from pipelines.errors import CacheError
+from pipelines.model import FoundFile
+from pipelines.store.cache import Cache
+
+
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    """Say whether a path lies in one of the folders."""
+    return any(path.startswith(f"{folder}/") for folder in folders)
+
+
+def note_scanned(caches: Collection[Cache], found: vault.Scan) -> None:
+    """Tell the edges of all caches which files a scan of the vault found; what is held is believed to be there."""
+    there = found.files.union(*(cache.ledger.paths_below("") for cache in caches))
+    for cache in caches:
+        cache.edges.set_paths(there)
+
+
+def note_looked_at(
+    caches: Collection[Cache],
+    files: Mapping[str, FoundFile | None],
+    no_files: AbstractSet[str],
+    scans: Mapping[str, vault.Scan],
+) -> None:
+    """Tell the edges of all caches which files came and went, whatever their kind; what is held is still there."""
+    for cache in caches:
+        new: set[str] = set()
+        gone = {vault.disk_key(raw) for raw in no_files}
+        for raw, file in files.items():
+            key = vault.disk_key(raw)
+            gone.update(cache.edges.paths_below(key))
+            if file is None:
+                gone.update((key, vault.own_key(raw)))
+            elif not vault.is_hidden(raw):
+                new.add(key)
+        for folder, scan in scans.items():
+            new |= scan.files
+            lost = set(cache.edges.paths_below(vault.disk_key(folder))) - scan.files
+            gone.update(path for path in lost if not is_below(path, scan.unreadable))
+        held = [one.ledger.existing(gone) for one in caches] if gone else []
+        cache.edges.change_paths(new, gone.difference(*held))
+
+
+def file_drift(
+    cache: Cache, found: vault.Scan, siblings: Callable[[], Iterable[Path]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the paths that a cache's links take for there or gone, and that are not, each with what is wrong."""
+    there = found.files.union(cache.ledger.paths_below(""))
+    known = set(cache.edges.paths_below(""))
+    held = _held_by(siblings() if known - there else (), known - there)
+    for path in sorted(known.symmetric_difference(there) - held):
+        if path in known:
+            yield path, "is gone from the disk, but a link to it still resolves"
+        else:
+            yield path, "is on disk, but a link to it does not resolve yet"
+
+
+def _held_by(siblings: Iterable[Path], paths: Collection[str]) -> set[str]:
+    """Return those of the paths that other domains believe to exist."""
+    held: set[str] = set()
+    for file in siblings:
+        # A sibling's trouble is told where it is verified.
+        with suppress(CacheError), closing(Cache.open(file)) as sibling:
+            held |= sibling.ledger.existing(paths)
+    return held

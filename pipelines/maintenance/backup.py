@@ -1,0 +1,269 @@
+"""A backup: one tar file with `state.db`, every domain's cache, and a manifest; sealed by a digest of all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import secrets
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from pipelines.durable_files import sync_folder
+from pipelines.errors import (
+    BackupDamagedError,
+    BackupError,
+    CacheError,
+    EverindexError,
+    NotABackupError,
+    OtherVaultError,
+)
+from pipelines.leftovers import claim, sweep_leftovers, work_folder
+from pipelines.maintenance.manifest import MANIFEST, CacheMember, Manifest, StateMember
+from pipelines.store import backup as databases
+from pipelines.store.foreign import foreign_in_cache, foreign_in_state
+from pipelines.store.state import State
+from pipelines.store.state_file import STATE_FILE
+
+_LARGEST_MANIFEST = 1_000_000
+_CHUNK = 1 << 20
+# It stands behind the tar's end, where tar programs do not look.
+_SEAL = b"everindex backup, sha256 "
+_SEAL_LENGTH = len(_SEAL) + 64 + 1
+
+
+def write_backup(
+    target: Path, state: Path, domains: Iterable[str], *, vault_id: str, root: Path, version: str
+) -> Manifest:
+    """Write `state.db` and the current caches of these domains into one file. Everything may be in use.
+
+    Raises BackupError, CacheCorruptError: what is damaged is not backed up.
+    """
+    with _clear_errors(target), work_folder(state, "backup") as folder:
+        source = State(state)
+        numbers = {domain: source.cache_number(domain) for domain in domains}
+        sweep_leftovers(state, source)
+        source.close()
+        _copy_checked(state / STATE_FILE, folder / STATE_FILE)
+        manifest = Manifest(
+            everindex=version,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            vault_id=vault_id,
+            root=str(root),
+            state=StateMember(size=(folder / STATE_FILE).stat().st_size, sha256=_digest(folder / STATE_FILE)),
+            caches=tuple(_copy_cache(state, folder, domain, n) for domain, n in sorted(numbers.items())),
+        )
+        _write_archive(target, folder, manifest)
+    return manifest
+
+
+@contextmanager
+def _clear_errors(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or file
+        raise BackupError(
+            f"{where} cannot be used ({error.strerror}); check the path, its permissions and the space left"
+        ) from error
+
+
+def _copy_cache(state: Path, folder: Path, domain: str, number: int) -> CacheMember:
+    name = f"cache-{domain}.{number}.db"
+    if not (state / name).exists():
+        raise BackupError(f"{state / name} is not there yet; `everindex up` or `everindex index` makes it")
+    copied = folder / name
+    _copy_checked(state / name, copied)
+    meta, schema = databases.cache_meta(copied)
+    return CacheMember(
+        domain=domain,
+        number=number,
+        model=meta.model,
+        dimension=meta.dimension,
+        schema_version=schema,
+        size=copied.stat().st_size,
+        sha256=_digest(copied),
+    )
+
+
+def _copy_checked(source: Path, target: Path) -> None:
+    databases.copy(source, target)
+    databases.check(target)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write_archive(target: Path, folder: Path, manifest: Manifest) -> None:
+    """Write beside the target, and replace it when all of it is on the disk; only the owner may read it."""
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    claim(folder, beside)
+    try:
+        with os.fdopen(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                data = manifest.model_dump_json(indent=2).encode()
+                tar.addfile(_entry(MANIFEST, len(data)), io.BytesIO(data))
+                for member in manifest.members:
+                    with (folder / member.name).open("rb") as content:
+                        tar.addfile(_entry(member.name, member.size), content)
+            file.seek(0)
+            seal = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(0, os.SEEK_END)
+            file.write(_SEAL + seal.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+        sync_folder(target.parent)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _entry(name: str, size: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = size, 0o600
+    return entry
+
+
+def restore_backup(file: Path, state: Path, *, vault_id: str, root: Path) -> Mapping[str, Path]:
+    """Put a backup's databases into a state folder that no process writes in; return each domain's new cache.
+
+    A cache becomes the number after the highest that is there: no file is overwritten. `state.db` is replaced
+    last, in one transaction; a damaged one is set aside. Raises NotABackupError, BackupDamagedError,
+    OtherVaultError, BackupError with nothing changed.
+    """
+    with _clear_errors(file), work_folder(state, "restore") as folder:
+        manifest = _unpack(file, folder, vault_id, root)
+        _check_unpacked(file, folder, manifest)
+        placed = {c.domain: _free_name(state, c.domain) for c in manifest.caches}
+        databases.set_numbers(folder, state, {domain: number for domain, (number, _) in placed.items()})
+        paths = {domain: path for domain, (_, path) in placed.items()}
+        claim(folder, *paths.values())
+        try:
+            for member in manifest.caches:
+                (folder / member.name).rename(paths[member.domain])
+            sync_folder(state)
+            databases.replace_state(folder / STATE_FILE, state)
+        except BaseException:
+            for path in paths.values():
+                path.unlink(missing_ok=True)
+            raise
+    return paths
+
+
+def _unpack(file: Path, folder: Path, vault_id: str, root: Path) -> Manifest:
+    """Check every byte of an archive, and unpack it into a folder of our own."""
+    with file.open("rb") as raw:
+        _check_seal(file, raw)
+        raw.seek(0)
+        try:
+            with tarfile.open(fileobj=raw, mode="r:") as tar:
+                manifest = _read_manifest(file, tar)
+                if manifest.vault_id != vault_id:
+                    raise OtherVaultError(
+                        f"{file} is a backup of the vault {manifest.vault_id} ({manifest.root}), and {root} is "
+                        f"{vault_id}; name that vault with --vault. If these are its notes, write "
+                        f"{manifest.vault_id} into {root / '.everindex' / 'id'} first"
+                    )
+                for member in manifest.members:
+                    _unpack_member(file, tar, member, folder / member.name)
+                if tar.next() is not None:
+                    raise NotABackupError(f"{file} holds more than its manifest names; it is not restored")
+        except tarfile.TarError as error:
+            raise NotABackupError(f"{file} is not a backup of Everindex ({error})") from error
+    return manifest
+
+
+def _check_seal(file: Path, raw: IO[bytes]) -> None:
+    end = raw.seek(0, os.SEEK_END) - _SEAL_LENGTH
+    raw.seek(max(0, end))
+    seal = raw.read()
+    if end < 0 or not seal.startswith(_SEAL):
+        raise NotABackupError(
+            f"{file} is not a backup of Everindex, or its end is missing; choose another file"
+        )
+    raw.seek(0)
+    digest, left = hashlib.sha256(), end
+    while left:
+        part = raw.read(min(_CHUNK, left))
+        digest.update(part)
+        left -= len(part)
+    if seal != _SEAL + digest.hexdigest().encode() + b"\n":
+        raise BackupDamagedError(f"{file} is damaged: it is not as it was written; choose another backup")
+
+
+def _read_manifest(file: Path, tar: tarfile.TarFile) -> Manifest:
+    try:
+        data = _open_member(file, tar, MANIFEST, _LARGEST_MANIFEST).read()
+        return Manifest.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise NotABackupError(
+            f"{file} is no backup that this version can read ({MANIFEST}: {where}: {first['msg']})"
+        ) from error
+
+
+def _open_member(file: Path, tar: tarfile.TarFile, name: str, largest: int) -> IO[bytes]:
+    """Open the next member, if it is the one that must stand here."""
+    entry = tar.next()
+    content = tar.extractfile(entry) if entry is not None and entry.type == tarfile.REGTYPE else None
+    if entry is None or content is None or entry.name != name or entry.size > largest or entry.issparse():
+        found = entry.name if entry else "nothing"
+        raise NotABackupError(f"{file} has {found!r} where {name!r} must stand; it is not restored")
+    return content
+
+
+def _unpack_member(file: Path, tar: tarfile.TarFile, member: StateMember | CacheMember, target: Path) -> None:
+    digest, size = hashlib.sha256(), 0
+    with _open_member(file, tar, member.name, member.size) as content, target.open("xb") as out:
+        while part := content.read(_CHUNK):
+            digest.update(part)
+            size += out.write(part)
+        os.fsync(out.fileno())
+    if (size, digest.hexdigest()) != (member.size, member.sha256):
+        raise BackupDamagedError(f"{file} is damaged: {member.name} is not as it was; choose another backup")
+
+
+def _check_unpacked(file: Path, folder: Path, manifest: Manifest) -> None:
+    """Refuse databases that SQLite cannot read, or that are not what the manifest says."""
+    try:
+        _refuse_foreign(file, folder, manifest)
+        for member in manifest.members:
+            databases.check(folder / member.name)
+        for cache in manifest.caches:
+            databases.free_all_rows(folder / cache.name)
+            meta, schema = databases.cache_meta(folder / cache.name)
+            if (meta.model, meta.dimension, schema) != (cache.model, cache.dimension, cache.schema_version):
+                raise CacheError(f"{cache.name} has {meta.model}, not {cache.model}")
+    except NotABackupError:
+        raise
+    except EverindexError as error:
+        raise BackupDamagedError(f"{file} cannot be restored: {error}") from error
+
+
+def _refuse_foreign(file: Path, folder: Path, manifest: Manifest) -> None:
+    """Refuse tables, triggers, views and indexes that are not ours, before any database is opened for use."""
+    found: dict[str, str | None] = {STATE_FILE: foreign_in_state(folder / STATE_FILE)}
+    for cache in manifest.caches:
+        found[cache.name] = foreign_in_cache(folder / cache.name, cache.dimension)
+    for name, foreign in found.items():
+        if foreign:
+            raise NotABackupError(
+                f"{file} is not restored: its {name} has {foreign}. It was altered, or made by another version of"
+                " Everindex; choose another backup"
+            )
+
+
+def _free_name(state: Path, domain: str) -> tuple[int, Path]:
+    """Return the number and the file behind every cache of a domain, leftovers of SQLite's included."""
+    taken = {path.name.split(".")[1] for path in state.glob(f"cache-{domain}.*.db*")}
+    number = max((int(n) for n in taken if n.isdecimal()), default=0) + 1
+    return number, state / f"cache-{domain}.{number}.db"

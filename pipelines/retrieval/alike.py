@@ -1,0 +1,84 @@
+"""Near-duplicates among the answers: copies, drafts and templates stand behind the best one of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pipelines.retrieval.search import Found
+from pipelines.retrieval.thresholds import thresholds_of
+from pipelines.retrieval.titles import fold_name
+from pipelines.store.cache import Vector
+
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A note among the answers, and those after it whose best passage says the same."""
+
+    first: Found
+    alike: tuple[Found, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """What is compared of a note's best passage: its words, its numbers, and its vector by a model.
+
+    A note without text has no `words`, and is like none: two drafts may share a title.
+    """
+
+    words: str
+    numbers: frozenset[str]
+    model: str
+    vector: Vector | None
+
+    def is_like(self, other: _Passage) -> bool:
+        """Say whether two passages are the same text, or as near as the model's copies are.
+
+        Passages with other numbers are not: the reports of two quarters are two notes, however near they are.
+        """
+        if not (self.words and other.words):
+            return False
+        if self.words == other.words:
+            return True
+        bar = thresholds_of(self.model).alike
+        if bar is None or self.vector is None or other.vector is None or self.model != other.model:
+            return False
+        return self.numbers == other.numbers and float(self.vector @ other.vector) >= bar
+
+
+def fold(
+    found: Sequence[Found], query: str, models: Mapping[str, str], vectors: Mapping[tuple[str, int], Vector]
+) -> list[Folded]:
+    """Put each answer that is like a better one behind that, over all domains.
+
+    `models`: each domain's; `vectors`: of passages, by domain and chunk. A note that the question names stands for
+    itself.
+    """
+    folded: list[Folded] = []
+    passages: list[_Passage] = []
+    for one in found:
+        passage = _passage(one, models.get(one.domain, ""), vectors.get((one.domain, one.hit.chunk_id)))
+        place = next((n for n, other in enumerate(passages) if passage.is_like(other)), None)
+        if place is None or _is_called(one, query):
+            folded.append(Folded(one))
+            passages.append(passage)
+        else:
+            folded[place] = Folded(folded[place].first, (*folded[place].alike, one))
+    return folded
+
+
+def _passage(one: Found, model: str, vector: Vector | None) -> _Passage:
+    words = "" if one.chunk.is_names_alone else " ".join(one.chunk.text.split()).casefold()
+    return _Passage(words, frozenset(_NUMBER.findall(words)), model, vector)
+
+
+def _is_called(one: Found, query: str) -> bool:
+    """Say whether the question is the note's title, alias or file name."""
+    if one.hit.scores.get("named"):
+        return True
+    wanted = fold_name(query.strip().strip('"'))
+    return wanted in (fold_name(one.chunk.title), fold_name(PurePosixPath(one.chunk.path).stem))

@@ -1,0 +1,36 @@
+"""Where the answers end: after it stands only what is nearest among the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipelines.retrieval.grounds import with_words
+from pipelines.retrieval.layers import Source
+from pipelines.retrieval.search import Found
+from pipelines.retrieval.thresholds import Match
+from pipelines.store.search import ChunkRow
+
+
+def cut_off(found: Sequence[Found], best: Match | None, sources: Mapping[str, Source], query: str) -> int:
+    """Return how many notes stand up to the last that is an answer. Raises CacheError.
+
+    An answer matches in meaning: strongly, or weakly where the `best` match is no better. Others are answers by their
+    name, by a title, phrase or rare word of the question, or by all of its words. What is not judged by meaning is an
+    answer.
+    """
+    no_answers = {"none", "weak"} if best == "strong" else {"none"}
+    end = max(
+        (n for n, one in enumerate(found, 1) if one.match not in no_answers or "named" in one.hit.scores),
+        default=0,
+    )
+    rest = found[end:]
+    if not rest:
+        return end
+    asked: dict[str, list[ChunkRow]] = {}
+    for one in rest:
+        asked.setdefault(one.domain, []).append(one.chunk)
+    answers = with_words(asked, sources, query)
+    return max(
+        (n for n, one in enumerate(rest, start=end + 1) if one.hit.chunk_id in answers[one.domain]),
+        default=end,
+    )

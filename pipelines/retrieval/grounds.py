@@ -1,0 +1,95 @@
+"""What speaks for an answer that is not near in meaning: a title, a phrase or a rare word of the question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from math import isqrt
+from operator import add
+from pathlib import PurePosixPath
+
+from pipelines import lexical
+from pipelines.retrieval.layers import Source
+from pipelines.store import search as store
+from pipelines.store.cache import Cache
+
+_FEW = 3
+_ENDINGS = ("ing", "ed", "es", "s")
+_SHORTEST_STEM = 3
+
+
+def with_grounds(
+    answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
+) -> dict[str, set[int]]:
+    """Return the ids of the answers' chunks, by domain, for which the question's own words speak. Raises CacheError.
+
+    A word is rare if no more chunks of all domains asked have it than the square root of their number, or three.
+    """
+    grounds = {}
+    for slug, (telling, complete) in _words_of(answers, sources, query).items():
+        others = sorted(complete - telling)
+        grounds[slug] = telling | (_with_title(sources[slug].cache, query, others) if others else set())
+    return grounds
+
+
+def with_words(
+    answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
+) -> dict[str, set[int]]:
+    """Return what `with_grounds` returns, and the chunks that have all words of the question. Raises CacheError."""
+    return {
+        slug: telling | complete for slug, (telling, complete) in _words_of(answers, sources, query).items()
+    }
+
+
+def _words_of(
+    answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
+) -> dict[str, tuple[set[int], set[int]]]:
+    """Return by domain which chunks a name, a phrase or a rare word speaks for, and which have all words."""
+    asked, wanted = _stems(query), lexical.wanted(query)
+    named = {
+        slug: {chunk.chunk_id for chunk in chunks if _is_named(chunk, asked)}
+        for slug, chunks in answers.items()
+    }
+    if wanted is None:
+        return {slug: (own, set()) for slug, own in named.items()}
+    phrases = lexical.phrases(query)
+    terms = list(dict.fromkeys([*wanted.weights, *phrases]))
+    ids = {slug: [chunk.chunk_id for chunk in answers.get(slug, ())] for slug in sources}
+    found = {
+        slug: source.look_up(lexical.Wanted(dict.fromkeys(terms, 1)), ids[slug])
+        for slug, source in sources.items()
+    }
+    over = reduce(add, (one.statistics for one in found.values()))
+    most = max(_FEW, isqrt(over.chunks))
+    counts = zip(terms, over.having, strict=True)
+    telling = {term for term, count in counts if count <= most and term in wanted.weights} | {*phrases}
+    words = {}
+    for slug, own in named.items():
+        having = dict(zip(terms, found[slug].having(ids[slug]), strict=True))
+        complete = set.intersection(*(having[word] for word in wanted.weights))
+        words[slug] = own.union(*(having[term] for term in telling)), complete
+    return words
+
+
+def _with_title(cache: Cache, query: str, chunks: Sequence[int]) -> set[int]:
+    """Return those of the chunks whose note's title or aliases have all words of the question."""
+    wanted = lexical.wanted(query)
+    words = " AND ".join(f'"{word}"' for word in wanted.weights) if wanted else ""
+    return store.matching_among(cache, f"title : ({words})", chunks)
+
+
+def _is_named(chunk: store.ChunkRow, asked: set[str]) -> bool:
+    """Say whether all words of the note's title or file name stand in the question, given by its stems."""
+    names = (chunk.title, PurePosixPath(chunk.path).stem)
+    return any(words and words <= asked for words in map(_stems, names))
+
+
+def _stems(text: str) -> set[str]:
+    return {_stem(word) for word in lexical.telling_words(text)}
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) >= len(ending) + _SHORTEST_STEM:
+            return word.removesuffix(ending)
+    return word

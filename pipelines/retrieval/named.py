@@ -1,0 +1,120 @@
+"""Which notes a question names: a question that is a note's title, alias or file name asks for that note."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from pipelines import lexical
+from pipelines.chunk import CJK
+from pipelines.model import Hit
+from pipelines.retrieval.titles import fold_name
+from pipelines.store import notes as store
+from pipelines.store.cache import Cache
+from pipelines.store.postings import newest_chunk
+
+TITLE, ALIAS, FILE = 1.2, 1.15, 1.1
+"""What a name is worth, as a share of the best score: above 1, so that a note comes first by its name alone."""
+
+_MOST_NAMESAKES = 10
+_SIGNS = "+#"  # C, C++ and C# are three names
+_APOSTROPHE = re.compile("['\u2019\u02bc]")
+_BETWEEN_CJK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
+
+
+def name_key(name: str) -> str:
+    """Return a name as names are compared: its words without case, diacritics and punctuation.
+
+    Of a name that has no words (an emoji, `???`) everything counts.
+    """
+    folded = fold_name(_APOSTROPHE.sub("", name))
+    kept = "".join(c if c in _SIGNS or unicodedata.category(c)[0] in "LMN" else " " for c in folded)
+    words = filter(None, (word.lstrip(_SIGNS) for word in kept.split()))
+    return _BETWEEN_CJK.sub("", " ".join(words)) or folded
+
+
+class NoteNames:
+    """The names of one cache's notes, read once; then only those of notes that changed. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._newest = 0
+        self._worth: dict[str, dict[str, float]] = {}
+        self._keys: dict[str, tuple[str, ...]] = {}
+
+    def called(self, cache: Cache, question: str) -> dict[str, float]:
+        """Return the notes that a question names, by path, each with what that is worth.
+
+        Notes that share a name share its worth: each gets a part of its own for every one with an equal or better
+        claim. A name of more than ten notes names none. Call it within a snapshot of the cache. Raises CacheError.
+        """
+        asked = question if self.is_name(cache, question) else lexical.without_unwanted(question)
+        with self._lock:
+            worth = dict(self._worth.get(name_key(asked), {}))
+        there = store.first_chunks(cache, worth) if worth else {}  # a note that was deleted is still held
+        worth = {path: own for path, own in worth.items() if path in there}
+        if len(worth) > _MOST_NAMESAKES:
+            return {}
+        return {path: own / sum(other >= own for other in worth.values()) for path, own in worth.items()}
+
+    def is_name(self, cache: Cache, text: str) -> bool:
+        """Say whether a text is a note's title or alias, sign for sign. Raises CacheError."""
+        self.follow(cache)
+        with self._lock:
+            paths = list(self._worth.get(name_key(text), {}))[: _MOST_NAMESAKES + 1]
+        known = store.note_names(cache, paths) if paths else {}
+        names = (name for title, aliases in known.values() for name in (title, *json.loads(aliases)))
+        return _typed(text) in map(_typed, names)
+
+    def follow(self, cache: Cache) -> None:
+        """Take in the names of notes that came or changed: these have new chunks. Raises CacheError."""
+        newest = newest_chunk(cache)
+        if newest == self._newest:
+            return
+        with self._lock:
+            if newest < self._newest:  # another file took the place of the one that was read
+                self._begin()
+            for path, (title, aliases) in store.names_since(cache, self._newest).items():
+                self._hold(path, _worth(path, title, json.loads(aliases)))
+            self._newest = newest
+
+    def _hold(self, path: str, worth: Mapping[str, float]) -> None:
+        for key in self._keys.get(path, ()):
+            self._worth[key].pop(path)
+        for key, own in worth.items():
+            self._worth.setdefault(key, {})[path] = own
+        self._keys[path] = tuple(worth)
+
+
+def _typed(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def _worth(path: str, title: str, aliases: Sequence[str]) -> dict[str, float]:
+    """Return what each name of a note is worth, by its key."""
+    stem = PurePosixPath(path).stem
+    named = [
+        (stem, FILE),
+        (PurePosixPath(path).name, FILE),
+        *((alias, ALIAS) for alias in aliases),
+        (title, TITLE),
+    ]
+    return {name_key(name): worth for name, worth in named}
+
+
+def with_titles(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, those that the question names (`named` among their scores) with the signal `title`."""
+    untitled = [sum(added for name, added in hit.signals.items() if name != "title") for hit in hits]
+    best = max(untitled, default=0.0) or 1.0
+    return [
+        hit.after({"title": named * best} if named else {}, titled=score + named * best)
+        for hit, score in zip(hits, untitled, strict=True)
+        for named in [hit.scores.get("named", 0.0)]
+    ]

@@ -1,0 +1,119 @@
+"""Which notes a question's quotes and minus signs leave: a phrase must be there, and what is not wanted must not.
+
+They are asked of the whole note: its text, its title and its aliases. The full-text index names the passages that may
+have a phrase, and the texts decide.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from pipelines import lexical
+from pipelines.chunk import CJK
+from pipelines.lexical import Operators
+from pipelines.store import search as store
+from pipelines.store.cache import Cache
+
+# What an identifier's parts may put between two words of the index.
+_BETWEEN = 16
+# Passages of a section overlap by more words than a piece has, so that one of them has it whole.
+_PIECE, _PIECE_STEP = 6, 3
+_LETTER = rf"[^\W_{CJK}]"
+_WORD = re.compile(_LETTER)
+
+
+def restricted(cache: Cache, query: str, only: Sequence[int] | None) -> Sequence[int] | None:
+    """Return the ids of the chunks (of `only` these) whose notes a question's operators leave; None leaves all.
+
+    Raises CacheError.
+    """
+    asked = lexical.operators(query)
+    if not asked:
+        return only
+    if not asked.asks:
+        return []
+    having = [notes_with_phrase(cache, phrase) for phrase in asked.required]
+    among = set.intersection(*having) if having else None
+    return store.chunks_of_notes(cache, among, _unwanted(cache, asked), only)
+
+
+def notes_with_phrase(cache: Cache, phrase: str) -> set[str]:
+    """Return the paths of the notes that have exactly these words in this order.
+
+    Case, diacritics and what stands between the words do not matter. Raises CacheError.
+    """
+    pieces = [_notes_with(cache, piece) for piece in _pieces(lexical.whole_words(phrase))]
+    return set.intersection(*pieces)
+
+
+def nothing_left(caches: Iterable[Cache], query: str) -> str | None:
+    """Say why a question's operators leave no note; None where they ask nothing. Raises CacheError."""
+    asked, known = lexical.operators(query), list(caches)
+    if not asked:
+        return None
+    if not asked.asks:
+        return "the question says only what to leave out; say what to look for, too"
+    found = {p: [notes_with_phrase(cache, p) for cache in known] for p in asked.required}
+    if lacking := [phrase for phrase, several in found.items() if not any(several)]:
+        return f"no note has the phrase {_quoted(lacking, 'or')}; without the quotes, notes about its words are found"
+    unwanted = _quoted((*asked.unwanted_words, *asked.unwanted_phrases), "or")
+    if not found:
+        return f"every note has {unwanted}, which the question leaves out"
+    if not any(set.intersection(*several) for several in zip(*found.values(), strict=True)):
+        return f"no note has all of the phrases {_quoted(asked.required, 'and')}"
+    kept = f"every note that has {_quoted(asked.required, 'and')}"
+    return f"{kept} has {unwanted}, too, which the question leaves out" if unwanted else None
+
+
+def why_not(cache: Cache, query: str, path: str) -> str | None:
+    """Say why a question's operators leave a note out; None where they do not. Raises CacheError."""
+    asked = lexical.operators(query)
+    lacking = [phrase for phrase in asked.required if path not in notes_with_phrase(cache, phrase)]
+    if lacking:
+        return f"it lacks the phrase {_quoted(lacking, 'and')}, which the question has in quotes"
+    if path in _unwanted(cache, asked):
+        return "it has what the question leaves out with a minus sign"
+    return None
+
+
+def _unwanted(cache: Cache, asked: Operators) -> set[str]:
+    words = [f'"{" ".join(lexical.index_tokens(word))}"' for word in asked.unwanted_words]
+    having = [store.notes_matching(cache, expression) for expression in words]
+    return set().union(*having, *(notes_with_phrase(cache, phrase) for phrase in asked.unwanted_phrases))
+
+
+def _quoted(texts: Iterable[str], joined: str) -> str:
+    return f" {joined} ".join(f'"{text}"' for text in texts)
+
+
+def _pieces(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield a phrase in pieces that share words: a long one may stand in two passages."""
+    for start in range(0, max(1, len(words) - _PIECE + _PIECE_STEP), _PIECE_STEP):
+        yield words[start : start + _PIECE]
+
+
+def _notes_with(cache: Cache, words: Sequence[str]) -> set[str]:
+    tokens = " ".join(f'"{lexical.index_tokens(word)[0]}"' for word in words)
+    expression = f"NEAR({tokens}, {_BETWEEN * len(words)})" if len(words) > 1 else tokens
+    has_it = re.compile(_pattern([_plain(word) for word in words]))
+    return store.notes_having(cache, expression, lambda text: has_it.search(_plain(text)) is not None)
+
+
+def _pattern(words: Sequence[str]) -> str:
+    """Return the regular expression for words in a row, with anything but words and symbols between them."""
+    pattern = rf"(?<!{_LETTER})" if _WORD.match(words[0]) else ""
+    pattern += re.escape(words[0])
+    for before, word in pairwise(words):
+        apart = "+" if _WORD.match(before) and _WORD.match(word) else "*"
+        pattern += rf"(?:(?!{lexical.SYMBOL})[\W_]){apart}{re.escape(word)}"
+    return pattern + (rf"(?!{_LETTER})" if _WORD.match(words[-1]) else "")
+
+
+def _plain(text: str) -> str:
+    """Return a text as phrases are compared: no case, no diacritics."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", lexical.without_diacritics(text, "NFD")).casefold()

@@ -1,0 +1,148 @@
+"""The facts that processes tell each other through `state.db`: each subject with the type of its value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from pydantic import TypeAdapter
+
+T = TypeVar("T")
+_REPLY_KEPT_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject(Generic[T]):
+    """What a fact is about: the name in its key, and the type of its value.
+
+    `is_momentary`: it is true only while the vault's processes run, so a backup does not keep it.
+    `kept_s`: such facts are deleted after this time, None: never.
+    """
+
+    name: str
+    shape: Any
+    is_momentary: bool = False
+    kept_s: float | None = None
+
+    def key(self, about: str) -> str:
+        """Return the key of the fact about one domain, model or request; empty: there is only one fact."""
+        return f"{self.name}:{about}" if about else self.name
+
+    def adapter(self) -> TypeAdapter[T]:
+        """Return what writes and validates the values."""
+        return _adapter(self.shape)
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(Generic[T]):
+    """A fact as it was last told, and how many seconds ago."""
+
+    value: T
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Deletions that wait for a confirmation: how many, and the first few paths."""
+
+    count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the last comparison of the disk with the ledgers found per domain, and how long it took."""
+
+    found: dict[str, dict[str, int]]
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSpeed:
+    """How fast a domain's texts were last embedded."""
+
+    texts_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderFacts:
+    """Where a loaded model computes, and how precisely."""
+
+    device: str
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedMessages:
+    """How many messages of the queue were refused: not signed by us, of an unknown task, or sent before."""
+
+    foreign: int = 0
+    unknown: int = 0
+    replayed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherFacts:
+    """How the watcher does; `last_event_s`, `last_probe_s`: seconds before the fact was told."""
+
+    mode: Literal["events", "polling"]
+    polling_because: str | None
+    last_event_s: float | None
+    last_probe_s: float | None
+    overflows: int
+    process: int
+
+
+class ReviewState(NamedTuple):
+    """A review queue as it was last read: its file's size, time and inode, and the version of the proposals."""
+
+    file: tuple[int, int, int] | None
+    proposals: list[list[str | int]]
+
+
+HELD: Subject[Hold] = Subject("held", Hold, is_momentary=True)
+COMPARISON: Subject[Compared] = Subject("comparison", Compared, is_momentary=True)
+EMBEDDING_SPEED: Subject[EmbeddingSpeed] = Subject("embed", EmbeddingSpeed, is_momentary=True)
+EMBEDDER: Subject[EmbedderFacts] = Subject("embedder", EmbedderFacts, is_momentary=True)
+REFUSED: Subject[RefusedMessages] = Subject("refused", RefusedMessages, is_momentary=True)
+WATCHER: Subject[WatcherFacts] = Subject("watcher", WatcherFacts, is_momentary=True)
+RELOADED: Subject[dict[str, dict[str, int]]] = Subject(
+    "reload", dict[str, dict[str, int]], is_momentary=True, kept_s=_REPLY_KEPT_SECONDS
+)
+"""A worker's reply to a request to compare the vault, by the request's name."""
+
+TAGGED: Subject[dict[str, Any]] = Subject(
+    "tags", dict[str, Any], is_momentary=True, kept_s=_REPLY_KEPT_SECONDS
+)
+"""A worker's reply to a request about tags, by the request's name."""
+
+REVIEWED: Subject[ReviewState] = Subject("review", ReviewState)
+TAGGING_BEGAN: Subject[str] = Subject("tags-began", str)
+"""When a domain's notes were first looked at for tags (UTC, ISO 8601)."""
+
+REHASHED: Subject[str] = Subject("rehash", str)
+"""The path up to which a domain's notes were last read anew."""
+
+MEMORY: Subject[dict[str, tuple[int, int]]] = Subject("memory", dict[str, tuple[int, int]])
+"""By domain: how many lists in memory were compared with the cache, and how many differed."""
+
+SUBJECTS: tuple[Subject[Any], ...] = (
+    HELD,
+    COMPARISON,
+    EMBEDDING_SPEED,
+    EMBEDDER,
+    REFUSED,
+    WATCHER,
+    RELOADED,
+    TAGGED,
+    REVIEWED,
+    TAGGING_BEGAN,
+    REHASHED,
+    MEMORY,
+)

@@ -1,0 +1,86 @@
+"""Renames in the audit log: one entry for all files of a run, so that it is taken back as one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from pipelines.store.connection import one, rows, transaction
+from pipelines.store.connection import row as first
+
+RENAMING, RENAMED = "renaming", "renamed"
+"""The action of an entry until every file of it is done, and from then on."""
+
+_TO = " -> "
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedFile:
+    """A file that tags were renamed in: its bytes up to the last line that differs, before and after."""
+
+    path: str
+    head_before: bytes
+    head_after: bytes
+
+
+class RenameLog:
+    """The renames of the audit log, on the connection of `Proposals`."""
+
+    def __init__(self, con: apsw.Connection) -> None:
+        self._con = con
+
+    def begin(self, domain: str, taxonomy: str, renames: Sequence[tuple[str, str]], at: str) -> int:
+        """Return the entry of a domain's renames that are not finished, or of new ones."""
+        with transaction(self._con):
+            found = first(
+                self._con,
+                "SELECT id FROM tag_audit WHERE domain = ? AND action = ?"
+                " AND EXISTS (SELECT 1 FROM tag_renamed WHERE change = id) ORDER BY id DESC LIMIT 1",
+                (domain, RENAMING),
+            )
+            if found:
+                return int(found[0])
+            self._con.execute("DELETE FROM tag_audit WHERE domain = ? AND action = ?", (domain, RENAMING))
+            said = json.dumps([f"{old}{_TO}{new}" for old, new in renames], ensure_ascii=False)
+            (number,) = one(
+                self._con,
+                "INSERT INTO tag_audit (at, domain, path, tags, action, head_before, head_after)"
+                " VALUES (?, ?, ?, ?, ?, x'', x'') RETURNING id",
+                (at, domain, taxonomy, said, RENAMING),
+            )
+        return int(number)
+
+    def write(self, number: int, file: RenamedFile) -> None:
+        """Write down what a file was, and will be, before it is changed."""
+        with transaction(self._con):
+            self._con.execute(
+                "INSERT OR REPLACE INTO tag_renamed VALUES (?, ?, ?, ?)",
+                (number, file.path, file.head_before, file.head_after),
+            )
+
+    def finish(self, number: int) -> None:
+        """Say that every file of an entry is done."""
+        with transaction(self._con):
+            self._con.execute("UPDATE tag_audit SET action = ? WHERE id = ?", (RENAMED, number))
+
+    def since(self, domain: str, at: str) -> list[dict[str, str]]:
+        """Return each run of a domain's renames (old tag -> new) from a time on that was not taken back, in order."""
+        found = rows(
+            self._con,
+            "SELECT tags FROM tag_audit WHERE domain = ? AND at >= ? AND action IN (?, ?) AND undone_at IS NULL"
+            " ORDER BY id",
+            (domain, at, RENAMING, RENAMED),
+        )
+        return [dict(said.split(_TO) for said in json.loads(tags)) for (tags,) in found]
+
+    def files(self, number: int) -> list[RenamedFile]:
+        """Return the files of an entry by path."""
+        found = rows(
+            self._con,
+            "SELECT path, head_before, head_after FROM tag_renamed WHERE change = ? ORDER BY path",
+            (number,),
+        )
+        return [RenamedFile(*row) for row in found]

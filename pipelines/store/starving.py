@@ -1,0 +1,86 @@
+"""Whether what a cache owes is being done: how long it waits, when the last note was done, and why not."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import apsw
+
+from pipelines.store.connection import one, row
+from pipelines.store.leases import LEASE_SECONDS, OWED
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What is owed: the words and vectors of so many notes, the oldest since `oldest_s`.
+
+    `done_s`: how long ago the last note was indexed, None: never. `is_leased`: a process works on some of it.
+    `reason`: what went wrong with one of those that wait.
+    """
+
+    words: int
+    vectors: int
+    oldest_s: float
+    done_s: float | None
+    is_leased: bool
+    reason: str | None
+
+
+def waiting(con: apsw.Connection) -> Waiting | None:
+    """Return what a cache owes, or None where it owes nothing."""
+    words, vectors, oldest, leased = one(
+        con,
+        f"SELECT coalesce(sum({OWED['words']}), 0), coalesce(sum({OWED['vectors']}), 0),"
+        f" min(CASE WHEN {OWED['words']} THEN dirty_since END),"
+        " coalesce(max(lease_token IS NOT NULL AND lease_until > :now AND lease_until <= :now + :lease), 0)"
+        f" FROM vault_file WHERE ({OWED['words']}) OR ({OWED['vectors']})",
+        {"now": time.monotonic(), "lease": LEASE_SECONDS},
+    )
+    if not words and not vectors:
+        return None
+    (done,) = one(con, "SELECT max(indexed_at) FROM vault_file")
+    (reason,) = row(
+        con,
+        f"SELECT error FROM vault_file WHERE error IS NOT NULL AND (({OWED['words']}) OR ({OWED['vectors']}))"
+        " ORDER BY dirty_since LIMIT 1",
+    ) or (None,)
+    return Waiting(
+        words=words,
+        vectors=vectors,
+        oldest_s=max(0.0, time.monotonic() - oldest) if oldest is not None else 0.0,
+        done_s=None if done is None else _age(done),
+        is_leased=bool(leased),
+        reason=reason,
+    )
+
+
+def _age(at: str) -> float:
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds())
+
+
+def was_worked_on(con: apsw.Connection, domain: str, seconds: float) -> bool:
+    """Say whether a job did some of a domain's notes within some seconds, as the history in `state.db` has it."""
+    found = row(
+        con,
+        "SELECT 1 FROM job_history WHERE finished_at > ? AND state = 'done' AND notes > 0 AND domain = ? LIMIT 1",
+        (_ago(seconds), domain),
+    )
+    return found is not None
+
+
+def _ago(seconds: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
+
+
+def last_trouble(con: apsw.Connection, domain: str, seconds: float) -> str | None:
+    """Return why the last job on a domain that was put off or failed within some seconds did not do its work."""
+    found = row(
+        con,
+        "SELECT error FROM job_history WHERE domain IN (SELECT value FROM json_each(?))"
+        " AND state IN ('put off', 'failed') AND finished_at > ? ORDER BY id DESC LIMIT 1",
+        (json.dumps([domain, "*"]), _ago(seconds)),
+    )
+    return found[0] if found else None

@@ -1,0 +1,46 @@
+"""Which passages may say little: those that have many links, and the names of notes without text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.store.cache import Cache
+from pipelines.store.connection import rows as select
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChunk:
+    """A chunk that has links, its note's title, and the text of its note's first chunk."""
+
+    chunk_id: int
+    title: str
+    section: str
+    text: str
+    first: str
+
+
+def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]:
+    """Return those of these chunks, but for first ones, that have two links or more, one per 100 characters."""
+    rows = select(
+        cache.con,
+        "SELECT c.id, n.title, c.section, c.text, f.text FROM vault_chunk c JOIN vault_node n USING (path)"
+        " JOIN vault_chunk f ON f.path = c.path AND f.position = 0"
+        " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.position > 0"
+        " AND (instr(c.text, '[[') OR instr(c.text, '](') OR instr(c.text, '//'))"
+        " AND length(c.text) - length(replace(replace(replace(c.text, '[[', ''), '](', ''), '//', ''))"
+        " >= max(4, length(c.text) / 50)",
+        (json.dumps(list(ids)),),
+    )
+    return [LinkChunk(*row) for row in rows]
+
+
+def chunks_of_names(cache: Cache, ids: Sequence[int]) -> set[int]:
+    """Return those of these chunks whose notes have no text: they are the notes' names."""
+    found = select(
+        cache.con,
+        "SELECT id FROM vault_chunk WHERE id IN (SELECT value FROM json_each(?)) AND start_offset = end_offset",
+        (json.dumps(list(ids)),),
+    )
+    return {chunk_id for (chunk_id,) in found}

@@ -1,0 +1,112 @@
+"""The notes of a vault whose files vanished, in `state.db`: which wait, and how many were forgotten lately."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from pipelines.store.connection import one, rows, transaction
+from pipelines.store.state_file import open_state
+
+# Said before the last reboot: only the wall clock goes on.
+_AGE = "CASE WHEN uptime <= :now THEN :now - uptime ELSE max(0.0, :wall - at) END"
+
+
+class Vanished:
+    """One connection to the vanished notes in a vault's `state.db`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._con = open_state(folder)
+        self._clock = clock
+        self._wall_clock = wall_clock
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._con.close()
+
+    def waiting(self, domain: str) -> dict[str, float]:
+        """Return the vanished notes of a domain that wait, each with how many seconds ago it was missed first."""
+        found = rows(
+            self._con,
+            f"SELECT path, {_AGE} FROM vanished WHERE domain = :domain AND forgotten = 0",
+            {"domain": domain, **self._now()},
+        )
+        return dict(found)
+
+    def count_waiting(self, domain: str) -> int:
+        """Return how many vanished notes of a domain wait."""
+        (count,) = one(
+            self._con, "SELECT count(*) FROM vanished WHERE domain = ? AND forgotten = 0", (domain,)
+        )
+        return int(count)
+
+    def any_of(self, domain: str, paths: Collection[str]) -> bool:
+        """Say whether any of the paths waits, or was forgotten lately."""
+        (found,) = one(
+            self._con,
+            "SELECT EXISTS (SELECT 1 FROM json_each(?) given"
+            " JOIN vanished v ON v.domain = ? AND v.path = given.value)",
+            (json.dumps(list(paths)), domain),
+        )
+        return bool(found)
+
+    def forgotten_among(self, domain: str, paths: Collection[str]) -> set[str]:
+        """Return those of the paths that were forgotten lately."""
+        found = rows(
+            self._con,
+            "SELECT path FROM vanished WHERE domain = ? AND forgotten = 1"
+            " AND path IN (SELECT value FROM json_each(?))",
+            (domain, json.dumps(list(paths))),
+        )
+        return {path for (path,) in found}
+
+    def forgotten(self, domain: str, seconds: float) -> int:
+        """Return how many notes of a domain were forgotten within the last `seconds`."""
+        (count,) = one(
+            self._con,
+            f"SELECT count(*) FROM vanished WHERE domain = :domain AND forgotten = 1 AND {_AGE} < :seconds",
+            {"domain": domain, "seconds": seconds, **self._now()},
+        )
+        return int(count)
+
+    def add(self, domain: str, paths: Collection[str]) -> None:
+        """Record that notes vanished just now; those that wait already keep their time."""
+        self._write(
+            "INSERT INTO vanished VALUES (:domain, :path, :wall, :now, 0) ON CONFLICT DO UPDATE"
+            " SET at = excluded.at, uptime = excluded.uptime, forgotten = 0 WHERE forgotten = 1",
+            domain,
+            paths,
+        )
+
+    def forget(self, domain: str, paths: Collection[str]) -> None:
+        """Record that notes are forgotten just now."""
+        self._write("INSERT OR REPLACE INTO vanished VALUES (:domain, :path, :wall, :now, 1)", domain, paths)
+
+    def drop(self, domain: str, paths: Collection[str]) -> None:
+        """Take notes out: they came back, or somebody decided on them."""
+        self._write("DELETE FROM vanished WHERE domain = :domain AND path = :path", domain, paths)
+
+    def prune(self, seconds: float) -> None:
+        """Take out what was forgotten longer ago than `seconds`."""
+        with transaction(self._con):
+            self._con.execute(
+                f"DELETE FROM vanished WHERE forgotten = 1 AND {_AGE} >= :seconds",
+                {"seconds": seconds, **self._now()},
+            )
+
+    def _write(self, sql: str, domain: str, paths: Collection[str]) -> None:
+        if paths:
+            with transaction(self._con):
+                self._con.executemany(
+                    sql, ({"domain": domain, "path": path, **self._now()} for path in paths)
+                )
+
+    def _now(self) -> dict[str, float]:
+        return {"now": self._clock(), "wall": self._wall_clock()}

@@ -1,0 +1,24 @@
+"""Text for a terminal: what a note or a name contains moves no cursor, sets no title and hides nothing."""
+
+from __future__ import annotations
+
+import re
+
+# C0 but tab and line feed, DEL, C1, what changes the direction of writing, and the halves of surrogate pairs:
+# a file name that is no UTF-8 is read as such, and no stream can encode them.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Return a text with every control and bidirectional character as its escape: `\x1b`, `\u202e`."""
+    return _HIDDEN.sub(_escape, text)
+
+
+def visible_json(text: str) -> str:
+    """Return JSON in which these characters are written as JSON's own escapes: it says the same."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"  # noqa: PLR2004 - what two digits can say

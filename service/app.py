@@ -1,0 +1,149 @@
+"""The query worker: questions over read-only caches, as JSON."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from importlib.metadata import version
+
+import anyio.to_thread
+import structlog
+from fastapi import FastAPI
+
+from pipelines.errors import EverindexError
+from pipelines.heartbeat import heartbeat
+from queue_config.logs import Trouble
+from queue_config.settings import Settings
+from service.dashboard.map_page import graph_page
+from service.dashboard.pages import add_ops
+from service.dashboard.search_page import add_pages, make_templates
+from service.http.errors import add_problems
+from service.http.limits import THREADS, Limits
+from service.http.metrics import add_metrics
+from service.http.openapi import describe
+from service.http.routes.evidence import add_evidence
+from service.http.routes.links import add_graph
+from service.http.routes.operations import add_operations
+from service.http.routes.search import add_requests, add_search
+from service.http.routes.tags import add_tags
+from service.http.routes.titles import add_names
+from service.http.routes.traversal import add_traversal
+from service.http.security import Guard
+from service.http.sessions import Sessions
+from service.runtime.tokens import read_token
+from service.usecases.links import Graph
+from service.usecases.operations import Operations
+from service.usecases.search import SearchService
+from service.usecases.tags import Tags
+from service.usecases.titles import TitleSearch
+from service.usecases.traversal import Traversal
+from workers.complaints import model_reported
+from workers.resources import Resources
+
+_LOOK_SECONDS = 0.5
+_RETRY_SECONDS = 30.0
+_FOLLOW_SECONDS = 0.05
+_COMPARE_SECONDS = 10.0
+
+log = structlog.get_logger()
+
+
+def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guard:
+    """Build the query worker's application for the address 127.0.0.1:`port`, and for hosts of other names.
+
+    The guard stands outside everything, so that an unexpected error has its headers, too.
+    """
+    resources = Resources(settings)
+    resources.check_models()
+    questions = SearchService(resources)
+    place = resources.place
+    sessions = Sessions(read_token(place.state), place.state, place.identity.vault_id, port)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        stopping = threading.Event()
+        for work in (_keep_models_loaded, _follow_commits):
+            threading.Thread(target=work, args=(questions, stopping), daemon=True).start()
+        with heartbeat(place.state, "query", version("everindex")), closing(sessions):
+            try:
+                yield
+            finally:
+                stopping.set()
+
+    app = FastAPI(
+        title="Everindex",
+        version=version("everindex"),
+        lifespan=lifespan,
+        # Their pages load scripts from a network.
+        docs_url=None,
+        redoc_url=None,
+    )
+    _add_routes(app, questions, sessions)
+    add_problems(app)
+    describe(app)
+    app.add_middleware(Limits)
+    return Guard(app, sessions=sessions, port=port, names=names)
+
+
+def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> None:
+    resources = questions.resources
+    templates = make_templates(resources.root)
+    add_pages(app, questions, sessions, templates)
+    graph, traversal, names_found = Graph(questions), Traversal(questions), TitleSearch(questions)
+    add_graph(app, graph, partial(graph_page, templates))
+    add_traversal(app, traversal)
+    add_names(app, names_found)
+    add_evidence(app, questions)
+    queue = resources.queue()
+    tags, operations = Tags(questions, queue), Operations(resources, queue)
+    add_tags(app, tags)
+    add_operations(app, operations)
+    questions.observe = add_metrics(app, operations).observe
+    add_ops(
+        app,
+        templates,
+        operations=operations,
+        questions=questions,
+        names=names_found,
+        tags=tags,
+        graph=graph,
+        traversal=traversal,
+    )
+    add_search(app, questions, queue)
+    add_requests(app, questions, operations.tasks)
+
+
+def _keep_models_loaded(questions: SearchService, stopping: threading.Event) -> None:
+    """Load what the caches need, now and whenever another cache becomes current."""
+    while not stopping.is_set():
+        try:
+            with model_reported(questions.resources, "query", lambda: True):
+                questions.load_models()
+        except Exception:
+            # Words are still searched, and every answer says that meaning is not.
+            log.exception("no search by meaning: the model cannot be loaded")
+            stopping.wait(_RETRY_SECONDS)
+        stopping.wait(_LOOK_SECONDS)
+
+
+def _follow_commits(questions: SearchService, stopping: threading.Event) -> None:
+    """Keep what is in memory a moment behind the caches, and compare a part of it with them now and then."""
+    trouble = Trouble("questions are answered from the file")
+    compared = time.monotonic()
+    while not stopping.is_set():
+        try:
+            questions.follow_commits()
+            if time.monotonic() - compared >= _COMPARE_SECONDS:
+                compared = time.monotonic()
+                questions.check_memory()
+            trouble.over()
+        except (
+            EverindexError,
+            OSError,
+        ) as error:  # a state folder that may not be read for a moment, for one
+            trouble.met(str(error))
+        stopping.wait(_FOLLOW_SECONDS)

@@ -1,0 +1,45 @@
+"""Show a file in the user's browser, without a word from the program that looks for one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from service.runtime.client import Service
+
+# So long a program that finds no browser takes to say so; one that still runs has found one.
+_PATIENCE_SECONDS = 3.0
+
+
+def open_signed_in(service: Service, page: str = "/") -> bool:
+    """Open one of our pages in the browser, signed in; say whether a browser could be started. Raises ServiceError.
+
+    The code stands in a file that its owner alone may read: every user may read the list of processes.
+    """
+    return open_file(Path(service.call("POST", "/session", page=True, to=page)["page"]))
+
+
+def link(service: Service, page: str = "/") -> str:
+    """Return a link to one of our pages that signs a browser in, once within a minute. Raises ServiceError."""
+    code = service.call("POST", "/session")["code"]
+    return f"{service.address}/open/{code}?to={page}" if page != "/" else f"{service.address}/open/{code}"
+
+
+def open_file(file: Path) -> bool:
+    """Open a file in the browser; say whether one could be started."""
+    opener = "open" if sys.platform == "darwin" else "xdg-open"
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own file
+            [opener, file.as_uri()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    try:
+        return process.wait(_PATIENCE_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        return True

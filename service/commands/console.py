@@ -1,0 +1,51 @@
+"""Where commands print. Whatever is printed stays text: no control characters and no markup from data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from queue_config.visible import visible, visible_json
+
+
+class Terminal(Console):
+    """A console that makes control and bidirectional characters visible, and takes no text for markup.
+
+    Styles are added around the text afterwards, by rich; so nothing that is printed can forge them.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a string as styled text; without this, rich drops a few of these characters."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of anything that is printed, each safe to show."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Print a text as it is, however long: a path that is wrapped cannot be copied."""
+        self.print(text, style=style, soft_wrap=True)
+
+
+out = Terminal()
+err = Terminal(stderr=True)
+
+
+def complain(message: str) -> None:
+    """Print an error, in one line on standard error."""
+    err.print(Text("error:", "red"), message, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, for programs."""
+    sys.stdout.write(visible_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")

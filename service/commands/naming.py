@@ -1,0 +1,99 @@
+"""A note as a person names it: by its path, or by a name that it alone has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from pipelines.errors import NoteNotFoundError
+from service.commands.terminal import located, questions_of, service_of
+
+Answer = TypeVar("Answer")
+
+_NOTE_SUFFIXES = (
+    ".md",
+    ".markdown",
+)  # `pipelines.links` has them, and takes longer to load than the answer to come
+_LONGEST_NAME = 500
+_LOOKED_AT = 20
+_SUGGESTED = 3
+_NO_NOTE = ("unknown", "ignored")
+"""What `why` says of a path that may be the name of a note instead."""
+
+
+def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -> Answer:
+    """Ask about the note of a path, or of a title, alias or file name that one note alone has.
+
+    Raises NoteNotFoundError, with the notes that may have been meant.
+    """
+    name = in_vault(given, name)
+    try:
+        return ask(name)
+    except NoteNotFoundError as error:
+        if error.why["state"] not in _NO_NOTE:
+            raise
+        same, alike = notes_named(given, name)
+        if len(same) == 1 and same[0] != name:
+            return ask(same[0])
+        if len(same) > 1:
+            raise NoteNotFoundError(
+                f"{name} is the name of several notes: {', '.join(same[:_SUGGESTED])}; give a path", error.why
+            ) from None
+        said = str(error) if is_path(name) else f"no note is called {name}"
+        raise NoteNotFoundError(said + suggestion(name, alike), error.why) from None
+
+
+def in_vault(given: dict[str, Any], name: str) -> str:
+    """Return the absolute path of a file in the vault as the vault's notes are named, and any other name as it is."""
+    vault = located(given).get("vault") if name.startswith("/") else None
+    if vault is None:
+        return name
+    file = Path(name)
+    try:
+        return (file.parent.resolve() / file.name).relative_to(vault.resolve()).as_posix()
+    except (ValueError, OSError):
+        return name
+
+
+def is_path(name: str) -> bool:
+    """Say whether a name is written as the path of a note, and not as a title."""
+    return name.lower().endswith(_NOTE_SUFFIXES)
+
+
+def suggestion(name: str, alike: Sequence[str]) -> str:
+    """Return the end of a sentence that names the notes which may have been meant, or nothing."""
+    meant = " or ".join(path for path in alike[:_SUGGESTED] if path != name)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def notes_named(given: dict[str, Any], name: str) -> tuple[list[str], list[str]]:
+    """Return the paths of the notes that have this name, and of those with a name like it."""
+    from pipelines.retrieval.titles import fold_name  # noqa: PLC0415 - most paths are right
+
+    name = next((name[: -len(end)] for end in _NOTE_SUFFIXES if name.lower().endswith(end)), name)
+    wanted = fold_name(name)
+    if not wanted:
+        return [], []
+    hits = _titles(given, (PurePosixPath(name).name or name)[:_LONGEST_NAME])
+    same = [
+        hit["path"]
+        for hit in hits
+        if wanted in {fold_name(text) for text in (hit["name"], hit["title"], *_names_of_file(hit["path"]))}
+    ]
+    return same, [hit["path"] for hit in hits]
+
+
+def _names_of_file(path: str) -> tuple[str, str]:
+    file = PurePosixPath(path)
+    return file.stem, str(file.with_suffix(""))
+
+
+def _titles(given: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    service = service_of(given)
+    if service:
+        found: list[dict[str, Any]] = service.call("GET", "/titles", q=name, limit=_LOOKED_AT)["results"]
+        return found
+    from service.usecases.titles import TitleSearch  # noqa: PLC0415
+
+    return [hit.model_dump() for hit in TitleSearch(questions_of(given)).titles(name, _LOOKED_AT).results]

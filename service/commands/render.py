@@ -1,0 +1,196 @@
+"""Answers as a person reads them in a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from service.usecases.phrases import as_sum, counted
+
+_MATCHES = {
+    "strong": "a strong match in meaning",
+    "weak": "a weak match in meaning: `everindex deep` may find more",
+    "none": "nothing close in meaning: `everindex deep` may find more",
+}
+_ALIKE = 3
+
+
+def print_search(console: Console, answer: dict[str, Any], *, every: bool = False) -> None:
+    """Print the hits that are answers, or every one, with their excerpts, and say if the index is behind."""
+    shown = answer["results"] if every else answer["results"][: answer["answers"]]
+    for number, hit in enumerate(shown, start=1):
+        _print_hit(console, number, hit)
+    if left := answer["count"] - len(shown):
+        notes = counted(
+            left, "more note is" if shown else "note is", "more notes are" if shown else "notes are"
+        )
+        console.print(
+            Text(
+                f"    {notes} not close to the question; `--all` shows {'it' if left == 1 else 'them'}", "dim"
+            )
+        )
+    console.print(Text(_about(answer, len(shown)), "dim"))
+
+
+def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
+    head = Text(f"{number:>2}. ")
+    head.append(hit["title"], "bold")
+    if hit["section"] and hit["section"] != hit["title"]:
+        head.append(f" › {hit['section']}")
+    console.print(head)
+    where = f"    {hit['path']}:{hit['lines'][0]}"
+    console.print(Text(where + ("  changed since it was indexed" if hit["stale"] else ""), "cyan"))
+    excerpt = Text(hit["excerpt"])
+    for start, end in hit["marks"]:
+        excerpt.stylize("bold yellow", start, end)
+    if hit["excerpt"]:
+        console.print(Text("    ").append_text(excerpt))
+    if hit["alike"]:
+        paths = [one["path"] for one in hit["alike"]]
+        more = ", …" if len(paths) > _ALIKE else ""
+        console.print(Text(f"    +{len(paths)} alike: {', '.join(paths[:_ALIKE])}{more}", "dim"))
+    if hit["signals"]:
+        console.print(Text(f"    score {as_sum(hit['score'], hit['signals'])}", "dim"))
+    for layer in hit["layers"] or []:
+        parts = "".join(f"  {name} {value:.3g}" for name, value in layer["parts"].items())
+        place = f"    {layer['layer']:<9}{layer['rank']:>4}.  {layer['score']:.4g}{parts}"
+        console.print(Text(place, "dim"))
+
+
+def _about(answer: dict[str, Any], shown: int) -> str:
+    """Say how many notes answer, how well they match, and how far the index is behind."""
+    index = answer["index"]
+    tail = f"{counted(shown, 'note')} in {answer['took_ms']:.0f} ms"
+    if answer["reason"]:
+        tail += f": {answer['reason']}"
+    if answer["results"] and answer["match"]:
+        tail += f"; {_MATCHES[answer['match']]}"
+    if index["pending"]:
+        late = counted(index["pending"], "saved note is", "saved notes are")
+        tail += f"; {late} not indexed yet (oldest {index['oldest_pending_s']} s)"
+    elif index["vectors_pending"]:
+        tail += (
+            f"; {counted(index['vectors_pending'], 'passage is', 'passages are')} not searched by meaning yet"
+        )
+    if index["waits"]:
+        tail += f"; {index['waits']}"
+    if index["model_problem"]:
+        tail += f"; by word only: {index['model_problem']}"
+    elif not index["model_ready"]:
+        tail += "; by word only, the model is loading"
+    return tail
+
+
+def print_links(console: Console, answer: dict[str, Any]) -> None:
+    """Print links as they are written, and what each means or may have meant."""
+    for link in answer["links"]:
+        written = link["target"] + (f"#{link['fragment']}" if link["fragment"] else "")
+        line = Text(f"{link['path']}:{link['line']}", "cyan").append(f"  {written}", "bold")
+        if link["meant"]:
+            line.append(f" → {link['meant']}" + ("  (others have that name)" if link["ambiguous"] else ""))
+        elif link["suggestions"]:
+            line.append(f"  perhaps {', '.join(link['suggestions'])}", "yellow")
+        console.print(line, soft_wrap=True)
+    console.print(Text(counted(answer["count"], "link"), "dim"))
+
+
+def print_communities(console: Console, answer: dict[str, Any]) -> None:
+    """Print the communities, largest first."""
+    for found in answer["communities"]:
+        head = (
+            Text(f"{found['notes']:>5}  ")
+            .append(found["label"], "bold")
+            .append(f"  {found['domain']}", "dim")
+        )
+        console.print(head)
+        console.print(Text("       " + ", ".join(found["examples"]), "cyan"), soft_wrap=True)
+    for slug, count in answer["isolated"].items():
+        if count:
+            alone = counted(count, "note belongs", "notes belong")
+            console.print(Text(f"{slug}: {alone} to no community", "dim"))
+
+
+def print_node(console: Console, node: dict[str, Any]) -> None:
+    """Print a note's row and its chunks."""
+    console.print(Text(node["title"], "bold"))
+    facts = {
+        "path": node["path"],
+        "domain": node["domain"],
+        "tags": ", ".join(node["tags"]),
+        "aliases": ", ".join(node["aliases"]),
+        "author": node["author"],
+        "kind": node["kind"],
+        "published": node["published_at"],
+        "modified": node["modified"],
+        "indexed": node["indexed_at"],
+        "links": ", ".join(link["target"] or f"#{link['fragment']}" for link in node["links"]),
+        "warnings": "; ".join(node["warnings"]),
+    }
+    for name, value in facts.items():
+        if value:
+            console.print(Text(f"  {name:<10}{value}"))
+    for chunk in node["chunks"]:
+        label = " › ".join(chunk["heading_path"]) or chunk["section"]
+        console.print(Text(f"\nlines {chunk['lines'][0]}–{chunk['lines'][1]}  {label}", "cyan"))
+        console.print(Text(chunk["text"]))
+
+
+def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str, str]]) -> None:
+    """Print a row a domain, then what is wrong."""
+    from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
+
+    where = "running" if facts["running"] else "not running"
+    console.print(f"{facts['vault']} ({where})", soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    columns = ("notes", "chunks", "vectors", "pending", "parked", "ignored")
+    table.add_column("domain")
+    for name in columns:
+        table.add_column(name, justify="right")
+    table.add_column("model")
+    for slug, domain in facts["domains"].items():
+        table.add_row(slug, *(f"{domain[name]:,}" for name in columns), domain["model"])
+    console.print(table)
+    if facts["pending"]:
+        console.print(
+            f"{counted(facts['pending'], 'note waits', 'notes wait')}, the oldest for {facts['oldest_pending_s']} s"
+        )
+    if facts["vectors_pending"]:
+        left = [d["seconds_left"] for d in facts["domains"].values() if d["seconds_left"]]
+        eta = f", about {max(left)} s left" if left else ""
+        owed = counted(facts["vectors_pending"], "passage is", "passages are")
+        console.print(f"{owed} not searched by meaning yet{eta}")
+    if facts["last_reconcile"]:
+        console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
+    if watcher := facts["watcher"]:
+        console.print(_watcher_line(watcher))
+    for problem in facts["problems"]:
+        console.print(Text(problem, "red"))
+    for note in parked:
+        console.print(Text(f"parked: {note['path']} ({note['kind']}): {note['reason']}", "yellow"))
+
+
+def _watcher_line(watcher: dict[str, Any]) -> str:
+    """Say how the watcher hears, in one line."""
+    said = watcher["said_s"]
+    facts = [f"watching by {watcher['mode']}"]
+    if watcher["last_event_s"] is not None:
+        facts.append(f"last event {watcher['last_event_s'] + said:.0f} s ago")
+    if watcher["last_probe_s"] is not None:
+        facts.append(f"last probe heard {watcher['last_probe_s'] + said:.0f} s ago")
+    if watcher["overflows"]:
+        facts.append(f"{counted(watcher['overflows'], 'overflow')}, each followed by a comparison")
+    return ", ".join(facts)
+
+
+def print_config(console: Console, rows: dict[str, tuple[str, str]]) -> None:
+    """Print a row a setting: name, value, origin."""
+    from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("setting", "value", "from"):
+        table.add_column(name)
+    for name, (value, origin) in rows.items():
+        table.add_row(name, value, origin)
+    console.print(table)

@@ -1,0 +1,80 @@
+"""Commands that find notes by name, and notes like a note."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from service.commands.console import out, print_json
+from service.commands.naming import about_note
+from service.commands.terminal import (
+    json_option,
+    options_given,
+    question_of,
+    questions_of,
+    service_of,
+    state_option,
+    vault_option,
+)
+
+app = click.Group()
+
+
+@app.command()
+@click.argument("query", help="How a title, an alias or a path begins, or nearly so.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, help="How many notes.")
+@vault_option
+@state_option
+@json_option
+def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Find notes by their names."""
+    query, given = question_of([query]), options_given(vault, state)
+    service = service_of(given)
+    if service:
+        answer = service.call("GET", "/titles", q=query, limit=limit)
+    else:
+        from service.usecases.titles import TitleSearch  # noqa: PLC0415 - help has to be instant
+
+        answer = TitleSearch(questions_of(given)).titles(query, limit).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+        return
+    for hit in answer["results"]:
+        shown = f"  also {hit['name']}" if hit["matched"] == "alias" else ""
+        out.say(f"{hit['path']}  {hit['title']}{shown}")
+    if not answer["results"]:
+        out.print("No note has a name like that.", style="dim")
+
+
+@app.command()
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
+@click.option("-k", type=click.IntRange(1, 100), default=10, help="How many notes.")
+@vault_option
+@state_option
+@json_option
+def similar(path: str, k: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """List the notes that are about the same things as a note."""
+    given = options_given(vault, state)
+    answer = about_note(given, path, lambda found: _similar(given, found, k))
+    if as_json:
+        print_json(answer)
+        return
+    for hit in answer["results"]:
+        section = f" › {hit['section']}" if hit["section"] not in ("", hit["title"]) else ""
+        where = f"{hit['path']}:{hit['lines'][0]}"
+        out.say(f"{hit['cosine']:.3f}  {where}  {hit['title']}{section}")
+    if answer["reason"]:
+        out.print(f"No answer: {answer['reason']}.", style="dim")
+
+
+def _similar(given: dict[str, Any], path: str, k: int) -> Any:
+    service = service_of(given)
+    if service:
+        return service.call("GET", f"/similar/{quote(path)}", k=k)
+
+    from service.usecases.titles import TitleSearch  # noqa: PLC0415 - help has to be instant
+
+    return TitleSearch(questions_of(given)).similar(path, k).model_dump(mode="json")

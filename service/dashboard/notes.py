@@ -1,0 +1,106 @@
+"""The pages about notes: is mine in, and why not; where its links lead; which notes stand together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query
+from fastapi.responses import HTMLResponse
+
+from pipelines import vault
+from pipelines.errors import NotComparableError, NoteNotFoundError
+from pipelines.retrieval.traverse import MOST_HOPS
+from service.dashboard.rendering import Pages
+from service.usecases.links import Graph
+from service.usecases.schemas.notes import NodeAnswer
+from service.usecases.search import SearchService
+from service.usecases.tags import Tags
+from service.usecases.titles import TitleSearch
+from service.usecases.traversal import Traversal
+
+_LONGEST_NAME = 1_000
+_MOST_NAMES = 20
+
+
+class NotePages:
+    """What these pages ask."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        *,
+        questions: SearchService,
+        names: TitleSearch,
+        tags: Tags,
+        graph: Graph,
+        traversal: Traversal,
+    ) -> None:
+        self._pages = pages
+        self._questions = questions
+        self._names = names
+        self._tags = tags
+        self._graph = graph
+        self._traversal = traversal
+
+    def note(self, q: str, status: int = 200) -> HTMLResponse:
+        """Show how a path stands; what is no known path is looked for among titles."""
+        standing = self._questions.why(q) if q else None
+        found = []
+        if standing and standing["state"] in ("unknown", "ignored"):
+            found = self._names.titles(q, _MOST_NAMES).results
+            # "Soil" is no Markdown file, and so is ignored; somebody who types it means the note of that title.
+            if found:
+                standing = None
+        node = self._node(standing)
+        return self._pages.show(
+            "notes",
+            status,
+            q=q,
+            standing=standing,
+            node=node,
+            names=found,
+            proposals=self._tags.desk.proposals().of_note(node.domain, node.path) if node else [],
+        )
+
+    def _node(self, standing: dict[str, Any] | None) -> NodeAnswer | None:
+        if standing is None:
+            return None
+        try:
+            return self._questions.node(standing["path"])
+        except NoteNotFoundError:
+            return None  # nothing of it is indexed
+
+    def walk(self, path: str, q: str, depth: int) -> HTMLResponse:
+        """Show what a walk from a note keeps and leaves out; of what is not indexed, why it is not."""
+        try:
+            walk = self._traversal.traverse(vault.note_key(path), depth, q.strip() or None)
+        except (NoteNotFoundError, NotComparableError):
+            return self.note(path, 404)
+        return self._pages.show("walk", walk=walk, most=MOST_HOPS)
+
+    def communities(self, domain: str | None) -> HTMLResponse:
+        """Show the communities, largest first. Raises DomainNotFoundError."""
+        return self._pages.show("communities", found=self._graph.communities(domain))
+
+
+def add_note_pages(app: FastAPI, pages: NotePages) -> None:
+    """Add the routes."""
+
+    @app.get("/ops/notes", response_class=HTMLResponse, include_in_schema=False)
+    def notes(q: Annotated[str, Query(max_length=_LONGEST_NAME)] = "") -> HTMLResponse:
+        """Say whether a note is in, and if not, why."""
+        return pages.note(q.strip())
+
+    @app.get("/ops/walk", response_class=HTMLResponse, include_in_schema=False)
+    def walk(
+        path: Annotated[str, Query(max_length=_LONGEST_NAME)],
+        q: Annotated[str, Query(max_length=4_000)] = "",
+        depth: Annotated[int, Query(ge=1, le=MOST_HOPS)] = 2,
+    ) -> HTMLResponse:
+        """Walk from a note along its links."""
+        return pages.walk(path, q, depth)
+
+    @app.get("/ops/communities", response_class=HTMLResponse, include_in_schema=False)
+    def communities(domain: str | None = None) -> HTMLResponse:
+        """List the notes that stand together."""
+        return pages.communities(domain or None)

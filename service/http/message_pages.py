@@ -1,0 +1,53 @@
+"""The pages that say one thing: an error, or that this browser is signed in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+SIGNED_IN = "signed_in"
+"""In a request's state: whether the token or a session's cookie was shown."""
+
+_NOT_SIGNED_IN = "Run `everindex open` in a terminal on this machine: it opens this page, signed in."
+_TITLES = {401: "This browser is not signed in", 404: "Not found"}
+
+
+def wants_page(scope: Scope) -> bool:
+    """Say whether a request was made by a browser, for a person."""
+    return "text/html" in Headers(scope=scope).get("accept", "")
+
+
+def error_page(scope: Scope, status: int, detail: Any) -> str:
+    """Return an error as a page; `detail` is a sentence, or what `why` says of a path."""
+    signed_in = bool(scope.get("state", {}).get(SIGNED_IN))
+    if status == HTTPStatus.UNAUTHORIZED:
+        detail = _NOT_SIGNED_IN
+    elif isinstance(detail, Mapping):
+        reason = detail.get("reason")
+        detail = f"{detail.get('path')} is {detail.get('state')}{f': {reason}' if reason else ''}"
+    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    return message_page(title, _shown(str(detail)), signed_in=signed_in)
+
+
+def message_page(title: str, text: str, *, signed_in: bool, goes_to: str | None = None) -> str:
+    """Return a page of a title and a sentence; the browser goes on to `goes_to` at once."""
+    template = _templates().get_template("message.html")
+    return template.render(title=title, text=text, signed_in=signed_in, goes_to=goes_to)
+
+
+def _shown(text: str) -> str:
+    # An address may hold half a surrogate pair, which is no UTF-8.
+    return text.encode("utf-8", "replace").decode()
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("service.http"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )

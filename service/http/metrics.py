@@ -1,0 +1,255 @@
+"""`GET /metrics`: the facts of all processes, read from the stores when asked for, and search's own times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import Histogram as OwnHistogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from pipelines.errors import CacheError
+from pipelines.retrieval.compared import Compared
+from pipelines.store.facts import EMBEDDING_SPEED
+from pipelines.store.history import Histogram, History
+from pipelines.store.proposals import Proposals
+from pipelines.store.state_file import STATE_FILE
+from queue_config import inspect
+from queue_config.queue import QUEUE_ERRORS
+from service.usecases.memory_check import memory_counts
+from service.usecases.operations import Operations
+
+_STAGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+
+class SearchTimes:
+    """How long searches took in this process, by stage."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._histogram = OwnHistogram(
+            "everindex_search_duration_seconds",
+            "How long the stages of searches took in this query worker.",
+            ["stage"],
+            buckets=_STAGE_BUCKETS,
+            registry=registry,
+        )
+
+    def observe(self, stage: str, seconds: float) -> None:
+        """Note how long a stage of a search took."""
+        self._histogram.labels(stage).observe(seconds)
+
+
+class Facts(Collector):
+    """What the stores and the queue know, as metrics. What cannot be asked is left out, and said to be down."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric, read anew."""
+        build = GaugeMetricFamily("everindex_build_info", "The version that answers.", labels=["version"])
+        build.add_metric([version("everindex")], 1)
+        yield build
+        yield from self._jobs()
+        yield from self._queue()
+        yield from self._domains()
+        yield from self._memory()
+        yield from self._tags()
+        yield from self._processes()
+        yield from self._files()
+
+    def _jobs(self) -> Iterator[Metric]:
+        history = self._operations.stores.of(History)
+        counts = history.counts()
+        jobs = CounterMetricFamily("everindex_jobs", "Jobs that ended.", labels=["task", "state"])
+        for (task, state), count in counts.items():
+            jobs.add_metric([task, state.replace(" ", "_")], count)
+        yield jobs
+        ran = HistogramMetricFamily("everindex_job_duration_seconds", "How long jobs ran.", labels=["task"])
+        for task in sorted({task for task, _ in counts}):
+            _add(ran, [task], history.histogram(f"ran_seconds:{task}"))
+        yield ran
+        saved = HistogramMetricFamily(
+            "everindex_save_to_searchable_seconds", "From a save's discovery until it could be found."
+        )
+        _add(saved, [], history.histogram("saved_seconds"))
+        yield saved
+        embedded = HistogramMetricFamily("everindex_embed_batch_texts", "Texts that one job embedded.")
+        _add(embedded, [], history.histogram("embedded_texts"))
+        yield embedded
+        running = GaugeMetricFamily("everindex_jobs_running", "Jobs that run now.")
+        running.add_metric([], len(history.running()))
+        yield running
+
+    def _queue(self) -> Iterator[Metric]:
+        up = GaugeMetricFamily("everindex_queue_up", "Whether the queue can be asked: 1 or 0.")
+        depth = GaugeMetricFamily("everindex_queue_tasks", "Tasks that wait.", labels=["priority", "task"])
+        oldest = GaugeMetricFamily(
+            "everindex_queue_oldest_age_seconds",
+            "How long the oldest task has waited.",
+            labels=["priority", "task"],
+        )
+        try:
+            for kind in inspect.waiting_by_task(self._operations.queue, time.time()):
+                labels = [str(kind.priority), kind.task]
+                depth.add_metric(labels, kind.count)
+                if kind.oldest_s is not None:
+                    oldest.add_metric(labels, kind.oldest_s)
+            up.add_metric([], 1)
+        except QUEUE_ERRORS:
+            up.add_metric([], 0)
+        yield from (up, depth, oldest)
+
+    def _domains(self) -> Iterator[Metric]:
+        up = _by_domain("everindex_cache_up", "Whether a domain's cache can be asked: 1 or 0.")
+        notes = GaugeMetricFamily("everindex_notes", "Notes, by how they stand.", labels=["domain", "state"])
+        chunks = _by_domain("everindex_chunks", "Passages that are indexed.")
+        owed = _by_domain("everindex_vectors_pending", "Passages whose vectors are owed.")
+        pending = _by_domain("everindex_oldest_pending_age_seconds", "How long the oldest note has waited.")
+        paused = _by_domain("everindex_indexing_paused", "Whether indexing is paused by an operator: 1 or 0.")
+        speed = _by_domain("everindex_embed_texts_per_second", "Texts a second, in the last slice of work.")
+        operations, state, failed = self._operations, self._operations.resources.state(), dict[str, str]()
+        stopped = operations.paused()
+        for domain, cache in operations.parked.each_domain(failed):
+            slug = domain.slug
+            try:
+                counts, parked = cache.counts(), len(operations.parked.of(domain, cache))
+            except CacheError as error:
+                failed[slug] = str(error)
+                continue
+            up.add_metric([slug], 1)
+            for name, count in (
+                *(("indexed", counts.notes), ("pending", counts.pending)),
+                *(("parked", parked), ("ignored", counts.ignored)),
+            ):
+                notes.add_metric([slug, name], count)
+            chunks.add_metric([slug], counts.chunks)
+            owed.add_metric([slug], counts.vectors_pending)
+            pending.add_metric([slug], counts.oldest_pending_s)
+            paused.add_metric([slug], slug in stopped)
+            if said := state.get(EMBEDDING_SPEED, slug):
+                speed.add_metric([slug], said.value.texts_per_s)
+        for slug in failed:
+            up.add_metric([slug], 0)
+        yield from (up, notes, chunks, owed, pending, paused, speed)
+
+    def _memory(self) -> Iterator[Metric]:
+        checked = CounterMetricFamily(
+            "everindex_memory_checked",
+            "Lists held in memory that were compared with the cache.",
+            labels=["domain"],
+        )
+        differing = CounterMetricFamily(
+            "everindex_memory_differing",
+            "Lists held in memory that differed from the cache, and were read anew.",
+            labels=["domain"],
+        )
+        resources = self._operations.resources
+        counts = memory_counts(resources.state())
+        for domain in resources.domains():
+            compared = counts.get(domain.slug, Compared(0, 0))
+            checked.add_metric([domain.slug], compared.checked)
+            differing.add_metric([domain.slug], compared.differing)
+        yield from (checked, differing)
+
+    def _tags(self) -> Iterator[Metric]:
+        store = self._operations.stores.of(Proposals)
+        proposals = GaugeMetricFamily(
+            "everindex_proposals", "Proposed tags, by how they stand.", labels=["domain", "state"]
+        )
+        for (domain, state), count in store.counts().items():
+            proposals.add_metric([domain, state], count)
+        notes, dollars = store.spent(datetime.now(UTC).date().isoformat())
+        spend = GaugeMetricFamily("everindex_spend_today_dollars", "Spent on proposals since midnight, UTC.")
+        spend.add_metric([], dollars)
+        limit = GaugeMetricFamily("everindex_spend_limit_dollars", "What may be spent on proposals a day.")
+        limit.add_metric([], self._operations.resources.settings.tag_usd_a_day)
+        sent = GaugeMetricFamily(
+            "everindex_notes_sent_today", "Notes that a paid proposer saw since midnight, UTC."
+        )
+        sent.add_metric([], notes)
+        yield from (proposals, spend, limit, sent)
+
+    def _processes(self) -> Iterator[Metric]:
+        up = GaugeMetricFamily("everindex_processes", "Processes that live, by role.", labels=["role"])
+        memory = GaugeMetricFamily(
+            "everindex_process_memory_bytes", "Resident memory of a process.", labels=["role", "name"]
+        )
+        started = GaugeMetricFamily(
+            "everindex_process_start_time_seconds", "When a process began.", labels=["role", "name"]
+        )
+        living = [one for one in self._operations.processes() if one.alive]
+        for role in ("watcher", "worker", "query"):
+            up.add_metric([role], sum(one.role == role for one in living))
+        for one in living:
+            memory.add_metric([one.role, one.name], one.rss_bytes)
+            started.add_metric([one.role, one.name], datetime.fromisoformat(one.started_at).timestamp())
+        yield from (up, memory, started, *self._watcher())
+
+    def _watcher(self) -> Iterator[Metric]:
+        polling = GaugeMetricFamily(
+            "everindex_watcher_polling",
+            "1 where the vault is compared every few seconds, 0 where it is watched.",
+        )
+        said = GaugeMetricFamily("everindex_watcher_said_age_seconds", "Since the watcher last spoke.")
+        probe = GaugeMetricFamily(
+            "everindex_watcher_probe_age_seconds", "Since a liveness probe was answered."
+        )
+        watcher = self._operations.watcher()
+        if watcher:
+            said.add_metric([], watcher.said_s)
+            polling.add_metric([], watcher.mode == "polling")
+            if watcher.last_probe_s is not None:
+                # It was so old when the watcher spoke.
+                probe.add_metric([], watcher.last_probe_s + watcher.said_s)
+        yield from (polling, said, probe)
+
+    def _files(self) -> Iterator[Metric]:
+        wal = GaugeMetricFamily("everindex_wal_bytes", "Size of a write-ahead log.", labels=["file"])
+        size = GaugeMetricFamily("everindex_database_bytes", "Size of a database's file.", labels=["file"])
+        resources = self._operations.resources
+        files = [resources.place.state / STATE_FILE]
+        files += [resources.state().cache_path(domain.slug) for domain in resources.domains()]
+        for file in files:
+            size.add_metric([file.name], _size(file))
+            wal.add_metric([file.name], _size(file.with_name(f"{file.name}-wal")))
+        yield from (size, wal)
+
+
+def _by_domain(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=["domain"])
+
+
+def _add(family: HistogramMetricFamily, labels: Iterable[str], histogram: Histogram) -> None:
+    buckets = [("+Inf" if le == float("inf") else str(le), n) for le, n in histogram.at_most.items()]
+    family.add_metric(list(labels), buckets, histogram.total)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0  # no cache yet, or no log just now
+
+
+def add_metrics(app: FastAPI, operations: Operations) -> SearchTimes:
+    """Add the route; return what searches tell their times."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Facts(operations))
+    times = SearchTimes(registry)
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    def metrics() -> PlainTextResponse:
+        """Return everything that is measured, of all processes, in Prometheus' text format."""
+        return PlainTextResponse(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return times

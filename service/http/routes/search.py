@@ -1,0 +1,153 @@
+"""The routes of search, of single notes, and of how the index stands."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Annotated
+
+from fastapi import FastAPI, Query, Response
+from starlette.requests import Request
+
+from pipelines import vault
+from pipelines.filters import parse_filters
+from pipelines.store.facts import RELOADED
+from queue_config.queue import Queue
+from service.http.message_pages import SIGNED_IN
+from service.usecases.schemas.health import Health, HealthInBrief, Readiness
+from service.usecases.schemas.notes import NodeAnswer, PathState
+from service.usecases.schemas.search import (
+    FARTHEST_OFFSET,
+    LONGEST_QUERY,
+    MOST_RESULTS,
+    Explanation,
+    ReloadAnswer,
+    RetryAnswer,
+    SearchAnswer,
+)
+from service.usecases.search import SearchService
+from service.usecases.worker_replies import wait_for_answer
+from workers.tasks import Tasks, is_paused
+
+# The alert EverindexPendingTooLong has the same.
+LONGEST_WAIT_SECONDS = 300.0
+_RELOAD_SECONDS = 120.0
+
+Question = Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY, examples=["what is a moat worth"])]
+Count = Annotated[int, Query(ge=1, le=MOST_RESULTS)]
+
+
+def add_search(app: FastAPI, questions: SearchService, queue: Queue) -> None:
+    """Add the routes that read: search, single notes, and how the index stands."""
+    _add_state(app, questions, queue)
+    _add_ranked(app, questions)
+    _add_notes(app, questions)
+
+
+def _add_state(app: FastAPI, questions: SearchService, queue: Queue) -> None:
+    @app.get("/health")
+    def health(request: Request) -> Health | HealthInBrief:
+        """Say that the process lives; with the token, also what it serves, and how far the index is behind."""
+        found = questions.health(queue)
+        if getattr(request.state, SIGNED_IN):
+            return found
+        return HealthInBrief(status=found.status, version=found.version)
+
+    @app.get("/ready", responses={503: {"model": Readiness}})
+    def ready(response: Response) -> Readiness:
+        """Say whether the model is loaded, the caches are open, and what is saved is indexed in time; 503 if not."""
+        answer = _readiness(questions)
+        response.status_code = 200 if answer.ready else 503
+        return answer
+
+
+def _add_ranked(app: FastAPI, questions: SearchService) -> None:
+    @app.get("/search")
+    def search_notes(
+        q: Question,
+        request: Request,
+        k: Count = 10,
+        *,
+        explain: bool = False,
+        offset: Annotated[int, Query(ge=0, le=FARTHEST_OFFSET)] = 0,
+        fold: bool = True,
+    ) -> SearchAnswer:
+        """Find notes by meaning and by exact word; one hit a note, best first, with each layer's say if asked.
+
+        `offset` leaves out the first results; `fold=false` shows copies one by one. Every other parameter is a
+        filter: domain, folder, tag, author, kind, since, until, community, has, property.<name>.
+        """
+        own = ("q", "k", "explain", "offset", "fold")
+        filters = parse_filters([pair for pair in request.query_params.multi_items() if pair[0] not in own])
+        return questions.search(q, k, filters, explain=explain, offset=offset, fold=fold)
+
+    @app.get("/explain")
+    def explain_note(
+        q: Question,
+        path: Annotated[str, Query(examples=["Concepts/Moats.md"])],
+        k: Count = 10,
+    ) -> Explanation:
+        """Say why a note is among the answers to a question, or is not."""
+        return questions.explain(q, path, k)
+
+
+def _add_notes(app: FastAPI, questions: SearchService) -> None:
+    @app.get("/node/{path:path}")
+    def node(path: str) -> NodeAnswer:
+        """Return a note's row, links and chunks."""
+        return questions.node(path)
+
+    @app.get("/why/{path:path}", response_model_exclude_unset=True)
+    def why_path(path: str) -> PathState:
+        """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
+        return PathState(**questions.why(path))
+
+
+def _readiness(questions: SearchService) -> Readiness:
+    found = {domain.slug: questions.index_state([domain.slug]) for domain in questions.resources.domains()}
+    failed = {slug: reason for one in found.values() for slug, reason in one.failed.items()}
+    # What an operator paused is late because he wants it to be.
+    waits = [one.oldest_pending_s for slug, one in found.items() if not is_paused(questions.resources, slug)]
+    model_ready = all(one.model_ready for one in found.values())
+    caches_ready = not failed and bool(questions.readers())
+    index_ready = max(waits, default=0.0) <= LONGEST_WAIT_SECONDS
+    return Readiness(
+        ready=model_ready and caches_ready and index_ready,
+        model_ready=model_ready,
+        caches_ready=caches_ready,
+        index_ready=index_ready,
+        oldest_pending_s=max(waits, default=0.0),
+        failed=failed,
+    )
+
+
+def add_requests(app: FastAPI, questions: SearchService, tasks: Tasks) -> None:
+    """Add the routes that ask the workers to act: compare, retry, confirm deletions."""
+    resources = questions.resources
+
+    def compare(*, confirmed: bool) -> ReloadAnswer:
+        """Let a worker compare disk and index, and wait for what it found."""
+        resources.require_present()
+        request = secrets.token_hex(8)
+        tasks.reconcile_vault(request, confirmed)
+        until = time.monotonic() + _RELOAD_SECONDS
+        return ReloadAnswer(found=wait_for_answer(resources.state(), RELOADED, request, until))
+
+    @app.post("/reload")
+    def reload() -> ReloadAnswer:
+        """Compare the whole vault with the index; return what differed."""
+        return compare(confirmed=False)
+
+    @app.post("/retry")
+    def retry(path: str | None = None) -> RetryAnswer:
+        """Let parked notes (or one) be tried again; return which."""
+        parked = questions.parked(path)
+        if path is not None and not parked:
+            raise questions.no_such_note(path)
+        tasks.retry_parked(vault.note_key(path) if path else None)
+        return RetryAnswer(paths=parked)
+
+    @app.post("/confirm-deletions")
+    def confirm_deletions() -> ReloadAnswer:
+        """Let the mass deletions go that are held; return what was removed."""
+        return compare(confirmed=True)

@@ -1,0 +1,70 @@
+"""The routes of tags."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import FastAPI, Query
+
+from service.usecases.schemas.tags import (
+    MOST,
+    Asked,
+    ChangeItem,
+    Decided,
+    Decisions,
+    Promoted,
+    ProposalList,
+    ShownState,
+)
+from service.usecases.tags import Tags
+
+
+def add_tags(app: FastAPI, tags: Tags) -> None:
+    """Add the routes."""
+    _add_proposals(app, tags)
+    _add_changes(app, tags)
+
+
+def _add_proposals(app: FastAPI, tags: Tags) -> None:
+    @app.get("/proposals")
+    def proposals(
+        domain: str | None = None,
+        state: Annotated[list[ShownState] | None, Query()] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 200,
+    ) -> ProposalList:
+        """List proposed tags: those that wait, unless other states are asked for."""
+        return tags.proposals(domain, state or ["waiting", "addition"], limit)
+
+    @app.post("/proposals/decide")
+    def decide(decisions: Decisions) -> Decided:
+        """Accept and reject proposals; a worker writes the notes and the queue."""
+        return tags.decide(decisions)
+
+    @app.post("/proposals/ask")
+    def ask(path: str | None = None, domain: str | None = None) -> Asked:
+        """Want proposals for a note, or for all notes that have no tag."""
+        return tags.ask(path, domain)
+
+
+def _add_changes(app: FastAPI, tags: Tags) -> None:
+    @app.post("/promote")
+    def promote(domain: str | None = None) -> Promoted:
+        """Apply what is ticked in the review queues, and write them anew."""
+        return tags.promote(domain)
+
+    @app.post("/apply-renames")
+    def apply_renames(domain: str | None = None, *, dry_run: bool = False) -> Promoted:
+        """Rename tags as the taxonomies say, in every note of their domains or in none."""
+        return tags.rename(domain, dry_run=dry_run)
+
+    @app.get("/changes")
+    def changes(
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 50, path: str | None = None
+    ) -> list[ChangeItem]:
+        """List what was changed in notes, newest first."""
+        return tags.changes(limit, path)
+
+    @app.post("/changes/undo")
+    def undo(number: Annotated[int | None, Query(ge=1, alias="id")] = None) -> Promoted:
+        """Take a promotion or a run of renames back, the last change unless another is named; the answer names it."""
+        return tags.undo(number)

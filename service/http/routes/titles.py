@@ -1,0 +1,29 @@
+"""The routes that find notes by name, and notes like a note."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import FastAPI, Query
+
+from service.usecases.schemas.titles import MOST_SIMILAR, MOST_TITLES, SimilarAnswer, TitlesAnswer
+from service.usecases.titles import TitleSearch
+
+_LONGEST_NAME = 500
+
+
+def add_names(app: FastAPI, names: TitleSearch) -> None:
+    """Add the routes."""
+
+    @app.get("/titles")
+    def titles(
+        q: Annotated[str, Query(min_length=1, max_length=_LONGEST_NAME)],
+        limit: Annotated[int, Query(ge=1, le=MOST_TITLES)] = 20,
+    ) -> TitlesAnswer:
+        """Find notes by title, alias or path, as one types: what begins so first, then what is spelled alike."""
+        return names.titles(q, limit)
+
+    @app.get("/similar/{path:path}")
+    def similar(path: str, k: Annotated[int, Query(ge=1, le=MOST_SIMILAR)] = 10) -> SimilarAnswer:
+        """Return the notes whose passages lie nearest to the mean of a note's own; one hit a note."""
+        return names.similar(path, k)

@@ -1,0 +1,177 @@
+"""Who is signed in: the token that programs show, the sessions of browsers, and the codes that begin one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.datastructures import Headers
+
+from pipelines.durable_files import write_atomic
+from queue_config.private import write_secret
+from service.runtime.proof import proof
+from workers.vault_paths import cannot_be_written
+
+SESSION_SECONDS = 7 * 24 * 3600
+CODE_SECONDS = 60.0
+_MOST_SESSIONS = 1_000
+# A browser opens it as a file: in a process list stands where it lies, and not what is in it.
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Everindex</title>
+<meta http-equiv="refresh" content="0; url={address}">
+<p><a href="{address}">Open Everindex</a></p>
+</html>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A one-time code: when it was made (`time.monotonic`), and the file that opens it in a browser."""
+
+    made_at: float
+    page: Path | None
+
+
+class Sessions:
+    """The token, sessions and codes of a vault's service on a port.
+
+    A session is a random number in a cookie. The file `sessions-<port>.json` of the state folder holds what an HMAC
+    under the token makes of it, and when it ends; it is read again when it changed.
+    """
+
+    def __init__(self, token: str, state: Path, vault_id: str, port: int) -> None:
+        self._token = token
+        self._state = state
+        self._address = f"http://127.0.0.1:{port}"
+        # Browsers send a cookie to every port of a host: the name keeps two vaults from signing each other out.
+        self.cookie = f"everindex-{vault_id}-{port}"
+        self._file = state / f"sessions-{port}.json"
+        self._pages = f"open-{port}-"
+        self._lock = threading.Lock()
+        self._known: tuple[tuple[int, int], dict[str, float]] | None = None
+        self._codes: dict[str, Code] = {}
+        for page in state.glob(f"{self._pages}*.html"):  # left by a process that was killed
+            page.unlink(missing_ok=True)
+
+    def new_code(self) -> str:
+        """Return a one-time code for `/open/<code>`, good for a minute."""
+        code = secrets.token_urlsafe(16)
+        with self._lock:
+            self._codes[code] = Code(time.monotonic(), None)
+        return code
+
+    def new_page(self, path: str = "/") -> Path:
+        """Return a file that opens one of our pages in a browser, signed in, once within a minute.
+
+        Raises StateError.
+        """
+        code, page = secrets.token_urlsafe(16), self._state / f"{self._pages}{secrets.token_hex(8)}.html"
+        try:
+            write_secret(page, _PAGE.format(address=f"{self._address}/open/{code}?to={path}"))
+        except OSError as error:
+            raise cannot_be_written(self._state, error) from error
+        with self._lock:
+            self._codes[code] = Code(time.monotonic(), page)
+        timer = threading.Timer(CODE_SECONDS, self._forget_codes)
+        timer.daemon = True
+        timer.start()
+        return page
+
+    def redeem(self, code: str) -> str | None:
+        """Take a one-time code and return the value of a new session's cookie, or None. Raises StateError."""
+        self._forget_codes()
+        with self._lock:
+            found = self._codes.pop(code, None)
+        if found is None:
+            return None
+        if found.page:
+            found.page.unlink(missing_ok=True)
+        value = secrets.token_urlsafe(32)
+        with self._lock:
+            self._write(self._read() | {self._hashed(value): time.time() + SESSION_SECONDS})
+        return value
+
+    def _forget_codes(self) -> None:
+        """Forget the codes that are too old, and delete their files."""
+        now = time.monotonic()
+        with self._lock:
+            old = [code for code, made in self._codes.items() if now - made.made_at >= CODE_SECONDS]
+            for code in old:
+                page = self._codes.pop(code).page
+                if page:
+                    page.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Delete the files of codes that are open; the sessions stay."""
+        with self._lock:
+            for code in self._codes.values():
+                if code.page:
+                    code.page.unlink(missing_ok=True)
+            self._codes.clear()
+
+    def sign_out(self, headers: Headers) -> None:
+        """End the session that a request shows: its cookie is worth nothing from now on. Raises StateError."""
+        with self._lock:
+            known = self._read()
+            lasting = {one: end for one, end in known.items() if one not in self._shown(headers)}
+            if lasting != known:
+                self._write(lasting)
+
+    def knows(self, headers: Headers) -> bool:
+        """Say whether a request shows the token, or the cookie of a session."""
+        return self.knows_program(headers) or self._knows_browser(headers)
+
+    def _knows_browser(self, headers: Headers) -> bool:
+        shown = self._shown(headers)
+        if not shown:
+            return False
+        now = time.time()
+        with self._lock:
+            known = self._read()
+        return any(known.get(one, 0.0) > now for one in shown)
+
+    def knows_program(self, headers: Headers) -> bool:
+        """Say whether a request shows the token; compared in constant time."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), self._token.encode())
+
+    def prove(self, nonce: str, host: str, port: int) -> str | None:
+        """Return the proof that this service knows the token, or None for what is no nonce."""
+        return proof(self._token, nonce, host, port)
+
+    def _shown(self, headers: Headers) -> set[str]:
+        """Return what is made of each cookie of our name: a server on another port may have set one, too."""
+        cookies = (one.partition("=") for header in headers.getlist("cookie") for one in header.split(";"))
+        return {self._hashed(value.strip()) for name, _, value in cookies if name.strip() == self.cookie}
+
+    def _hashed(self, value: str) -> str:
+        # Under the token: with a new one every session has ended.
+        return hmac.new(self._token.encode(), b"session " + value.encode(), hashlib.sha256).hexdigest()
+
+    def _read(self) -> dict[str, float]:
+        """Return when each session ends, seconds since 1970; what cannot be read ends all."""
+        try:
+            info = self._file.stat()
+            version = info.st_ino, info.st_mtime_ns
+            if self._known is None or self._known[0] != version:
+                said = json.loads(self._file.read_bytes())
+                self._known = version, {str(name): float(end) for name, end in said.items()}
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return {}
+        return dict(self._known[1])
+
+    def _write(self, sessions: dict[str, float]) -> None:
+        now = time.time()
+        lasting = sorted((end, name) for name, end in sessions.items() if end > now)[-_MOST_SESSIONS:]
+        try:
+            write_atomic(self._file, json.dumps({name: end for end, name in lasting}).encode())
+        except OSError as error:
+            raise cannot_be_written(self._state, error) from error

@@ -1,0 +1,178 @@
+"""The running service of a vault: where it listens, and how a program talks to it."""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import http.client
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlencode
+
+from pipelines.durable_files import write_atomic
+from pipelines.errors import NotRunningError, ServiceError
+from queue_config.folders import state_home
+from service.runtime.proof import PROOF_PATH, new_nonce, proof
+from service.runtime.refusals import refusal
+from service.runtime.sockets import LOOPBACK
+from service.runtime.tokens import read_token
+from workers.vault_paths import VAULT_FILE
+
+SERVICE_FILE = "service.json"
+_PATIENCE_SECONDS = 150.0
+_PROOF_SECONDS = 20.0
+_LARGEST_PROOF = 4_096
+_FIRST_ERROR = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A running query worker: its vault, state folder, port and process."""
+
+    root: Path
+    state: Path
+    port: int
+    pid: int
+
+    @property
+    def address(self) -> str:
+        """The address of its page."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def call(self, method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
+        """Ask and return the answer's JSON; `more` may give a parameter twice; None is not sent.
+
+        Raises ServiceError, and what `refusal` makes of an answer.
+        """
+        params = urlencode(
+            [*((name, _text(value)) for name, value in named.items() if value is not None), *more]
+        )
+        token = read_token(self.state)
+        # The standard library's client: a richer one takes longer to load than the answer to come.
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_PATIENCE_SECONDS)
+        try:
+            connection.connect()
+            connection.auto_open = 0  # on another connection there may be somebody else
+            self._demand_proof(connection, token)
+            connection.request(
+                method,
+                f"{path}?{params}" if params else path,
+                headers={"Authorization": f"Bearer {token}"},
+            )
+            response = connection.getresponse()
+            text = response.read().decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            raise ServiceError(
+                f"the service at {self.address} did not answer ({error}); see its logs"
+            ) from error
+        finally:
+            connection.close()
+        return self._understood(response.status, text)
+
+    def _demand_proof(self, connection: http.client.HTTPConnection, token: str) -> None:
+        """Raise ServiceError unless what listens there knows the token. It has been told nothing until then."""
+        nonce = new_nonce()
+        with _ended_after(_PROOF_SECONDS, connection):
+            connection.request("GET", f"{PROOF_PATH}{nonce}")
+            said = connection.getresponse().read(_LARGEST_PROOF)
+        wanted = proof(token, nonce, LOOPBACK, self.port) or ""
+        if not hmac.compare_digest(said, wanted.encode()):
+            raise ServiceError(
+                f"what listens at {self.address} is not the service of {self.root}, or the token was changed since "
+                "it started; it was sent nothing. Start `everindex up` again, with another --port if it cannot be had"
+            )
+
+    def _understood(self, status: int, text: str) -> Any:
+        """Return the JSON of an answer. Raises ServiceError, and what `refusal` makes of a refusal."""
+        try:
+            body = json.loads(text)
+        except (ValueError, RecursionError):
+            if status < _FIRST_ERROR:
+                raise ServiceError(f"the service at {self.address} did not answer with JSON") from None
+            body = None
+        if status >= _FIRST_ERROR:
+            detail = body["detail"] if isinstance(body, dict) and "detail" in body else text[:200]
+            raise refusal(self.address, status, detail)
+        return body
+
+
+@contextmanager
+def _ended_after(seconds: float, connection: http.client.HTTPConnection) -> Iterator[None]:
+    """Break a connection off that takes longer, however it spreads what it sends."""
+
+    def end() -> None:
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def announced(state: Path, port: int, process: str) -> Iterator[None]:
+    """Write down where this process serves the vault, until the end of the context. Raises OSError.
+
+    `process` is its `process_name`. The file is locked as long as the process lives, however it ends.
+    """
+    path = state / SERVICE_FILE
+    write_atomic(path, json.dumps({"port": port, "process": process}).encode())
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # another process may have written its own
+                if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                    path.unlink()
+
+
+def running(state: Path) -> Service | None:
+    """Return the service of a state folder, if one runs."""
+    try:
+        with (state / SERVICE_FILE).open("rb") as file:
+            said = json.load(file)
+            if not _is_locked(file):
+                return None  # left by a process that was killed
+        root = Path(json.loads((state / VAULT_FILE).read_text())["root"])
+        pid = int(said["process"].rpartition(":")[2].partition("/")[0])
+        return Service(root, state, int(said["port"]), pid)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def only_running() -> Service:
+    """Return the one service that runs on this machine. Raises NotRunningError where there is none, or several."""
+    home = state_home()
+    found = [s for folder in sorted(home.iterdir()) if (s := running(folder))] if home.is_dir() else []
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotRunningError(
+            "no vault was given and none is running; name one with --vault, or start `everindex up`"
+        )
+    vaults = ", ".join(str(service.root) for service in found)
+    raise NotRunningError(f"several vaults are running; choose one with --vault: {vaults}")

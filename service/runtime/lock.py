@@ -1,0 +1,31 @@
+"""Who may take in what changed: one process a state folder. Light: `up` asks before anything is loaded."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipelines.errors import AlreadyRunningError
+from workers.vault_paths import cannot_be_written
+
+_LOCK_FILE = "watch.lock"
+
+
+@contextmanager
+def only_one(state: Path) -> Iterator[None]:
+    """Hold the lock of a state folder's watcher. Raises AlreadyRunningError, StateError."""
+    try:
+        file = (state / _LOCK_FILE).open("a")
+    except OSError as error:
+        raise cannot_be_written(state, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunningError(
+                f"this vault is already being watched (state folder {state}), so what is saved is indexed by "
+                "itself; `everindex status --wait` returns when all of it is"
+            ) from None
+        yield

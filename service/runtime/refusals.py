@@ -1,0 +1,38 @@
+"""What a running service refuses, as the errors that the use cases raise: the command line says both alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.errors import (
+    EverindexError,
+    FilterError,
+    NotComparableError,
+    NoteNotFoundError,
+    NotFoundError,
+    ServiceError,
+    WorkerTimeoutError,
+)
+
+_ERRORS: dict[int, type[EverindexError]] = {
+    404: NotFoundError,
+    409: NotComparableError,
+    422: FilterError,
+    504: WorkerTimeoutError,
+}
+
+
+def standing_of(known: Mapping[str, Any]) -> str:
+    """Return in a sentence how a path stands; `known` is what `why` says of it."""
+    reason = f": {known['reason']}" if known["reason"] else ""
+    return f"{known['path']} is {known['state']}{reason}"
+
+
+def refusal(address: str, status: int, detail: Any) -> EverindexError:
+    """Return the error that the service at an address answered with."""
+    if isinstance(detail, Mapping) and {"path", "state", "reason"} <= detail.keys():
+        return NoteNotFoundError(standing_of(detail), detail)
+    if status in _ERRORS:
+        return _ERRORS[status](str(detail))
+    return ServiceError(f"the service at {address} answered {status}: {detail}")

@@ -1,0 +1,278 @@
+"""One command for one machine: the watcher, a worker and the query worker as child processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import structlog
+
+from pipelines.durable_files import USERS_UMASK
+from pipelines.errors import EverindexError, ServiceError
+from service.runtime.client import Service, running
+from workers.vault_paths import cannot_be_written
+
+_COMMANDS = {"watcher": "watch", "worker": "work", "query": "serve"}
+LOG_FOLDER = "logs"
+_STOP_SECONDS = 10.0
+_POLL_SECONDS = 0.2
+# Each look takes a little of what the workers could use.
+_PROGRESS_SECONDS = 1.0
+_LONGEST_RESTART_PAUSE = 30.0
+_STEADY_SECONDS = 60.0
+_LARGEST_LOG = 10_000_000
+_MANY_DEATHS = 3
+_LAST_BYTES = 20_000
+_LONGEST_WORDS = 300
+_ORPHAN_SECONDS = 15.0
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Child:
+    name: str
+    process: subprocess.Popen[bytes]
+    started: float
+    pause: float = 1.0
+    restart_at: float | None = None
+    deaths: int = 0
+    is_steady: bool = False
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Starts the three processes of a vault, starts again what dies, and stops them together.
+
+    `arguments` are the command line's settings, handed to each child.
+    """
+
+    state: Path
+    arguments: list[str]
+    _children: dict[str, _Child] = field(default_factory=dict)
+    _logs: ExitStack = field(default_factory=ExitStack)
+
+    def start(self, *names: str) -> None:
+        """Start some of the processes; each writes its log in the state folder. Raises StateError."""
+        try:
+            (self.state / LOG_FOLDER).mkdir(exist_ok=True)
+            for name in names:
+                self._children[name] = self._spawn(name)
+        except OSError as error:
+            raise cannot_be_written(self.state, error) from error
+
+    def _spawn(self, name: str) -> _Child:
+        # -P: the current folder may be a vault, and nothing in a vault is code.
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "service.cli",
+            _COMMANDS[name],
+            *self.arguments,
+            "--supervised",
+        ]
+        process = subprocess.Popen(  # noqa: S603 - our own module, with settings that were checked
+            command,
+            # The pipe's end tells a child that its supervisor is gone, however it died.
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self._log_file(name),
+            start_new_session=True,
+            umask=USERS_UMASK,  # a child takes it for the user's, and changes it itself
+        )
+        return _Child(name, process, time.monotonic())
+
+    def log_path(self, name: str) -> Path:
+        """Return where a process's log lies."""
+        return self.state / LOG_FOLDER / f"{name}.log"
+
+    def _log_file(self, name: str) -> IO[bytes]:
+        path = self.log_path(name)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the state folder may have been deleted
+        if path.exists() and path.stat().st_size > _LARGEST_LOG:
+            path.replace(path.with_suffix(".old.log"))
+        return self._logs.enter_context(path.open("ab"))
+
+    def check(self) -> None:
+        """Start again what died, after a pause that grows while it keeps dying."""
+        now = time.monotonic()
+        for name, child in self._children.items():
+            if child.process.poll() is None:
+                if now - child.started > _STEADY_SECONDS and not child.is_steady:
+                    child.pause, child.deaths, child.is_steady = 1.0, 0, True
+                    self._report(child, None)
+                continue
+            if child.restart_at is None:
+                child.restart_at = now + child.pause
+                self._tell_of_death(child)
+            elif now >= child.restart_at:
+                pause = min(child.pause * 2, _LONGEST_RESTART_PAUSE)
+                self._children[name] = self._spawn(name)
+                self._children[name].pause = pause
+                self._children[name].deaths = child.deaths
+
+    def _tell_of_death(self, child: _Child) -> None:
+        child.deaths += 1
+        if child.process.stdin:
+            child.process.stdin.close()
+        path = self.log_path(child.name)
+        reason = last_words(path)
+        log.error(
+            "a process died; it is started again",
+            name=child.name,
+            code=child.process.returncode,
+            reason=reason,
+            log=str(path),
+        )
+        if child.deaths >= _MANY_DEATHS:
+            said = f"its last words: {reason}; " if reason else ""
+            self._report(
+                child,
+                f"the {child.name} died {child.deaths} times in a row ({said}its log: {path}); it is started again,"
+                f" every {_LONGEST_RESTART_PAUSE:.0f} s in the end",
+            )
+
+    def _report(self, child: _Child, message: str | None) -> None:
+        """Report what is wrong with a process, None: nothing."""
+        from pipelines.store.problems import Problems  # noqa: PLC0415
+
+        # A full disk is said elsewhere.
+        with suppress(EverindexError), closing(Problems(self.state)) as problems:
+            if message:
+                problems.report("deaths", child.name, message)
+            else:
+                problems.clear("deaths", child.name)
+
+    def stop(self) -> None:
+        """Ask every process to stop, and kill what has not after some seconds."""
+        for child in self._children.values():
+            if child.process.poll() is None:
+                child.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_SECONDS
+        for child in self._children.values():
+            try:
+                child.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.process.kill()
+                child.process.wait()
+            if child.process.stdin:
+                child.process.stdin.close()
+        self._logs.close()
+
+    def wait_for_service(self, stop: threading.Event) -> Service | None:
+        """Return the query worker once it answers, or None when `stop` comes first."""
+        while not stop.wait(_POLL_SECONDS):
+            self.check()
+            service = running(self.state)
+            if service and _answers(service):
+                return service
+        return None
+
+    def follow(
+        self, service: Service, stop: threading.Event, progress: Callable[[dict[str, Any]], None]
+    ) -> bool:
+        """Report `GET /health` until everything is indexed; say whether that came before `stop`."""
+        while not stop.wait(_PROGRESS_SECONDS):
+            self.check()
+            try:
+                health = service.call("GET", "/health")
+            except ServiceError:
+                continue  # it is being started again
+            progress(health)
+            if health["last_reconcile"] and not health["pending"] and not health["vectors_pending"]:
+                return True
+        return False
+
+    def keep(self, stop: threading.Event) -> None:
+        """Keep the processes alive until `stop`."""
+        while not stop.wait(1.0):
+            self.check()
+
+
+def last_words(log_path: Path) -> str:
+    """Return the reason that a dead process's log ends with, or ""."""
+    try:
+        with log_path.open("rb") as file:
+            file.seek(max(0, log_path.stat().st_size - _LAST_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in reversed(lines):
+        try:
+            said = json.loads(line)
+        except ValueError:
+            words = line.strip()  # a traceback's end, or a message for people
+        else:
+            if said.get("level") not in ("error", "critical"):
+                continue
+            trace = str(said.get("exception", "")).splitlines()
+            words = " ".join(str(said[k]) for k in ("event", "reason", "error") if said.get(k)) + (
+                f": {trace[-1]}" if trace else ""
+            )
+        if words:
+            return words[:_LONGEST_WORDS]
+    return ""
+
+
+def wait_for_orphans(state: Path) -> None:
+    """Wait until the processes of a supervisor that was killed have noticed it, and ended."""
+    deadline = time.monotonic() + _ORPHAN_SECONDS
+    while time.monotonic() < deadline and any(_is_orphan(pid) for pid in _pids(state)):
+        time.sleep(_POLL_SECONDS)
+
+
+def _pids(state: Path) -> list[int]:
+    """Return the ids of the processes that spoke of themselves in the state folder, on this machine."""
+    from pipelines.heartbeat import lives  # noqa: PLC0415
+    from pipelines.store.processes import Processes  # noqa: PLC0415
+    from pipelines.store.state_file import STATE_FILE  # noqa: PLC0415
+
+    if not (state / STATE_FILE).exists():
+        return []
+    with suppress(EverindexError), closing(Processes(state)) as processes:
+        names = [one.name for one, _ in processes.recent() if lives(one.name, None)]
+        return [int(name.partition("/")[0].rpartition(":")[2]) for name in names]
+    return []
+
+
+def _is_orphan(pid: int) -> bool:
+    """Say whether a process was started by a supervisor that is no more."""
+    import psutil  # noqa: PLC0415
+
+    try:
+        process = psutil.Process(pid)
+        parent = process.parent()
+        return "--supervised" in process.cmdline() and (parent is None or "up" not in parent.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _answers(service: Service) -> bool:
+    try:
+        service.call("GET", "/health")
+    except ServiceError:
+        return False
+    return True
+
+
+def stop_with_supervisor(stop: Callable[[], None]) -> None:
+    """In a child: call `stop` when the supervisor's end of standard input closes."""
+
+    def wait() -> None:
+        # Not through sys.stdin: a thread that waits inside its buffer makes the interpreter's end a fatal error.
+        while os.read(0, 1024):
+            pass
+        stop()
+
+    threading.Thread(target=wait, name="supervisor", daemon=True).start()

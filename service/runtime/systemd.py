@@ -1,0 +1,159 @@
+"""systemd units of a user: Everindex starts at login, and can write nowhere but into its state and the vault."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.durable_files import write_atomic
+from pipelines.errors import ConfigurationError, ServiceError
+from queue_config.folders import config_file
+
+# A process, the command that it runs, and whether it may write notes: a worker alone applies confirmed tags.
+PROCESSES = {"watch": False, "work": True, "serve": False}
+_UNIT = """\
+[Unit]
+Description=Everindex {process} {vault}
+
+[Service]
+Type=exec
+ExecStart={command}
+Environment=HF_HUB_OFFLINE=1
+Restart=on-failure
+RestartSec=2
+TimeoutStopSec=20
+UMask=0077
+NoNewPrivileges=yes
+PrivateUsers=yes
+PrivateTmp=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ReadWritePaths={writable}
+ProtectControlGroups=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=default.target
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What the units of a vault run: everything that a unit's text depends on."""
+
+    vault_id: str
+    vault: Path
+    state: Path
+    port: int
+    python: Path = Path(sys.executable)
+
+    def units(self) -> dict[str, str]:
+        """Return the text of each unit by its file's name. Raises ConfigurationError for a path it cannot hold."""
+        return {unit_name(self.vault_id, process): self._unit(process) for process in PROCESSES}
+
+    def _unit(self, process: str) -> str:
+        arguments = ["--vault", str(self.vault), "--state", str(self.state), "--port", str(self.port)]
+        # -P: nothing in the current folder is code.
+        command = [str(self.python), "-P", "-m", "service.cli", process, *arguments]
+        writable = [self.state, *([self.vault] if PROCESSES[process] else [])]
+        return _UNIT.format(
+            process=process,
+            vault=_quoted(str(self.vault)),
+            # In a command a dollar begins a variable, and stands for itself when doubled.
+            command=" ".join(_quoted(word).replace("$", "$$") for word in command),
+            writable=" ".join(_quoted(str(path)) for path in writable),
+        )
+
+
+def unit_name(vault_id: str, process: str) -> str:
+    """Return the name of a unit's file."""
+    return f"everindex-{vault_id}-{process}.service"
+
+
+def unit_folder() -> Path:
+    """Return the folder of the user's own units."""
+    return config_file().parent.parent / "systemd" / "user"
+
+
+def unit_files(vault_id: str) -> list[Path]:
+    """Return the units of a vault that are written."""
+    paths = [unit_folder() / unit_name(vault_id, process) for process in PROCESSES]
+    return [path for path in paths if path.exists()]
+
+
+def install(wanted: Installed) -> list[Path]:
+    """Write the units, start them, and start them at every login; return their files.
+
+    Raises ConfigurationError where there is no systemd, and ServiceError where it refuses.
+    """
+    _require_systemd()
+    folder = unit_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in wanted.units().items():
+        write_atomic(folder / name, text.encode())
+    written = unit_files(wanted.vault_id)
+    _systemctl("daemon-reload")
+    _systemctl("enable", *(path.name for path in written))
+    _systemctl("restart", *(path.name for path in written))
+    return written
+
+
+def uninstall(vault_id: str) -> list[Path]:
+    """Stop and remove the units of a vault; return the files that were there. Raises as `install` does."""
+    written = unit_files(vault_id)
+    if written:
+        _require_systemd()
+        _systemctl("disable", "--now", *(path.name for path in written))
+        for path in written:
+            path.unlink()
+        _systemctl("daemon-reload")
+    return written
+
+
+def states(vault_id: str) -> dict[str, str]:
+    """Return what systemd says of each written unit of a vault: active, failed, ... Raises as `install` does."""
+    written = unit_files(vault_id)
+    if not written:
+        return {}
+    _require_systemd()
+    # It fails where one of them does not run, and says so on a line each.
+    said = _systemctl("is-active", *(path.name for path in written), check=False).split()
+    if len(said) != len(written):
+        raise ServiceError("`systemctl --user is-active` gave no answer; is there a user session (loginctl)?")
+    return dict(zip((path.name for path in written), said, strict=True))
+
+
+def _require_systemd() -> None:
+    if shutil.which("systemctl") is None:
+        raise ConfigurationError(
+            "systemd was not found, which this command needs (Linux); start `everindex up VAULT` at login by "
+            "your system's own means instead"
+        )
+
+
+def _systemctl(*arguments: str, check: bool = True) -> str:
+    command = ["systemctl", "--user", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - units that we named
+    if check and done.returncode:
+        raise ServiceError(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def _quoted(word: str) -> str:
+    """Return a word as systemd reads it back (systemd.syntax(7), Quoting; systemd.unit(5), Specifiers)."""
+    if not word.isprintable():
+        raise ConfigurationError(
+            f"{word!r} cannot stand in a systemd unit; choose a path of printable characters"
+        )
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'

@@ -1,0 +1,137 @@
+"""How good the answers to judged questions are, asked as users ask: each step of them, and what a change would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from pipelines.errors import CacheError
+from pipelines.retrieval.evaluate import Figures, Grades, Loss, figures, losses, mean
+from pipelines.retrieval.verdicts import Verdict, verdict_of
+from pipelines.retrieval.ways import RETRIEVERS, Way, as_it_is, steps, with_settings, without
+from pipelines.store.cache import Vector
+from pipelines.what_if import with_setting
+from service.usecases.paging import Page
+from service.usecases.search import SearchService
+
+RUNS = 3
+
+_FEW, _MANY = 10, 60
+_MOST_LOSSES = 10
+_AS_IT_IS = "as it is"
+
+Judged = Mapping[str, tuple[str, Grades]]
+"""What is asked and which notes should be found, by any name of the question."""
+
+Measured = dict[str, dict[str, Figures]]
+"""How good each answer is: way -> question -> figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How good answers are after each step, by its name, and what lost most from one to the next."""
+
+    questions: int
+    means: Mapping[str, Figures]
+    losses: list[Loss]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a layer adds, or what a setting would: the means with the change, and the verdict on it.
+
+    No verdict: the runs differ, so that the change is not all that makes a difference.
+    """
+
+    kind: Literal["without", "setting"]
+    name: str
+    means: Figures
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What came of changes: how many questions were asked, how often, and how good answers are without a change."""
+
+    questions: int
+    runs: int
+    as_it_is: Figures
+    changes: list[Change]
+
+
+def not_indexed(questions: SearchService, judged: Judged) -> list[str]:
+    """Return the notes that should be found and are in no index."""
+    wanted = dict.fromkeys(path for _, grades in judged.values() for path in grades)
+    return [path for path in wanted if questions.why(path)["state"] != "indexed"]
+
+
+def measure(questions: SearchService, judged: Judged, ways: Mapping[str, Way], now: datetime) -> Measured:
+    """Ask every question in every way, of all domains at once as a search does. Raises CacheError.
+
+    Each way is asked twice, for 10 results and for 60, as more results have more candidates. Nothing that is asked
+    here is remembered, and each call encodes its questions anew.
+    """
+    found: Measured = {name: {} for name in ways}
+    for query, (text, grades) in judged.items():
+        vectors: dict[str, Vector | None] = {}
+        for name, way in ways.items():
+            first, more = (
+                paths_of(questions.page(text, k, way=way, vectors=vectors, now=now), grades)
+                for k in (_FEW, _MANY)
+            )
+            found[name][query] = figures(first, more, grades)
+    return found
+
+
+def paths_of(page: Page, grades: Grades) -> list[str]:
+    """Return the paths of the results, best first. Raises CacheError where a domain could not be asked.
+
+    A result with others folded behind it is the best graded of them.
+    """
+    for slug, reason in page.ranked.failed.items():
+        raise CacheError(f"{slug} cannot be asked, so its answers cannot be measured: {reason}")
+    alike = [[one.hit.path for one in (result.first, *result.alike)] for result in page.shown]
+    return [max(paths, key=lambda path: grades.get(path, 0)) for paths in alike]
+
+
+def measure_steps(questions: SearchService, judged: Judged) -> Steps:
+    """Measure each retriever alone, both together, and what each later layer makes of it."""
+    found = measure(questions, judged, steps(), datetime.now(UTC))
+    means = {name: mean(answers.values()) for name, answers in found.items()}
+    return Steps(len(judged), means, losses(found, RETRIEVERS, _MOST_LOSSES))
+
+
+def compare(
+    ask_anew: Callable[[], SearchService], judged: Judged, layers: Sequence[str], settings: Sequence[str]
+) -> Compared:
+    """Compare the answers with those without each layer, and with each setting, in three cold runs.
+
+    `ask_anew` opens the caches and loads the model. Raises ConfigurationError, CacheError.
+    """
+    registry = ask_anew().resources.registry()
+    ways = {f"without {name}": without([name]) for name in layers}
+    for setting in settings:
+        ways[setting] = with_settings({domain.slug: domain for domain in with_setting(registry, setting)})
+    now = datetime.now(UTC)
+    runs = [measure(ask_anew(), judged, {_AS_IT_IS: as_it_is, **ways}, now) for _ in range(RUNS)]
+
+    scores = [
+        {way: {query: one.ndcg_10 for query, one in answers.items()} for way, answers in run.items()}
+        for run in runs
+    ]
+
+    def changed(kind: Literal["without", "setting"], name: str, way: str) -> Change:
+        one, other = (_AS_IT_IS, way) if kind == "without" else (way, _AS_IT_IS)
+        return Change(kind, name, mean(runs[0][way].values()), verdict_of(scores, one, other))
+
+    return Compared(
+        questions=len(judged),
+        runs=RUNS,
+        as_it_is=mean(runs[0][_AS_IT_IS].values()),
+        changes=[
+            *(changed("without", name, f"without {name}") for name in layers),
+            *(changed("setting", setting, setting) for setting in settings),
+        ],
+    )

@@ -1,0 +1,291 @@
+"""Evidence records: a question with what answered it, a curated result written back, each quote verified."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+
+from pipelines import vault
+from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
+from pipelines.filters import Filters
+from pipelines.retrieval.citations import check_quote, status_of
+from pipelines.store.connection import snapshot
+from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
+from pipelines.store.search import ChunkRow, chunks_of
+from service.usecases.schemas.evidence import (
+    Cited,
+    DeletedAnswer,
+    RecordAnswer,
+    RecordCitation,
+    RecordHit,
+    RecordsAnswer,
+    RecordSummary,
+    Source,
+    VerifiedQuote,
+    VerifyAnswer,
+    WriteBack,
+)
+from service.usecases.schemas.search import SearchHit
+from service.usecases.search import SearchService
+
+
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """A chunk's text, as the index has it or a record keeps it, and the hash of the bytes it was cut from."""
+
+    text: str
+    text_hash: str
+    position: int | None
+    source_hash: str | None
+
+
+_Indexed = list[tuple[ChunkRow, _Passage]]
+
+
+class Records:
+    """What the routes and commands of evidence do, over the caches and `state.db`."""
+
+    def __init__(self, questions: SearchService) -> None:
+        self._questions = questions
+        self._resources = questions.resources
+
+    @contextmanager
+    def _store(self) -> Iterator[Evidence]:
+        store = Evidence(self._resources.place.state)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def verify(self, quotes: Sequence[Cited]) -> VerifyAnswer:
+        """Look for quotes in the notes as they are indexed now."""
+        indexed = cache(self._indexed)
+        answers = []
+        for cited in quotes:
+            citation, texts = _resolve(cited, None, indexed)
+            answers.append(_verified(citation, [texts[name] for name in citation.text_hashes]))
+        return VerifyAnswer(quotes=answers, citations_status=status_of(a.citation_reason for a in answers))
+
+    def ask(self, question: str, k: int = 10, domain: str | None = None) -> RecordAnswer:
+        """Search, and keep what answers in a new record. Raises DomainNotFoundError."""
+        answer = self._questions.search(question, k, Filters(domains=(domain,) if domain else ()))
+        texts: dict[str, str] = {}
+        hits = []
+        for hit in answer.results:
+            passage = _best_passage(hit, self._indexed(hit.path))
+            if passage:
+                texts[passage.text_hash] = passage.text
+            hits.append(_hit(hit, passage))
+        record = EvidenceRecord(
+            id=secrets.token_hex(6),
+            question=question,
+            domain=domain,
+            match=answer.match,
+            asked_at=_now(),
+            hits=tuple(hits),
+            texts=texts,
+        )
+        with self._store() as store:
+            store.add(record)
+        return self._shown(record)
+
+    def write_back(self, result: WriteBack) -> RecordAnswer:
+        """Keep a curated result, replacing an earlier one of the record. Raises EvidenceNotFoundError."""
+        with self._store() as store:
+            record = store.get(result.id)
+            indexed = cache(self._indexed)
+            citations: list[Citation] = []
+            texts: dict[str, str] = {}
+            for cited in result.citations:
+                citation, compared = _resolve(cited, record, indexed)
+                citations.append(citation)
+                texts |= compared
+            store.curate(result.id, citations, texts, notes=result.notes, at=_now())
+            return self._shown(store.get(result.id))
+
+    def show(self, record_id: str) -> RecordAnswer:
+        """Return a record, its citations verified. Raises EvidenceNotFoundError."""
+        with self._store() as store:
+            return self._shown(store.get(record_id))
+
+    def newest(self, limit: int) -> RecordsAnswer:
+        """List the newest records."""
+        with self._store() as store:
+            records = [RecordSummary(**asdict(found)) for found in store.newest(limit)]
+            return RecordsAnswer(records=records, count=store.count())
+
+    def delete(self, record_id: str) -> DeletedAnswer:
+        """Delete a record. Raises EvidenceNotFoundError."""
+        with self._store() as store:
+            store.delete(record_id)
+        return DeletedAnswer(deleted=record_id)
+
+    def _indexed(self, path: str) -> _Indexed:
+        """Return a note's chunks as they are indexed now."""
+        for _, cache_ in self._questions.readers():
+            with snapshot(cache_.con):
+                row = cache_.ledger.row(path)
+                chunks = chunks_of(cache_, path)
+            if chunks:
+                source_hash = row.indexed_hash if row else None
+                return [
+                    (c, _Passage(c.text, hashlib.sha256(c.text.encode()).hexdigest(), position, source_hash))
+                    for position, c in enumerate(chunks)
+                ]
+        return []
+
+    def _shown(self, record: EvidenceRecord) -> RecordAnswer:
+        source = cache(self._reader_of_sources())
+        citations = []
+        for cited in record.citations:
+            passages = [record.texts[name] for name in cited.text_hashes]
+            verified = _verified(cited, passages)
+            citations.append(
+                RecordCitation(
+                    **verified.model_dump(),
+                    **source(cited.path, cited.source_hash).model_dump(),
+                    text=passages[0] if len(passages) == 1 else None,
+                )
+            )
+        return RecordAnswer(
+            id=record.id,
+            question=record.question,
+            domain=record.domain,
+            match=record.match,
+            asked_at=record.asked_at,
+            evidence=[
+                _shown_hit(hit, record.texts, source(hit.path, hit.source_hash)) for hit in record.hits
+            ],
+            notes=record.notes,
+            curated_at=record.curated_at,
+            citations=citations,
+            citations_status=status_of(cited.citation_reason for cited in citations),
+        )
+
+    def _reader_of_sources(self) -> Callable[[str, str | None], Source]:
+        """Return what says how a note stands on disk against the hash of its bytes then."""
+        present = self._resources.present()
+        unknown = Source(source_changed=None, source_gone=None)
+
+        def source(path: str, then: str | None) -> Source:
+            if then is None or not present:
+                return unknown
+            try:
+                now = vault.read(
+                    self._resources.root, self._file_name(path), self._resources.settings.max_note_bytes
+                )
+            except (NoteVanishedError, NotARegularFileError):
+                return Source(source_changed=True, source_gone=True)
+            except NoteError:
+                return unknown  # not readable, or being written to
+            return Source(source_changed=now.sha256 != then, source_gone=False)
+
+        return source
+
+    def _file_name(self, path: str) -> str:
+        """Return the name that opens a note; a note's key is not always that."""
+        for _, cache_ in self._questions.readers():
+            known = cache_.ledger.stat_of([path])
+            if known:
+                return known[path][0]
+        return path
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _best_passage(hit: SearchHit, indexed: _Indexed) -> _Passage | None:
+    """Return the chunk that a hit shows, or None where the note has changed since it was found.
+
+    Windows of one long line have the same lines: the excerpt's place tells which it is.
+    """
+    for chunk, passage in indexed:
+        within = all(chunk.start <= start and end <= chunk.end for start, end in hit.ranges)
+        if (chunk.first_line, chunk.last_line) == hit.lines and within:
+            return passage
+    return None
+
+
+def _resolve(
+    cited: Cited, record: EvidenceRecord | None, indexed: Callable[[str], _Indexed]
+) -> tuple[Citation, dict[str, str]]:
+    """Return a quote with the passages it is compared with: those of the record, then the note's chunks.
+
+    Where one has it, that one alone.
+    """
+    path = vault.note_key(cited.path)
+    present = [passage for _, passage in indexed(path)]
+    passages = [*(_kept_passages(record, path) if record else []), *present]
+    if cited.text_hash is not None:
+        passages = [p for p in passages if p.text_hash == cited.text_hash][:1]
+    elif cited.position is not None:
+        passages = [p for p in passages if p.position == cited.position][:1]
+    found = check_quote(cited.quote, [p.text for p in passages]).found_in
+    if found is not None:
+        passages = [passages[found]]
+    newest = (passages or present)[-1:]
+    texts = {p.text_hash: p.text for p in passages}
+    source_hash = newest[0].source_hash if newest else None
+    return Citation(path, cited.quote, tuple(texts), source_hash), texts
+
+
+def _kept_passages(record: EvidenceRecord, path: str) -> list[_Passage]:
+    return [
+        _Passage(
+            text=record.texts[hit.text_hash],
+            text_hash=hit.text_hash,
+            position=hit.chunk,
+            source_hash=hit.source_hash,
+        )
+        for hit in record.hits
+        if hit.path == path and hit.text_hash is not None
+    ]
+
+
+def _hit(hit: SearchHit, passage: _Passage | None) -> EvidenceHit:
+    return EvidenceHit(
+        domain=hit.domain,
+        path=hit.path,
+        title=hit.title,
+        section=hit.section,
+        first_line=hit.lines[0],
+        last_line=hit.lines[1],
+        excerpt=hit.excerpt,
+        score=hit.score,
+        chunk=passage.position if passage else None,
+        text_hash=passage.text_hash if passage else None,
+        source_hash=passage.source_hash if passage else None,
+    )
+
+
+def _shown_hit(hit: EvidenceHit, texts: Mapping[str, str], source: Source) -> RecordHit:
+    return RecordHit(
+        path=hit.path,
+        title=hit.title,
+        section=hit.section,
+        domain=hit.domain,
+        lines=(hit.first_line, hit.last_line),
+        excerpt=hit.excerpt,
+        score=hit.score,
+        position=hit.chunk,
+        text_hash=hit.text_hash,
+        text=texts[hit.text_hash] if hit.text_hash else None,
+        **source.model_dump(),
+    )
+
+
+def _verified(cited: Citation, passages: Sequence[str]) -> VerifiedQuote:
+    reason = check_quote(cited.quote, passages).reason
+    return VerifiedQuote(
+        path=cited.path,
+        quote=cited.quote,
+        text_hash=cited.text_hashes[0] if len(passages) == 1 else None,
+        citation_verified=reason == "match",
+        citation_reason=reason,
+    )

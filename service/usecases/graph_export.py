@@ -1,0 +1,43 @@
+"""The graph of a vault written to a file that the user names."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from pipelines.errors import AlreadyThereError, CacheMissingError
+from pipelines.graph_files import Format, as_file, linked_notes
+from pipelines.model import Domain
+from pipelines.store.cache import Cache
+from service.usecases.domains import named_domains
+from workers.resources import Resources
+
+
+def export_graph(resources: Resources, file: Path, form: Format, slug: str | None) -> tuple[int, int]:
+    """Write the graph of all domains, or one, to a new file; return how many notes and links it has.
+
+    Raises DomainNotFoundError, CacheError, AlreadyThereError, OSError; no file is left then.
+    """
+    graph = linked_notes(_caches(resources, slug))
+    written = as_file(graph, form)
+    try:
+        target = file.open("xb")
+    except FileExistsError as error:
+        raise AlreadyThereError(f"{file} is there already; name another file, or remove it first") from error
+    try:
+        with target:
+            target.write(written)
+    except OSError:
+        with suppress(OSError):
+            file.unlink()
+        raise
+    return len(graph), graph.number_of_edges()
+
+
+def _caches(resources: Resources, slug: str | None) -> list[tuple[Domain, Cache]]:
+    """Return the domains that are indexed; a damaged one is an error: a part must not look like the whole."""
+    found = []
+    for domain in named_domains(resources, slug):
+        with suppress(CacheMissingError):
+            found.append((domain, resources.reader(domain)))
+    return found

@@ -1,0 +1,227 @@
+"""How the index stands and what is wrong just now.
+
+Nothing is written to find it: a full disk must not hide itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pipelines.comparison import last_comparison
+from pipelines.errors import CacheError
+from pipelines.heartbeat import lives
+from pipelines.model import Domain
+from pipelines.store.cache import Cache
+from pipelines.store.facts import HELD, REFUSED, WATCHER, Fact, RefusedMessages, WatcherFacts
+from pipelines.store.processes import Process
+from pipelines.store.starving import last_trouble, waiting, was_worked_on
+from pipelines.store.state_file import STATE_FILE
+from queue_config.queue import QUEUE_ERRORS, Queue
+from service.usecases.phrases import moment
+from service.usecases.schemas.health import DomainHealth, Health
+from service.usecases.schemas.search import IndexState
+from workers.resources import Resources
+
+_LITTLE_SPACE = 5_000_000
+# The watcher tells how it does every five seconds, unless it is busy with a first scan.
+_SILENCE_SECONDS = 60.0
+# Every process speaks every five seconds, whatever it is busy with.
+_SILENT_SECONDS = 20.0
+STARVED_SECONDS = 25.0
+"""Time in which something of what is owed is done, unless something is wrong."""
+
+# A large model takes its time to load, and for its first passages.
+_NO_VECTORS_SECONDS = 90.0
+
+
+def describe_index(
+    resources: Resources, states: Sequence[tuple[int, float, int, bool, str]], failed: dict[str, str]
+) -> IndexState:
+    """Say whether the index is behind the disk.
+
+    A domain's state: how many notes wait, the longest wait in seconds, vectors owed, whether its model is loaded,
+    and its generation.
+    """
+    return IndexState(
+        pending=sum(pending for pending, *_ in states),
+        oldest_pending_s=round(max((oldest for _, oldest, *_ in states), default=0.0), 1),
+        vectors_pending=sum(vectors for _, _, vectors, *_ in states),
+        model_ready=all(ready for *_, ready, _ in states),
+        generation=blake2b("-".join(name for *_, name in states).encode(), digest_size=6).hexdigest(),
+        failed=failed,
+        waits=storage_problem(resources.place.state),
+        model_problem=model_problem(resources),
+    )
+
+
+def count_notes(readers: Sequence[tuple[Domain, Cache]]) -> int:
+    """Return how many notes the domains have that can be asked."""
+    total = 0
+    for _, cache in readers:
+        with suppress(CacheError):  # the health names it
+            total += cache.counts().notes
+    return total
+
+
+def describe_health(
+    resources: Resources, queue: Queue, domains: Mapping[str, Mapping[str, Any]], index: IndexState
+) -> Health:
+    """Describe the vault, its caches and what is wrong."""
+    state = resources.state()
+    compared = last_comparison(state)
+    problems = [*index.failed.values(), *find_problems(resources, queue)]
+    watcher = state.get(WATCHER)
+    refused = state.get(REFUSED)
+    return Health(
+        status="ok" if not problems else "degraded",
+        version=version("everindex"),
+        vault=str(resources.root),
+        vault_present=resources.present(),
+        model_ready=index.model_ready,
+        domains={slug: DomainHealth(**facts) for slug, facts in domains.items()},
+        pending=index.pending,
+        oldest_pending_s=index.oldest_pending_s,
+        vectors_pending=index.vectors_pending,
+        last_reconcile=(
+            {"age_s": round(compared.age_s, 1), "took_ms": compared.took_ms, "found": compared.found}
+            if compared
+            else None
+        ),
+        watcher=asdict(watcher.value) | {"said_s": round(watcher.age_s, 1)} if watcher else None,
+        refused_messages=asdict(refused.value if refused else RefusedMessages()),
+        problems=problems,
+    )
+
+
+def find_problems(resources: Resources, queue: Queue) -> list[str]:
+    """Return a sentence a problem: what happened, to what, and what to do."""
+    reported = (problem.message for problem in resources.problems().reported())
+    found = (
+        *_of_the_vault(resources),
+        *_of_the_machine(resources, queue),
+        *reported,
+        *_of_waiting_notes(resources),
+    )
+    return list(dict.fromkeys(found))
+
+
+def model_problem(resources: Resources) -> str | None:
+    """Say why the model cannot be used, or None where nothing is known against it."""
+    reported = resources.problems().reported()
+    return next((problem.message for problem in reported if problem.kind == "model"), None)
+
+
+def _of_the_vault(resources: Resources) -> Iterator[str]:
+    if error := resources.registry().error:
+        yield f"{error} (the last good one stays in force)"
+    if not resources.present():
+        yield f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
+    for domain in resources.domains():
+        if paused := resources.state().decisions.paused_since(domain.slug):
+            yield (
+                f"{domain.slug} is paused since {moment(paused)}: what is saved there is noticed, and"
+                " indexed when an operator resumes it (`/ops`)"
+            )
+        if held := resources.state().get(HELD, domain.slug):
+            yield (
+                f"{domain.slug}: {held.value.count} notes vanished at once, or within minutes"
+                f" ({held.value.examples[0]!r} is one); they are kept until `everindex confirm-deletions`, or"
+                " until nothing about them has changed for an hour"
+            )
+
+
+def storage_problem(folder: Path) -> str | None:
+    """Say why nothing can be written into the state folder just now, or None where it can."""
+    if shutil.disk_usage(folder).free < _LITTLE_SPACE:
+        return f"the disk of {folder} is full: saves wait until there is space again"
+    if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f"the state folder {folder} cannot be written: saves wait until it can"
+    return None
+
+
+def _of_the_machine(resources: Resources, queue: Queue) -> Iterator[str]:
+    if problem := storage_problem(resources.place.state):
+        yield problem
+    try:
+        queue.storage.queue_size()
+    except QUEUE_ERRORS as error:
+        yield f"the queue cannot be reached ({error}): saves wait until it can"
+    yield from _of_the_processes(resources)
+
+
+def _of_the_processes(resources: Resources) -> Iterator[str]:
+    """Say who ended without a word, who hangs, and what keeps all of them from speaking."""
+    state, heard = resources.state(), resources.processes().recent()
+    silent = [(one, age) for one, age in heard if age >= _SILENT_SECONDS]
+    if len(silent) > 1 and state.is_locked():
+        yield (
+            f"{resources.place.state / STATE_FILE} is locked by another program for more than {_SILENT_SECONDS:.0f}"
+            " s, so nothing can be written; end it (`fuser` or `lsof` names it)"
+        )
+    newest = {one.role: (one, age) for one, age in heard}
+    workers = resources.workers()
+    if workers and not any(workers.values()):
+        yield (
+            f"the worker ({list(workers)[-1]}) ended without a word: what is saved is noticed, and indexed when one"
+            " runs again; `up` and systemd start it by themselves, and its log says why it ended"
+        )
+    for one, age in heard:
+        if age >= _SILENT_SECONDS and lives(one.name, age):
+            yield (
+                f"the {one.role} ({one.name}) lives, but has said nothing for {age:.0f} s: it hangs, or is stopped;"
+                " what it does waits. End it (kill -9), and `up` or systemd starts another one"
+            )
+    yield from _of_the_watcher(state.get(WATCHER), newest.get("watcher"))
+
+
+def _of_the_watcher(said: Fact[WatcherFacts] | None, process: tuple[Process, float] | None) -> Iterator[str]:
+    if process and not lives(process[0].name, process[1]):
+        yield (
+            f"the watcher ({process[0].name}) ended without a word: what is saved is not noticed until one runs"
+            " again; `up` and systemd start it by themselves, and its log says why it ended"
+        )
+    elif said and said.age_s > _SILENCE_SECONDS:
+        yield f"the watcher has said nothing for {said.age_s:.0f} s: is `everindex watch` running?"
+    elif said and said.value.mode == "polling":
+        yield f"the vault is compared every few seconds instead of watched: {said.value.polling_because}"
+
+
+def _of_waiting_notes(resources: Resources) -> Iterator[str]:
+    """Say what waits although nothing that is known keeps it from being done."""
+    state, no_model = resources.state(), model_problem(resources) is not None
+    for domain in resources.domains():
+        try:
+            owed = waiting(resources.reader(domain).con)
+        except CacheError:
+            continue  # its own problem says so
+        if owed is None or owed.is_leased or state.decisions.paused_since(domain.slug):
+            continue
+        if no_model and not owed.words:
+            continue  # the model's own problem says so
+        starved = (
+            owed.oldest_s > STARVED_SECONDS if owed.words else (owed.done_s or 0.0) > _NO_VECTORS_SECONDS
+        )
+        if not starved or was_worked_on(state.con, domain.slug, STARVED_SECONDS):
+            continue
+        if owed.words and owed.done_s is not None and owed.done_s <= STARVED_SECONDS:
+            continue
+        what, since = (
+            (_notes(owed.words), owed.oldest_s)
+            if owed.words
+            else (f"the passages of {_notes(owed.vectors)}", owed.done_s or 0.0)
+        )
+        reason = owed.reason or last_trouble(state.con, domain.slug, 10 * STARVED_SECONDS)
+        why = f"the last reason was: {reason}" if reason else "no job on them was begun; is a worker running?"
+        yield f"{domain.slug}: {what} wait to be indexed for {since:.0f} s, and nothing is done; {why}"
+
+
+def _notes(count: int) -> str:
+    return f"{count} note{'s' if count != 1 else ''}"

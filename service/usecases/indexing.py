@@ -1,0 +1,122 @@
+"""`everindex index`, `index --rebuild` and `reembed`: the pipeline in this process, without a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from pipelines.errors import CacheError, CacheMissingError
+from pipelines.leftovers import sweep_leftovers
+from pipelines.maintenance.rebuild import build_beside, catch_up
+from pipelines.model import Counts, Domain
+from pipelines.ranking import rank_domain, ranks_are_otherwise
+from pipelines.reconcile import reconcile
+from pipelines.retrieval.sentences import prepare
+from pipelines.store.cache import Cache
+from pipelines.store.sentences import owes_sentences
+from service.usecases.phrases import counted
+from workers.comparing import compare
+from workers.resources import Resources
+
+Progress = Callable[[str, Counts], None]
+
+
+def index_once(resources: Resources, progress: Progress, *, confirmed: bool = False) -> list[str]:
+    """Bring every cache up to date with the disk; return a line a domain. `confirmed`: held deletions go."""
+    resources.check_models()
+    reports = compare(resources, confirmed=confirmed)
+    sweep_leftovers(resources.place.state, resources.state())
+    lines = []
+    for domain in resources.domains():
+        cache, report = resources.cache(domain), reports[domain.slug]
+        cache.leases.free_those_of_the_dead(resources.is_at_work)
+        embedded = catch_up(cache, resources.ingest(domain, cache), partial(progress, domain.slug))
+        if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
+            lines += _rank(cache, domain)
+        counts = cache.counts()
+        lines.append(
+            f"{domain.slug}: {report.new} new, {report.updated} changed, {report.removed} removed, "
+            f"{report.unchanged} as they were; {counted(embedded, 'text')} embedded; "
+            f"{counted(counts.notes, 'note')}, {counts.parked} parked, {counts.ignored} ignored"
+        )
+        if report.held:
+            lines.append(
+                f"{domain.slug}: {counted(report.held, 'deletion')} held; `everindex confirm-deletions` applies them"
+            )
+    for domain in resources.domains():
+        _prepare_sentences(resources, resources.cache(domain))
+    return lines
+
+
+def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:
+    """Build each domain's next cache beside its present one and switch to it; return a line a domain."""
+    resources.require_present()
+    lines = []
+    for domain in resources.domains():
+        old = resources.state().cache_path(domain.slug)
+        if only_other_models and _has_model(resources, domain):
+            continue
+        number = _next_number(resources, domain)
+        path = resources.state().numbered(domain.slug, number)
+        cache = resources.open_cache(path, resources.model_of(domain))
+        cache.leases.free_those_of_the_dead(resources.is_at_work)  # an interrupted build's
+        embedded = build_beside(
+            resources.registry(),
+            cache,
+            resources.ingest(domain, cache),
+            partial(progress, domain.slug),
+        )
+        _prepare_sentences(resources, cache)
+        lines += _rank(cache, domain)
+        resources.state().switch_cache(domain.slug, number)
+        # What was saved between the last comparison and the switch went into the old cache.
+        reconcile(
+            resources.root,
+            resources.registry(),
+            {domain.slug: cache},
+            max_bytes=resources.settings.max_note_bytes,
+        )
+        lines.append(
+            f"{domain.slug}: {counted(cache.counts().notes, 'note')} in {path.name} with {cache.meta.model}, "
+            f"{counted(embedded, 'text')} embedded; {old.name} is kept"
+        )
+        cache.close()
+    return lines
+
+
+def _prepare_sentences(resources: Resources, cache: Cache) -> None:
+    """Prepare what answers are chosen by, as the service does when nothing else waits."""
+    if owes_sentences(cache):
+        prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
+
+
+def _rank(cache: Cache, domain: Domain) -> list[str]:
+    """Compute a domain's ranks; return a line where its communities are not by the method that it names."""
+    problem = rank_domain(cache, domain).problem
+    return [problem] if problem else []
+
+
+def _has_model(resources: Resources, domain: Domain) -> bool:
+    try:
+        cache = Cache.open(resources.state().cache_path(domain.slug))
+    except CacheMissingError:
+        return True  # it will be made with the right one
+    cache.close()
+    return cache.meta.model == resources.model_of(domain).name
+
+
+def _next_number(resources: Resources, domain: Domain) -> int:
+    """Return the number of an interrupted build with the wanted model, or the first one that is free."""
+    state = resources.state()
+    number = state.cache_number(domain.slug) + 1
+    while (path := state.numbered(domain.slug, number)).exists():
+        try:
+            cache = Cache.open(path)
+        except CacheError:
+            number += 1
+            continue
+        cache.close()
+        if cache.meta.model == resources.model_of(domain).name:
+            break
+        number += 1
+    return number

@@ -1,0 +1,84 @@
+"""Links and the graph: what links where, what is broken, who stands together."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from pipelines.links import suggest
+from pipelines.model import Domain
+from pipelines.store import neighbours
+from pipelines.store.cache import Cache
+from service.usecases.schemas.links import (
+    CommunitiesAnswer,
+    CommunityRow,
+    Edge,
+    GraphAnswer,
+    LinkRow,
+    LinksAnswer,
+    Node,
+    OrphansAnswer,
+    State,
+)
+from service.usecases.search import SearchService
+
+_SUGGESTIONS = 3
+_EXAMPLES = 5
+
+
+class Graph:
+    """Questions about links, over all domains or one."""
+
+    def __init__(self, questions: SearchService) -> None:
+        self._questions = questions
+
+    def _readers(self, slug: str | None) -> list[tuple[Domain, Cache]]:
+        return self._questions.readers(slug)
+
+    def links(self, state: State, domain: str | None, limit: int) -> LinksAnswer:
+        """List links by their state; broken ones with suggestions. Raises DomainNotFoundError."""
+        readers = self._readers(domain)
+        names = [pair for _, cache in self._questions.readers() for pair in neighbours.names(cache)]
+        found: list[LinkRow] = []
+        for owner, cache in readers:
+            for link in neighbours.links_in_state(cache, state, limit - len(found)):
+                near = suggest(link.target, names, _SUGGESTIONS, link.path) if link.meant is None else []
+                found.append(LinkRow(**asdict(link), domain=owner.slug, suggestions=near))
+        return LinksAnswer(links=found, count=len(found))
+
+    def orphans(self, domain: str | None) -> OrphansAnswer:
+        """List the notes that link to nothing and that nothing links to. Raises DomainNotFoundError."""
+        linked = {path for _, cache in self._readers(None) for path in neighbours.targets_elsewhere(cache)}
+        alone = [path for _, cache in self._readers(domain) for path in neighbours.orphans(cache)]
+        return OrphansAnswer(paths=[path for path in alone if path not in linked])
+
+    def communities(self, domain: str | None) -> CommunitiesAnswer:
+        """List the communities, largest first. Raises DomainNotFoundError."""
+        readers = self._readers(domain)
+        rows = [
+            CommunityRow(domain=owner.slug, **asdict(found))
+            for owner, cache in readers
+            for found in neighbours.communities(cache, _EXAMPLES)
+        ]
+        isolated = {owner.slug: neighbours.unranked(cache) for owner, cache in readers}
+        return CommunitiesAnswer(communities=rows, isolated=isolated)
+
+    def picture(self, slug: str | None, community: int | None, limit: int) -> GraphAnswer:
+        """Return the best-ranked notes and the edges among them. Raises DomainNotFoundError."""
+        nodes: list[Node] = []
+        edges: list[Edge] = []
+        truncated = False
+        for domain, cache in self._readers(slug):
+            best = neighbours.best_ranked(cache, community, limit - len(nodes) + 1)
+            truncated = truncated or len(best) > limit - len(nodes)
+            chosen = best[: limit - len(nodes)]
+            nodes += _nodes(domain, cache, chosen)
+            edges += _edges(cache, chosen)
+        return GraphAnswer(nodes=nodes, edges=edges, truncated=truncated)
+
+
+def _nodes(domain: Domain, cache: Cache, paths: list[str]) -> list[Node]:
+    return [Node(**asdict(found), domain=domain.slug) for found in neighbours.nodes(cache, paths)]
+
+
+def _edges(cache: Cache, paths: list[str]) -> list[Edge]:
+    return [Edge(**asdict(found)) for found in neighbours.edges_among(cache, paths)]

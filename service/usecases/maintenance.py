@@ -1,0 +1,152 @@
+"""`everindex verify`, `backup` and `restore`: what the commands do, and the lines that they print."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from pipelines.errors import AlreadyRunningError, CacheCorruptError, NotRunningError
+from pipelines.maintenance.backup import restore_backup, write_backup
+from pipelines.maintenance.verify import Difference, Verdict, repair, verify
+from pipelines.model import Counts, Domain
+from service.runtime.lock import only_one
+from service.usecases.indexing import index_once
+from service.usecases.memory_check import memory_counts
+from service.usecases.phrases import counted
+from workers.resources import Resources
+from workers.tasks import make_tasks, reconcile_now
+
+Progress = Callable[[str, Counts], None]
+Verdicts = dict[str, Verdict]
+# A save is in the ledger within 3 s (the longest wait of the debouncer) and the time that reading takes.
+_SETTLE_SECONDS = 4.0
+_POLL_SECONDS = 0.2
+_PATIENCE_SECONDS = 60.0
+
+
+def verify_caches(resources: Resources) -> Verdicts:
+    """Compare every domain's cache with the disk and with itself.
+
+    While a service runs, what was saved a moment ago differs and is no fault: only what is still different at
+    a second look counts.
+    """
+    resources.require_present()
+    verdicts = {domain.slug: _verify(resources, domain) for domain in resources.domains()}
+    if not _is_watched(resources.place.state):
+        return verdicts
+    suspects = [d for d in resources.domains() if verdicts[d.slug].differences]
+    if suspects:
+        time.sleep(_SETTLE_SECONDS)
+    for domain in suspects:
+        again = _verify(resources, domain)
+        both = tuple(d for d in again.differences if d in verdicts[domain.slug].differences)
+        verdicts[domain.slug] = Verdict(both, again.compared, again.left_out)
+    in_memory = memory_counts(resources.state())
+    return {slug: replace(verdict, in_memory=in_memory.get(slug)) for slug, verdict in verdicts.items()}
+
+
+def _verify(resources: Resources, domain: Domain) -> Verdict:
+    try:
+        cache = resources.reader(domain)
+    except CacheCorruptError as error:
+        return Verdict((Difference(domain.slug, "damage", "", str(error)),), 0, 0)
+    return verify(cache, resources.ingest(domain, cache), resources.registry())
+
+
+def _is_watched(state: Path) -> bool:
+    try:
+        with only_one(state):
+            return False
+    except AlreadyRunningError:
+        return True
+
+
+def describe(verdicts: Verdicts) -> list[str]:
+    """Return a line for each difference, and one a domain that sums up."""
+    lines = []
+    for slug, verdict in verdicts.items():
+        lines += [
+            f"{slug}: {d.kind}: {d.path}{': ' if d.path else ''}{d.detail}" for d in verdict.differences
+        ]
+        outcome = f"{len(verdict.differences)} differences" if verdict.differences else "no difference"
+        left_out = f"; {verdict.left_out} pending or parked ones were left out" if verdict.left_out else ""
+        lines.append(f"{slug}: {outcome}; {verdict.compared} notes compared with the disk{left_out}")
+        if held := verdict.in_memory:
+            counted = f"{held.checked} lists held in memory with the index; {held.differing} differed"
+            lines.append(f"{slug}: the service compared {counted}")
+    return lines
+
+
+def repair_caches(resources: Resources, verdicts: Verdicts, progress: Progress) -> Verdicts:
+    """Mend what differs from the disk, and compare again. A running service does the indexing, if there is one.
+
+    Raises NotRunningError where a watcher runs, but no worker.
+    """
+    for domain in resources.domains():
+        if any(d.kind != "damage" for d in verdicts[domain.slug].differences):
+            repair(resources.cache(domain), verdicts[domain.slug])
+    try:
+        with only_one(resources.place.state):
+            index_once(resources, progress)
+    except AlreadyRunningError:
+        queue = resources.queue()
+        reconcile_now(queue, make_tasks(queue, resources), resources)
+        for domain in resources.domains():
+            _wait_for_workers(resources, domain, progress)
+    return verify_caches(resources)
+
+
+def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) -> None:
+    """Return when nothing is owed."""
+    cache = resources.reader(domain)
+    last, since = (-1, -1), time.monotonic()
+    while True:
+        counts = cache.counts()
+        progress(domain.slug, counts)
+        owed = counts.pending, counts.vectors_pending
+        if owed == (0, 0):
+            return
+        if owed != last:
+            last, since = owed, time.monotonic()
+        if time.monotonic() - since > _PATIENCE_SECONDS:
+            raise NotRunningError(
+                f"{counts.pending} notes of {domain.slug} wait, and no worker takes them up; start `everindex work`"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def back_up(resources: Resources, file: Path) -> str:
+    """Write a backup; return what to say of it."""
+    manifest = write_backup(
+        file,
+        resources.place.state,
+        [domain.slug for domain in resources.registry().domains],
+        vault_id=resources.place.identity.vault_id,
+        root=resources.root,
+        version=version("everindex"),
+    )
+    caches = counted(len(manifest.caches), "cache")
+    return f"{file}: state and {caches} of {manifest.root}, {file.stat().st_size / 1e6:.1f} MB"
+
+
+def restore(resources: Resources, file: Path) -> list[str]:
+    """Put a backup in force; return what to say of it. Raises AlreadyRunningError, BackupError."""
+    try:
+        with only_one(resources.place.state):
+            placed = restore_backup(
+                file,
+                resources.place.state,
+                vault_id=resources.place.identity.vault_id,
+                root=resources.root,
+            )
+    except AlreadyRunningError as error:
+        raise AlreadyRunningError(
+            f"Everindex runs on {resources.root}; stop it (Ctrl-C, or its service), and restore again"
+        ) from error
+    return [
+        *(f"{domain}: restored as {path.name}" for domain, path in placed.items()),
+        "`everindex up` or `everindex index` brings it up to date with the notes",
+    ]

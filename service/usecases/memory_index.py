@@ -1,0 +1,137 @@
+"""What a process holds of its caches in memory, kept in step with what others commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from pipelines.errors import CacheError
+from pipelines.git_dates import NO_DATES, read_git_dates
+from pipelines.retrieval.codes import VectorCodes
+from pipelines.retrieval.compared import Compared
+from pipelines.retrieval.named import NoteNames
+from pipelines.retrieval.postings import WordPostings
+from pipelines.store.cache import Cache
+from pipelines.store.notes import data_version
+
+# With fewer chunks reading the file is faster: a scan of it costs less than reading those of the candidates.
+_FEWEST = 4_000
+# What one comparison looks at: some milliseconds, and all chunks of a large vault within minutes.
+_CHUNKS_AT_ONCE = 1_000
+_WORDS_AT_ONCE = 30
+_VECTORS_AT_ONCE = 100
+_END = 2**63 - 1
+
+log = structlog.get_logger()
+
+Held = TypeVar("Held", VectorCodes, WordPostings)
+
+
+def _if_many(held: Held | None) -> Held | None:
+    return held if held is not None and len(held) >= _FEWEST else None
+
+
+class InMemory:
+    """Vectors, words and names by cache file. One thread, always the same, calls `follow` and `compare`; any may ask.
+
+    Vectors or words that are not there (yet), or of few chunks, are None: the file is read instead. `git` says when
+    notes were committed.
+    """
+
+    def __init__(self) -> None:
+        self._codes: dict[Path, VectorCodes] = {}
+        self._words: dict[Path, WordPostings] = {}
+        self._names: dict[Path, NoteNames] = {}
+        # A version says something of one connection only: another one may have opened another file.
+        self._followed: dict[Path, tuple[Cache, int]] = {}
+        self._compared: dict[Path, int] = {}
+        self._multiplies = True
+        self.git = NO_DATES
+
+    def follow_git(self, root: Path) -> None:
+        """Read when a vault's notes were committed, if HEAD names another commit. Any thread may call it."""
+        self.git = read_git_dates(root, self.git)
+
+    def codes(self, cache: Cache) -> VectorCodes | None:
+        """Return a cache's vectors."""
+        return _if_many(self._codes.get(cache.path))
+
+    def words(self, cache: Cache) -> WordPostings | None:
+        """Return a cache's words, however few: several domains are compared by them."""
+        return self._words.get(cache.path)
+
+    def names(self, cache: Cache) -> NoteNames:
+        """Return the names of a cache's notes; the first question reads them where `follow` did not."""
+        return self._names.setdefault(cache.path, NoteNames())
+
+    def follow(self, caches: Sequence[Cache]) -> None:
+        """Take in what was committed to these caches, and let go of those that are no longer among them.
+
+        Raises CacheError after the others were followed where one of them cannot be read; that one is let go of.
+        """
+        failed = None
+        for cache in caches:
+            try:
+                self._follow(cache)
+            except CacheError as error:
+                self._let_go(cache.path)
+                failed = error
+        for path in self._words.keys() - {cache.path for cache in caches}:
+            self._let_go(path)
+        if failed is not None:
+            raise failed
+
+    def _follow(self, cache: Cache) -> None:
+        now = (cache, data_version(cache))
+        last = self._followed.get(cache.path)
+        if last == now:
+            return
+        if last is not None and last[0] is not cache:
+            self._let_go(cache.path)
+        self._follow_vectors(cache)
+        self.names(cache).follow(cache)
+        words = self._words.setdefault(cache.path, WordPostings())
+        if words.follow(cache):
+            self._followed[cache.path] = now
+
+    def _let_go(self, path: Path) -> None:
+        for held in (self._codes, self._words, self._names, self._followed, self._compared):
+            held.pop(path, None)
+
+    def compare(self, cache: Cache) -> tuple[Compared, bool]:
+        """Compare a part of what is held with the cache, the next part each time; say whether it was the last one.
+
+        What differs is let go of, and read anew by the next `follow`. Raises CacheError.
+        """
+        words, codes = self._words.get(cache.path), self._codes.get(cache.path)
+        if words is None:
+            return Compared(0, 0), False
+        after = self._compared.get(cache.path, 0)
+        upto = words.window(after, _CHUNKS_AT_ONCE)
+        end = _END if upto is None else upto
+        found = words.compare(cache, after, end, _WORDS_AT_ONCE)
+        if codes is not None:
+            found += codes.compare(cache, after, end, _VECTORS_AT_ONCE)
+        self._compared[cache.path] = upto or 0
+        if found.differing:
+            self._let_go(cache.path)
+        return found, upto is None
+
+    def _follow_vectors(self, cache: Cache) -> None:
+        if not self._multiplies:
+            return
+        codes = self._codes.get(cache.path)
+        if codes is None:
+            codes = VectorCodes(cache.meta.dimension)
+            self._multiplies = codes.is_right()
+            if not self._multiplies:
+                log.warning(
+                    "vectors are read from the file for each question: this machine cannot multiply bytes"
+                )
+                return
+        codes.follow(cache)
+        # Only now: codes of half of a cache would hide the other half.
+        self._codes[cache.path] = codes

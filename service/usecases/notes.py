@@ -1,0 +1,47 @@
+"""A single note, as the index has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from pipelines.model import Domain
+from pipelines.store import neighbours
+from pipelines.store import search as store
+from pipelines.store.cache import Cache
+from service.usecases.schemas.notes import NodeAnswer, NodeChunk
+
+
+def describe_note(
+    domain: Domain, cache: Cache, path: str, backlinks: Callable[[str], list[dict[str, Any]]]
+) -> NodeAnswer | None:
+    """Return a note's row, links and chunks, or None if its domain has no such note."""
+    node = store.node(cache, path)
+    row = cache.ledger.row(path)
+    if node is None:
+        return None
+    rank = neighbours.rank_of(cache, path)
+    return NodeAnswer(
+        **asdict(node),
+        domain=domain.slug,
+        links=store.links_of(cache, path),
+        outlinks=[asdict(other) for other in neighbours.outlinks(cache, path)],
+        backlinks=backlinks(path),
+        unresolved=[asdict(link) for link in neighbours.broken_links_of(cache, path)],
+        pagerank=rank.pagerank if rank else None,
+        centrality=rank.centrality if rank else None,
+        community=rank.community if rank else None,
+        community_label=rank.label if rank else None,
+        chunks=[
+            NodeChunk(
+                section=c.section,
+                heading_path=list(c.heading_path),
+                lines=(c.first_line, c.last_line),
+                range=(c.start, c.end),
+                text=c.text,
+            )
+            for c in store.chunks_of(cache, path)
+        ],
+        indexed_at=row.indexed_at if row else None,
+    )

@@ -1,0 +1,231 @@
+"""What operators ask: how all of it does, what waits and runs, what became of a job."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from statistics import median
+
+from pipelines.errors import CacheError, NotFoundError
+from pipelines.heartbeat import lives
+from pipelines.model import Domain
+from pipelines.store.cache import Cache
+from pipelines.store.facts import EMBEDDER, EMBEDDING_SPEED, WATCHER
+from pipelines.store.history import History, Job, JobFilter
+from pipelines.store.overview import edges_and_communities
+from pipelines.store.proposals import Proposals
+from queue_config import inspect
+from queue_config.queue import QUEUE_ERRORS, Queue
+from service.usecases.domains import named_domains
+from service.usecases.health import find_problems
+from service.usecases.parked import Parked
+from service.usecases.schemas.operations import (
+    DomainOverview,
+    Emptied,
+    JobItem,
+    JobList,
+    Overview,
+    Paused,
+    ProcessState,
+    QueueLine,
+    QueueState,
+    RunningJob,
+    Series,
+    SeriesPoint,
+    WatcherState,
+)
+from workers.resources import Resources
+from workers.tasks import is_paused, make_tasks
+
+_HOUR = timedelta(hours=1)
+_BUCKET_SECONDS = {1: 60, 24: 900}
+
+
+class Operations:
+    """What the routes ask. It registers the tasks on `queue`, which may be done only once per queue."""
+
+    def __init__(self, resources: Resources, queue: Queue) -> None:
+        self.resources = resources
+        self.queue = queue
+        self.tasks = make_tasks(queue, resources)
+        self.parked = Parked(resources, self.tasks)
+        self.stores = resources.stores
+
+    # The overview
+
+    def overview(self) -> Overview:
+        """Say how everything does."""
+        failed: dict[str, str] = {}
+        saved = self.stores.of(History).saved_seconds(_ago(_HOUR))
+        proposals = self.stores.of(Proposals).counts()
+        domains = []
+        for domain, cache in self.parked.each_domain(failed):
+            waiting = sum(proposals.get((domain.slug, state), 0) for state in ("waiting", "addition"))
+            try:
+                domains.append(self._overview_of(domain, cache, saved.get(domain.slug, []), waiting))
+            except CacheError as error:
+                failed[domain.slug] = str(error)
+        return Overview(
+            version=version("everindex"),
+            domains=domains,
+            failed=failed,
+            watcher=self.watcher(),
+            processes=self.processes(),
+            problems=find_problems(self.resources, self.queue),
+        )
+
+    def _overview_of(
+        self, domain: Domain, cache: Cache, saved: list[float], review_waiting: int
+    ) -> DomainOverview:
+        state, counts = self.resources.state(), cache.counts()
+        edges, communities = edges_and_communities(cache)
+        speed, embedder = state.get(EMBEDDING_SPEED, domain.slug), state.get(EMBEDDER, cache.meta.model)
+        return DomainOverview(
+            domain=domain.slug,
+            notes=counts.notes,
+            chunks=counts.chunks,
+            vectors=counts.vectors,
+            edges=edges,
+            communities=communities,
+            review_waiting=review_waiting,
+            pending=counts.pending,
+            oldest_pending_s=round(counts.oldest_pending_s, 1),
+            vectors_pending=counts.vectors_pending,
+            parked=len(self.parked.of(domain, cache)),
+            ignored=counts.ignored,
+            paused=is_paused(self.resources, domain.slug),
+            model=cache.meta.model,
+            dimension=cache.meta.dimension,
+            device=embedder.value.device if embedder else None,
+            precision=embedder.value.precision if embedder else None,
+            texts_per_s=speed.value.texts_per_s if speed else None,
+            saves=len(saved),
+            saved_median_s=round(median(saved), 3) if saved else None,
+            saved_p95_s=round(_percentile(saved, 0.95), 3) if saved else None,
+        )
+
+    def watcher(self) -> WatcherState | None:
+        """Return what the watcher last said."""
+        said = self.resources.state().get(WATCHER)
+        if said is None:
+            return None
+        facts = {
+            name: value for name, value in asdict(said.value).items() if name in WatcherState.model_fields
+        }
+        return WatcherState(**facts, said_s=round(said.age_s, 1))
+
+    def processes(self) -> list[ProcessState]:
+        """Return the processes that spoke within the last hour and did not say that they end."""
+        return [
+            ProcessState(
+                name=process.name,
+                role=process.role,
+                version=process.version,
+                started_at=process.started_at,
+                uptime_s=_since(process.started_at),
+                rss_bytes=process.rss_bytes,
+                said_s=round(age, 1),
+                alive=lives(process.name, age),
+            )
+            for process, age in self.resources.processes().recent()
+        ]
+
+    # The queue
+
+    def queue_state(self) -> QueueState:
+        """Say what waits, runs and is paused."""
+        lines: list[QueueLine] = []
+        scheduled, error = 0, None
+        try:
+            for kind in inspect.waiting_by_task(self.queue, time.time()):
+                oldest = None if kind.oldest_s is None else round(kind.oldest_s, 1)
+                lines.append(
+                    QueueLine(priority=kind.priority, task=kind.task, waiting=kind.count, oldest_s=oldest)
+                )
+            scheduled = inspect.scheduled(self.queue)
+        except QUEUE_ERRORS as met:
+            error = str(met)
+        return QueueState(
+            kind=inspect.kind(self.queue),
+            waiting=sum(line.waiting for line in lines),
+            by_task=lines,
+            running=[_running(job) for job in self.stores.of(History).running()],
+            scheduled=scheduled,
+            paused=self.paused(),
+            error=error,
+        )
+
+    def paused(self) -> list[str]:
+        """Return the domains that are paused."""
+        return [one.slug for one in self.resources.domains() if is_paused(self.resources, one.slug)]
+
+    def pause(self, slug: str, *, paused: bool) -> Paused:
+        """Let a domain's notes wait, or be indexed again. Raises DomainNotFoundError."""
+        named_domains(self.resources, slug)
+        if paused:
+            self.resources.state().decisions.pause(slug, _ago(timedelta()))
+        else:
+            self.resources.state().decisions.resume(slug)
+        return Paused(paused=self.paused())
+
+    def empty(self) -> Emptied:
+        """Take everything off the queue; the sweep finds what is owed."""
+        return Emptied(removed=inspect.empty(self.queue))
+
+    # Jobs
+
+    def jobs(self, wanted: JobFilter, *, before: int | None = None, limit: int = 50) -> JobList:
+        """List jobs, newest first."""
+        found = self.stores.of(History).page(wanted, before=before, limit=limit)
+        counts: dict[str, dict[str, int]] = {}
+        for (task, state), count in self.stores.of(History).counts().items():
+            counts.setdefault(task, {})[state] = count
+        return JobList(
+            jobs=[JobItem.model_validate(job) for job in found],
+            before=found[-1].id if len(found) == limit else None,
+            counts=counts,
+        )
+
+    def job(self, number: int) -> JobItem:
+        """Return one job. Raises NotFoundError."""
+        found = self.stores.of(History).get(number)
+        if found is None:
+            raise NotFoundError(f"there is no job {number}, or no longer: old ones are deleted")
+        return JobItem.model_validate(found)
+
+    def series(self, hours: int) -> Series:
+        """Return what ended in the last hour or day, span by span."""
+        bucket_s = _BUCKET_SECONDS[hours]
+        points = self.stores.of(History).series(_ago(timedelta(hours=hours)), bucket_s)
+        return Series(
+            hours=hours, bucket_s=bucket_s, points=[SeriesPoint.model_validate(one) for one in points]
+        )
+
+
+def _running(job: Job) -> RunningJob:
+    return RunningJob(
+        id=job.id,
+        task=job.task,
+        domain=job.domain,
+        path=job.path,
+        notes=job.notes,
+        worker=job.worker,
+        started_at=job.started_at,
+        since_s=_since(job.started_at),
+    )
+
+
+def _ago(span: timedelta) -> str:
+    return (datetime.now(UTC) - span).isoformat(timespec="milliseconds")
+
+
+def _since(at: str) -> float:
+    return round(max(0.0, (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()), 1)
+
+
+def _percentile(values: list[float], share: float) -> float:
+    """Return the least value that a share of all does not exceed (the nearest rank)."""
+    return sorted(values)[math.ceil(share * len(values)) - 1]

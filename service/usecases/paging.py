@@ -1,0 +1,127 @@
+"""A page of the answers: near-duplicates folded, and where the answers end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pipelines.errors import CacheError
+from pipelines.retrieval.alike import Folded, fold
+from pipelines.retrieval.cut_off import cut_off
+from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.search import Found, Similarities
+from pipelines.retrieval.sentences import SentenceVectors
+from pipelines.retrieval.thresholds import Match, best_match, is_noise
+from pipelines.store.cache import Vector
+from pipelines.store.search import vectors_of_chunks
+
+_SPARE = 5
+_DEEPER = 4
+_DEEPEST = 2_000  # passages that each retriever gives
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The notes that answer a question, best first, and by what: its vector by model, and the domains asked.
+
+    `failed` says why a domain could not be asked.
+    """
+
+    found: list[Found]
+    vectors: Mapping[str, Vector | None]
+    sources: Mapping[str, Source]
+    failed: Mapping[str, str]
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Return the model of each domain."""
+        return {slug: source.cache.meta.model for slug, source in self.sources.items()}
+
+    def similarities(self, sentences: Mapping[str, SentenceVectors]) -> dict[str, Similarities]:
+        """Return what chooses the sentences of each domain's excerpts, where its model is loaded."""
+        similar = {
+            model: sentences[model].similarities(vector)
+            for model, vector in self.vectors.items()
+            if vector is not None
+        }
+        return {slug: similar[model] for slug, model in self.models.items() if model in similar}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of a question's results, in order, and the ranking from which they were chosen.
+
+    `answers`: how many of them stand up to the last that is an answer; `more`: others follow on the next page;
+    `match`: how near the best note of the first page is; `sparse`: fewer notes than a page has are above the noise.
+    """
+
+    ranked: Ranked
+    shown: list[Folded]
+    answers: int
+    more: bool
+    match: Match | None
+    sparse: bool
+
+
+def page_of(
+    rank: Callable[[int, int], Ranked],
+    query: str,
+    k: int,
+    offset: int = 0,
+    *,
+    folded: bool = True,
+) -> Page:
+    """Return `k` results after the first `offset`; `rank` gives at most so many notes from passages so deep.
+
+    Pages of one size are parts of one list, so that they neither repeat nor leave out a note while the index stays as
+    it is. What a ranking as deep as `k` needs gives comes first. Only where that is used up does what a deeper one
+    adds follow.
+    """
+    many, depth = offset + k + _SPARE, depth_for(k)
+    before: list[Found] = []
+    while True:
+        ranked = rank(many, depth)
+        known = {(one.domain, one.hit.path) for one in before}
+        found = [*before, *(one for one in ranked.found if (one.domain, one.hit.path) not in known)]
+        results = _folded(found, ranked, query) if folded else [Folded(one) for one in found]
+        if len(results) > offset + k:
+            break
+        if len(ranked.found) == many:
+            many *= 2
+        elif len(found) > len(before) and depth < _DEEPEST:
+            before, depth = found, depth * _DEEPER
+        else:
+            break
+    match = best_match(one.first.match for one in results[:k])
+    shown = results[offset : offset + k]
+    answers = _answers([one.first for one in shown], match, ranked.sources, query)
+    return Page(ranked, shown, answers, len(results) > offset + k, match, _is_sparse(found, ranked, k))
+
+
+def _is_sparse(found: Sequence[Found], ranked: Ranked, k: int) -> bool:
+    models = ranked.models
+    near = sum(not is_noise(models[one.domain], one.hit.scores.get("cosine")) for one in found)
+    # While a model loads no cosine is known.
+    return near < k and all(vector is not None for vector in ranked.vectors.values())
+
+
+def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
+    """Fold what was found; where vectors cannot be read, by the texts alone."""
+    chunks: dict[str, list[int]] = {}
+    for one in found:
+        chunks.setdefault(one.domain, []).append(one.hit.chunk_id)
+    vectors: dict[tuple[str, int], Vector] = {}
+    for slug, ids in chunks.items():
+        with suppress(CacheError):
+            of = vectors_of_chunks(ranked.sources[slug].cache, ids)
+            vectors |= {(slug, chunk): vector for chunk, vector in of.items()}
+    return fold(found, query, ranked.models, vectors)
+
+
+def _answers(shown: Sequence[Found], match: Match | None, sources: Mapping[str, Source], query: str) -> int:
+    """Return how many results are answers; all of them where a domain cannot be read."""
+    try:
+        return cut_off(shown, match, sources, query)
+    except CacheError:
+        return len(shown)

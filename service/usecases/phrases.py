@@ -1,0 +1,26 @@
+"""Counts and times in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a count with its noun: `1 note`, `1,200 notes`. `many` where the plural is not the noun with an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def moment(at: str) -> str:
+    """Return an ISO 8601 time to the minute, in this machine's time zone."""
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def as_sum(score: float, signals: Mapping[str, float]) -> str:
+    """Return a score as the sum of its signals: `0.9 = meaning 0.5 + words 0.4`."""
+    terms = [f"{'−' if value < 0 else '+'} {name} {_plain(abs(value))}" for name, value in signals.items()]
+    return f"{_plain(score)} = {' '.join(terms).removeprefix('+ ')}" if terms else _plain(score)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")

@@ -1,0 +1,74 @@
+"""The schemas of a single note, and of how a path stands."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from service.usecases.schemas.search import example
+
+
+class NodeChunk(BaseModel):
+    """One chunk of a note: where it stands, and its text."""
+
+    section: str
+    heading_path: list[str]
+    lines: tuple[int, int]
+    range: tuple[int, int] = Field(description="character offsets into the note's text")
+    text: str
+
+
+class NodeAnswer(BaseModel):
+    """The answer of `GET /node/<path>`."""
+
+    model_config = example(
+        path="Concepts/Moats.md", domain="finance", title="Moats", frontmatter={"tags": ["investing"]},
+        tags=["investing"], aliases=["Moat"], author=None, kind=None, published_at=None,
+        modified="2026-11-21T05:51:27+00:00", evergreen=False, warnings=[], links=[],
+        outlinks=[
+            {"path": "Concepts/Pricing.md", "kind": "wikilink", "count": 2, "text": "pricing", "fragment": "",
+             "line": 14}
+        ],
+        backlinks=[], unresolved=[],
+        pagerank=0.0021, centrality=0.0114, community=3, community_label="pricing",
+        chunks=[
+            {"section": "What a moat is", "heading_path": ["Moats", "What a moat is"], "lines": [12, 31],
+             "range": [220, 255], "text": "A moat is pricing power that lasts."}
+        ],
+        indexed_at="2026-11-21T05:51:28+00:00",
+    )  # fmt: skip
+
+    path: str
+    domain: str
+    title: str
+    frontmatter: dict[str, Any]
+    tags: list[str]
+    aliases: list[str]
+    author: str | None
+    kind: str | None
+    published_at: str | None
+    modified: str
+    evergreen: bool
+    warnings: list[str]
+    links: list[dict[str, Any]]
+    outlinks: list[dict[str, Any]] = Field(description="files that it links to, each kind once, with a count")
+    backlinks: list[dict[str, Any]] = Field(description="notes that link to it, of whatever domain")
+    unresolved: list[dict[str, Any]] = Field(description="links that mean no file")
+    pagerank: float | None = Field(description="null: it has no link, or is not ranked yet")
+    centrality: float | None
+    community: int | None
+    community_label: str | None
+    chunks: list[NodeChunk]
+    indexed_at: str | None
+
+
+class PathState(BaseModel):
+    """The answer of `GET /why/<path>`."""
+
+    path: str
+    domain: str | None
+    state: Literal["indexed", "pending", "parked", "ignored", "unknown"]
+    reason: str | None
+    attempts: int | None = Field(None, description="of a note that waits or is parked")
+    indexed_at: str | None = None

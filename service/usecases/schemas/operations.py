@@ -1,0 +1,293 @@
+"""The shapes of the operators' answers: what `/ops` shows, as JSON."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipelines.store.history import JobState
+from service.usecases.schemas.search import example
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
+
+
+# The overview
+
+_BEGAN, _WORKER = "2026-11-21T05:51:27.204+00:00", "desk:600/1795.5"
+_DOMAIN = {
+    "domain": "finance", "notes": 3_176, "chunks": 23_041, "vectors": 23_029, "edges": 8_810, "communities": 41,
+    "review_waiting": 7, "pending": 2, "oldest_pending_s": 1.4, "vectors_pending": 12, "parked": 1, "ignored": 64,
+    "paused": False, "model": "all-MiniLM-L6-v2", "dimension": 384, "device": "cpu", "precision": "bfloat16",
+    "texts_per_s": 65.0, "saves": 38, "saved_median_s": 0.64, "saved_p95_s": 1.12,
+}  # fmt: skip
+_WATCHER = {
+    "mode": "events", "polling_because": None, "last_event_s": 12.3, "last_probe_s": 2.1, "overflows": 0,
+    "said_s": 3.0,
+}  # fmt: skip
+_PROCESS = {
+    "name": _WORKER, "role": "worker", "version": "0.1.0", "started_at": _BEGAN, "uptime_s": 25_200.0,
+    "rss_bytes": 612_000_000, "said_s": 1.8, "alive": True,
+}  # fmt: skip
+
+
+class DomainOverview(_Answer):
+    """How one domain stands. Times of saves are of the last hour; null where there was none."""
+
+    domain: str
+    notes: int
+    chunks: int
+    vectors: int
+    edges: int = Field(description="links that mean a note or another file")
+    communities: int
+    review_waiting: int = Field(description="proposed tags and additions that wait for the operator")
+    pending: int
+    oldest_pending_s: float
+    vectors_pending: int
+    parked: int = Field(description="notes that cannot be indexed; forgotten ones are left out")
+    ignored: int
+    paused: bool
+    model: str
+    dimension: int
+    device: str | None = Field(description="where the worker computes: cpu or cuda; null: no model is loaded")
+    precision: str | None = Field(
+        description="bfloat16 or float32, of OpenVINO or not; null: no model is loaded"
+    )
+    texts_per_s: float | None = Field(description="embedded in the last slice of work; null: none yet")
+    saves: int = Field(description="that became findable in the last hour")
+    saved_median_s: float | None = Field(description="from the save's discovery until it could be found")
+    saved_p95_s: float | None
+
+
+class WatcherState(_Answer):
+    """How the watcher does. Seconds are since then; null: never."""
+
+    mode: Literal["events", "polling"]
+    polling_because: str | None
+    last_event_s: float | None
+    last_probe_s: float | None = Field(
+        description="since the vault's folder last answered the liveness probe"
+    )
+    overflows: int
+    said_s: float = Field(description="since the watcher said this")
+
+
+class ProcessState(_Answer):
+    """A process that lives, or died less than an hour ago without a word."""
+
+    name: str = Field(description="host:pid/when it began")
+    role: Literal["watcher", "worker", "query"]
+    version: str
+    started_at: str
+    uptime_s: float
+    rss_bytes: int
+    said_s: float = Field(description="since it last spoke")
+    alive: bool
+
+
+class Overview(_Answer):
+    """The answer of `GET /ops/overview.json`."""
+
+    model_config = example(
+        version="0.1.0", domains=[_DOMAIN], failed={}, watcher=_WATCHER, processes=[_PROCESS], problems=[]
+    )
+
+    version: str
+    domains: list[DomainOverview]
+    failed: dict[str, str] = Field(description="domains that cannot be asked just now, and why")
+    watcher: WatcherState | None = Field(description="null: none runs")
+    processes: list[ProcessState]
+    problems: list[str]
+
+
+# The queue
+
+
+class QueueLine(_Answer):
+    """The tasks of one kind and priority that wait."""
+
+    priority: int
+    task: str
+    waiting: int
+    oldest_s: float | None = Field(description="since the oldest was enqueued; null: unknown")
+
+
+class RunningJob(_Answer):
+    """A job that a worker does now."""
+
+    id: int
+    task: str
+    domain: str
+    path: str | None
+    notes: int
+    worker: str
+    started_at: str
+    since_s: float
+
+
+class QueueState(_Answer):
+    """The answer of `GET /ops/queue.json`."""
+
+    model_config = example(
+        kind="redis", waiting=3, scheduled=0, paused=["journal"], error=None,
+        by_task=[{"priority": 0, "task": "drain", "waiting": 3, "oldest_s": 0.4}],
+        running=[
+            {"id": 981, "task": "index_notes", "domain": "finance", "path": "Moats.md", "notes": 1,
+             "worker": _WORKER, "started_at": _BEGAN, "since_s": 0.2}
+        ],
+    )  # fmt: skip
+
+    kind: Literal["embedded", "redis"]
+    waiting: int
+    by_task: list[QueueLine] = Field(description="the most urgent first")
+    running: list[RunningJob]
+    scheduled: int = Field(description="tasks for later: none is ever made, so another number is a fault")
+    paused: list[str] = Field(description="domains whose notes are not indexed until they are resumed")
+    error: str | None = Field(description="why the queue cannot be asked just now; null: it can")
+
+
+class Paused(_Answer):
+    """The answer of `POST /ops/queue/pause` and `/resume`: the domains that are paused now."""
+
+    model_config = example(paused=["journal"])
+
+    paused: list[str]
+
+
+class Confirmation(_Answer):
+    """Says that it is meant."""
+
+    model_config = example(confirm=True)
+
+    confirm: Literal[True]
+
+
+class Emptied(_Answer):
+    """How many tasks were taken off the queue; what they hinted at is found again within seconds."""
+
+    model_config = example(removed=3)
+
+    removed: int
+
+
+# Jobs
+
+_JOB = {
+    "id": 981, "task_id": "3f0c8a51-6c1e-4f3a-9a53-5a5b7c0f2f11", "task": "index_notes", "domain": "finance",
+    "path": "Moats.md", "paths": ["Moats.md"], "notes": 1, "state": "done", "worker": _WORKER, "attempt": 1,
+    "waited_ms": 3.0, "started_at": _BEGAN, "finished_at": "2026-11-21T05:51:27.391+00:00", "ran_ms": 187.0,
+    "error": None, "log": ["indexed notes=1 texts=4"], "saved_ms": [640.0],
+}  # fmt: skip
+
+
+class JobItem(_Answer):
+    """A job. Times are UTC, ISO 8601; null where it has not come to that."""
+
+    model_config = example(**_JOB)
+
+    id: int
+    task_id: str
+    task: str
+    domain: str = Field(description="`*`: all domains")
+    path: str | None = Field(description="the note of a job about one")
+    paths: list[str] = Field(description="the first of its notes")
+    notes: int
+    state: JobState
+    worker: str
+    attempt: int
+    waited_ms: float | None = Field(description="on the queue")
+    started_at: str
+    finished_at: str | None
+    ran_ms: float | None
+    error: str | None
+    log: list[str]
+    saved_ms: list[float] = Field(description="of each save that it made findable, since its discovery")
+
+
+class JobList(_Answer):
+    """The answer of `GET /ops/jobs.json`, newest first."""
+
+    model_config = example(jobs=[_JOB], before=None, counts={"index_notes": {"done": 981, "failed": 2}})
+
+    jobs: list[JobItem]
+    before: int | None = Field(description="ask for the next page with this; null: this is the last")
+    counts: dict[str, dict[str, int]] = Field(description="of all jobs ever, by task and state")
+
+
+# Parked notes
+
+
+class ParkedNote(_Answer):
+    """A note that cannot be indexed until it changes or is retried."""
+
+    domain: str
+    path: str
+    kind: str
+    reason: str
+    attempts: int
+    since_s: float = Field(description="since the content that fails was first seen")
+
+
+class ParkedList(_Answer):
+    """The answer of `GET /ops/parked.json`."""
+
+    model_config = example(
+        notes=[
+            {"domain": "finance", "path": "Mail archive.md", "kind": "too-large", "attempts": 1,
+             "since_s": 3600.0, "reason": "Mail archive.md has 41 MB, more than 10 MB; split it"}
+        ],
+        kinds={"too-large": 1},
+        forgotten=0,
+    )  # fmt: skip
+
+    notes: list[ParkedNote]
+    kinds: dict[str, int] = Field(description="how many there are of each kind of reason")
+    forgotten: int = Field(description="how many the operator chose to see no more")
+
+
+class ParkedChoice(_Answer):
+    """Which parked notes: these paths and those of this kind of reason; neither: none."""
+
+    model_config = example(paths=["Mail archive.md"], kind=None)
+
+    paths: list[str] = Field(default_factory=list, max_length=10_000)
+    kind: str | None = None
+
+
+class ParkedPaths(_Answer):
+    """The parked notes that a request was about."""
+
+    model_config = example(paths=["Mail archive.md"])
+
+    paths: list[str]
+
+
+# Charts
+
+
+class SeriesPoint(_Answer):
+    """What ended in one span of time; `start` is UTC, ISO 8601."""
+
+    start: str
+    done: int
+    failed: int
+    median_ms: float | None
+    notes: int
+
+
+class Series(_Answer):
+    """The answer of `GET /ops/series.json`, oldest first, without gaps."""
+
+    model_config = example(
+        hours=1,
+        bucket_s=60,
+        points=[
+            {"start": "2026-11-21T05:51:00+00:00", "done": 12, "failed": 0, "median_ms": 187.0, "notes": 14}
+        ],
+    )
+
+    hours: int
+    bucket_s: int
+    points: list[SeriesPoint]

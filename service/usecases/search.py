@@ -1,0 +1,298 @@
+"""What the query worker and the command line ask of the caches, answered in the worker's shapes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import structlog
+
+from pipelines import lexical, vault
+from pipelines.errors import CacheError, CacheMissingError, NoteNotFoundError
+from pipelines.filters import Filters
+from pipelines.model import Domain
+from pipelines.reconcile import rules_of
+from pipelines.retrieval.explain import standing
+from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.restrict import nothing_left
+from pipelines.retrieval.search import excerpts, find
+from pipelines.retrieval.sentences import SentenceVectors
+from pipelines.retrieval.stages import stage, timing
+from pipelines.retrieval.ways import Way, as_it_is
+from pipelines.status import domain_status, why
+from pipelines.store import neighbours
+from pipelines.store import search as store
+from pipelines.store.cache import Cache, Vector
+from pipelines.store.filters import matching_chunks
+from queue_config.queue import Queue
+from service.runtime.refusals import standing_of
+from service.usecases.domains import named_domains
+from service.usecases.health import describe_health, describe_index
+from service.usecases.memory_check import check_memory
+from service.usecases.memory_index import InMemory
+from service.usecases.notes import describe_note
+from service.usecases.paging import Page, Ranked, page_of
+from service.usecases.schemas.health import Health
+from service.usecases.schemas.notes import NodeAnswer
+from service.usecases.schemas.search import Explanation, IndexState, SearchAnswer
+from service.usecases.search_results import explanation, search_hit, unindexed
+from service.usecases.setbacks import gone_because, paused_because, vanished_because
+from workers.resources import Resources
+
+log = structlog.get_logger()
+
+Answer = TypeVar("Answer")
+NO_FILTERS = Filters()
+_EVERY = sys.maxsize  # all candidates
+
+
+def _unobserved(_stage: str, _seconds: float) -> None:
+    """Take a stage's time, and tell nobody."""
+
+
+class SearchService:
+    """What the routes ask. `wait_for_model` makes the first question wait instead of answering by word alone.
+
+    `observe` is told how many seconds each stage of a search took.
+    """
+
+    def __init__(self, resources: Resources, *, wait_for_model: bool = False) -> None:
+        self.resources = resources
+        self._wait = wait_for_model
+        self._loaded: set[str] = set()
+        self._sentences: dict[str, SentenceVectors] = {}
+        self._in_memory = InMemory()
+        self.observe: Callable[[str, float], None] = _unobserved
+
+    def readers(self, slug: str | None = None) -> list[tuple[Domain, Cache]]:
+        """Return the domains (or the named one) that have a cache yet, each with this thread's connection to it.
+
+        Raises DomainNotFoundError.
+        """
+        found = []
+        for domain in named_domains(self.resources, slug):
+            try:
+                found.append((domain, self.resources.reader(domain)))
+            except CacheMissingError:
+                continue  # the watcher is about to make it
+            except CacheError as error:
+                log.warning("a domain cannot be asked", domain=domain.slug, reason=str(error))
+        return found
+
+    def _ask(
+        self, question: Callable[[Domain, Cache], Answer], slugs: Collection[str] = ()
+    ) -> tuple[dict[str, Answer], dict[str, str]]:
+        """Ask every domain (or some): the answers, and why others gave none. One damaged cache silences no other."""
+        answers, failed = {}, {}
+        for domain in self.resources.domains():
+            if slugs and domain.slug not in slugs:
+                continue
+            try:
+                answers[domain.slug] = question(domain, self.resources.reader(domain))
+            except CacheMissingError:
+                continue  # the watcher is about to make it
+            except CacheError as error:
+                failed[domain.slug] = str(error)
+                log.warning("a domain cannot be asked", domain=domain.slug, reason=str(error))
+        return answers, failed
+
+    def load_models(self) -> None:
+        """Load the models of all caches that are not loaded yet, and what git says if HEAD moved."""
+        for model in {cache.meta.model for _, cache in self.readers()} - self._loaded:
+            # One thread: questions come one at a time, and bulk work has the other cores.
+            embedder = self.resources.embedders.get(model, threads=1)
+            embedder.encode_query("warm up")
+            self._sentences[model] = SentenceVectors(embedder.encode_queries)
+            self._loaded.add(model)
+        self._in_memory.follow_git(self.resources.root)
+
+    def follow_commits(self) -> None:
+        """Bring what is in memory in step with the caches whose models are loaded. One thread calls it."""
+        self._in_memory.follow([cache for _, cache in self.readers() if cache.meta.model in self._loaded])
+
+    def check_memory(self) -> None:
+        """Compare a part of what is in memory with the caches. The thread that follows commits calls it."""
+        check_memory(self.resources, self._in_memory, self.readers())
+
+    def _vector(self, model: str, query: str) -> Vector | None:
+        if model not in self._loaded:
+            if not self._wait:
+                return None
+            self.load_models()
+        with stage("encode"):
+            # What is not wanted would draw the vector towards it.
+            return self.resources.embedders.get(model).encode_query(lexical.without_unwanted(query))
+
+    def search(
+        self,
+        query: str,
+        k: int,
+        filters: Filters = NO_FILTERS,
+        *,
+        explain: bool = False,
+        offset: int = 0,
+        fold: bool = True,
+    ) -> SearchAnswer:
+        """Answer a question by `k` results after the first `offset`, copies folded. Raises DomainNotFoundError."""
+        started = time.perf_counter()
+        self.resources.embedders.leave_a_core()
+        with timing() as seconds:
+            page = self.page(query, k, filters, offset=offset, fold=fold)
+            cut = excerpts(
+                [one.first for one in page.shown], query, page.ranked.similarities(self._sentences)
+            )
+        index = self.index_state(filters.domains)
+        index.failed |= page.ranked.failed
+        took = time.perf_counter() - started
+        for name, spent in {**seconds, "total": took}.items():
+            self.observe(name, spent)
+        return SearchAnswer(
+            query=query,
+            results=[
+                search_hit(one, *show, explain=explain) for one, show in zip(page.shown, cut, strict=True)
+            ],
+            count=len(page.shown),
+            offset=offset,
+            answers=page.answers,
+            more=page.more,
+            match=page.match,
+            deep_available=page.match in ("weak", "none") or page.sparse,
+            took_ms=round(took * 1000, 1),
+            index=index,
+            reason=None if page.ranked.found else nothing_left((cache for _, cache in self.readers()), query),
+        )
+
+    def page(
+        self,
+        query: str,
+        k: int,
+        filters: Filters = NO_FILTERS,
+        *,
+        offset: int = 0,
+        fold: bool = True,
+        way: Way = as_it_is,
+        vectors: dict[str, Vector | None] | None = None,
+        now: datetime | None = None,
+    ) -> Page:
+        """Return the results that a search shows, without their excerpts. Raises DomainNotFoundError.
+
+        Searches, explanations and measurements all ask by this, and nothing may be learned from a question here:
+        what is measured would change with every measurement.
+        """
+        known = {} if vectors is None else vectors
+
+        def rank(most: int, depth: int) -> Ranked:
+            return self.ranked(query, most, filters, depth=depth, way=way, vectors=known, now=now)
+
+        return page_of(rank, query, k, offset, folded=fold)
+
+    def ranked(
+        self,
+        query: str,
+        k: int,
+        filters: Filters = NO_FILTERS,
+        *,
+        depth: int | None = None,
+        way: Way = as_it_is,
+        vectors: dict[str, Vector | None] | None = None,
+        now: datetime | None = None,
+    ) -> Ranked:
+        """Rank the notes of all domains, or those of the filters, for a question. Raises DomainNotFoundError.
+
+        `depth`: see `find`. `way` changes what each domain is asked by. `vectors` are the question's own by model,
+        as far as they are known; others are added to it.
+        """
+        root, present, now = self.resources.root, self.resources.present(), now or datetime.now(UTC)
+        known = {} if vectors is None else vectors
+
+        def source(domain: Domain, cache: Cache) -> Source:
+            model, held = cache.meta.model, self._in_memory
+            if model not in known:
+                known[model] = self._vector(model, query)
+            only = matching_chunks(cache, filters)
+            memory = held.codes(cache), held.words(cache)
+            source = Source(domain, cache, known[model], only, *memory, git=held.git, names=held.names(cache))
+            return way(source)
+
+        for slug in filters.domains:
+            named_domains(self.resources, slug)
+        sources, failed = self._ask(source, filters.domains)
+        asked = list(sources.values())
+        found, also_failed = find(asked, query, k, root=root, present=present, now=now, depth=depth)
+        for slug, error in also_failed.items():
+            log.warning("a domain cannot be asked", domain=slug, reason=str(error))
+            failed[slug] = str(error)
+        return Ranked(found, known, sources, failed)
+
+    def explain(self, query: str, path: str, k: int) -> Explanation:
+        """Say why a note is among the answers to a question, or is not."""
+        path = vault.note_key(path)
+        known, vectors = self.why(path), dict[str, Vector | None]()
+        shown = self.page(query, k, vectors=vectors).shown
+        found = self.ranked(query, _EVERY, depth=depth_for(k), vectors=vectors).found
+        for domain, cache in self.readers():
+            if store.node(cache, path) is None:
+                continue
+            source = Source(domain, cache, vectors.get(cache.meta.model))
+            stands = standing(source, query, path, k, found)
+            gone = None if stands.place else gone_because(self.resources, cache, path)
+            return explanation(path, domain.slug, known["state"], stands, shown, gone)
+        return unindexed(known, path, k)
+
+    def index_state(self, slugs: Collection[str] = ()) -> IndexState:
+        """Say whether the index is behind the disk, and which domains cannot be asked."""
+
+        def ask(_: Domain, cache: Cache) -> tuple[int, float, int, bool, str]:
+            ready = cache.meta.model in self._loaded
+            return *cache.ledger.pending(), cache.vectors_pending(), ready, store.generation(cache)
+
+        found, failed = self._ask(ask, slugs)
+        return describe_index(self.resources, list(found.values()), failed)
+
+    def health(self, queue: Queue) -> Health:
+        """Describe the vault, its caches, and what is wrong with them or the queue."""
+        state = self.resources.state()
+        domains, _ = self._ask(lambda domain, cache: domain_status(cache, state, domain.slug))
+        return describe_health(self.resources, queue, domains, self.index_state())
+
+    def node(self, path: str) -> NodeAnswer:
+        """Return a note and its chunks. Raises NoteNotFoundError."""
+        path = vault.note_key(path)
+        for domain, cache in self.readers():
+            if node := describe_note(domain, cache, path, self.backlinks):
+                return node
+        raise self.no_such_note(path)
+
+    def backlinks(self, path: str) -> list[dict[str, Any]]:
+        """Return the notes of any domain that link to a file."""
+        return [
+            asdict(other) | {"domain": domain.slug}
+            for domain, cache in self.readers()
+            for other in neighbours.backlinks(cache, path)
+        ]
+
+    def parked(self, path: str | None = None) -> list[str]:
+        """Return the parked notes, or those of them that have a path."""
+        found = [row[0] for _, cache in self.readers() for row in cache.ledger.parked_rows()]
+        return found if path is None else [one for one in found if one == vault.note_key(path)]
+
+    def no_such_note(self, path: str) -> NoteNotFoundError:
+        """Return the error that says of a path why it is not to be had."""
+        known = self.why(path)
+        return NoteNotFoundError(standing_of(known), known)
+
+    def why(self, path: str) -> dict[str, Any]:
+        """Say how a path stands, and why."""
+        registry = self.resources.registry()
+        caches = {domain.slug: cache for domain, cache in self.readers()}
+        known = why(path, registry, rules_of(self.resources.root, registry), caches)
+        if known["state"] == "pending" and (paused := paused_because(self.resources, known["domain"])):
+            known["reason"] = paused
+        if known["state"] == "indexed":
+            gone = vanished_because(self.resources, known["domain"], known["path"])
+            known["reason"] = gone or known["reason"]
+        return known

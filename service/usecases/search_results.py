@@ -1,0 +1,143 @@
+"""What retrieval found, in the shapes of the query worker's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.model import Hit
+from pipelines.retrieval.alike import Folded
+from pipelines.retrieval.excerpts import Excerpt
+from pipelines.retrieval.explain import Standing, reason
+from pipelines.retrieval.layers import depth_for
+from service.usecases.schemas.search import AlikeNote, Explanation, Layer, SearchHit
+
+_DIGITS = 6
+_SCORES = {
+    "meaning": "cosine",
+    "words": "bm25",
+    "fused": "fused",
+    "decayed": "decayed",
+    "reranked": "reranked",
+    "named": "titled",
+    "merged": "merged",
+}
+_PARTS = {
+    "decayed": ("decay",),
+    "reranked": ("value", "pagerank", "centrality", "votes", "recency"),
+    "named": ("named",),
+}
+
+
+def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, explain: bool) -> SearchHit:  # noqa: FBT001
+    """Return an answer's note with those that are like it, and with its layers if they were asked for."""
+    found = folded.first
+    chunk = found.chunk
+    return SearchHit(
+        path=chunk.path,
+        title=chunk.title,
+        section=chunk.section,
+        excerpt=shown.text,
+        marks=list(shown.marks),
+        ranges=[]
+        if chunk.is_names_alone
+        else [(chunk.start + s, chunk.start + e) for s, e in shown.sentences],
+        score=score_of(found.hit),
+        lines=(chunk.first_line, chunk.last_line),
+        modified=chunk.modified,
+        stale=found.stale,
+        domain=found.domain,
+        excerpt_by="meaning" if chosen_by_meaning else "words",
+        signals=signals_of(found.hit) if explain else None,
+        layers=layers_of(found.hit, found.ranks) if explain else None,
+        alike=[
+            AlikeNote(
+                path=one.chunk.path,
+                title=one.chunk.title,
+                domain=one.domain,
+                score=round(one.hit.score, _DIGITS),
+            )
+            for one in folded.alike
+        ],
+    )
+
+
+def score_of(hit: Hit) -> float:
+    """Return a hit's score as it is shown."""
+    return round(hit.score, _DIGITS)
+
+
+def signals_of(hit: Hit) -> dict[str, float]:
+    """Return what each signal adds to a hit's score: rounded, the largest one so that the sum is the shown score.
+
+    A signal that adds nothing is left out.
+    """
+    shown = {name: round(value, _DIGITS) for name, value in hit.signals.items()}
+    if shown:
+        largest = max(shown, key=lambda name: abs(shown[name]))
+        others = sum(value for name, value in shown.items() if name != largest)
+        shown[largest] = round(score_of(hit) - others, _DIGITS)
+    return {name: value for name, value in shown.items() if value}
+
+
+def layers_of(hit: Hit, ranks: Mapping[str, int]) -> list[Layer]:
+    """Return what each layer made of a hit, in order."""
+    return [
+        Layer(
+            layer=name,
+            rank=rank,
+            score=round(hit.scores.get(_SCORES[name], 0.0), 6),
+            parts={part: round(hit.scores[part], 6) for part in _PARTS.get(name, ()) if part in hit.scores},
+        )
+        for name, rank in ranks.items()
+    ]
+
+
+def explanation(
+    path: str, domain: str, state: str, standing: Standing, shown: Sequence[Folded], gone: str | None
+) -> Explanation:
+    """Return why a note is among the results of a search, or is not."""
+    found = standing.found
+    place, before = _place(path, shown)
+    return Explanation(
+        path=path,
+        domain=domain,
+        state=state,
+        result=place if before is None else None,
+        score=score_of(found.hit) if found else None,
+        signals=signals_of(found.hit) if found else {},
+        layers=layers_of(found.hit, found.ranks) if found else [],
+        passages_nearer=standing.nearer,
+        cosine=standing.cosine,
+        bm25=standing.bm25,
+        depth=standing.depth,
+        reason=gone or reason(standing, len(shown), place, before),
+    )
+
+
+def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
+    """Return a note's place among the results (from 1), and the note that it is folded behind, if it is."""
+    for place, one in enumerate(shown, start=1):
+        if one.first.hit.path == path:
+            return place, None
+        if path in [other.hit.path for other in one.alike]:
+            return place, one.first.hit.path
+    return None, None
+
+
+def unindexed(known: Mapping[str, Any], path: str, k: int) -> Explanation:
+    """Return the explanation of a path that no index has; `known` is what `why` says of it."""
+    return Explanation(
+        path=path,
+        domain=known["domain"],
+        state=known["state"],
+        result=None,
+        score=None,
+        signals={},
+        layers=[],
+        passages_nearer=None,
+        cosine=None,
+        bm25=None,
+        depth=depth_for(k),
+        reason=f"it is not indexed: {known['reason']}",
+    )

@@ -1,0 +1,38 @@
+"""Why a note is not found, or not yet, although it is known."""
+
+from __future__ import annotations
+
+from pipelines import vault
+from pipelines.store.cache import Cache
+from pipelines.store.facts import HELD
+from service.usecases.phrases import moment
+from workers.resources import Resources
+
+
+def gone_because(resources: Resources, cache: Cache, path: str) -> str | None:
+    """Say that no answer has a note because its file is gone, or return None."""
+    raw, *_ = cache.ledger.stat_of([path]).get(path, (path,))
+    if not resources.present() or vault.look(resources.root, raw) is not None:
+        return None
+    return "its file is gone, and no answer has a note without a file"
+
+
+def vanished_because(resources: Resources, slug: str, path: str) -> str | None:
+    """Say that a note's file is gone while the index keeps the note, or return None."""
+    if path not in resources.vanished().waiting(slug):
+        return None
+    if resources.state().get(HELD, slug):
+        return (
+            "its file vanished with many others, and no answer has it; the index keeps it until it is back,"
+            " until `everindex confirm-deletions`, or until nothing about them has changed for an hour"
+        )
+    return "its file vanished, and no answer has it; it is forgotten when no other one vanishes"
+
+
+def paused_because(resources: Resources, slug: str) -> str | None:
+    """Say since when a domain's notes wait for an operator, or return None."""
+    paused = resources.state().decisions.paused_since(slug)
+    if paused is None:
+        return None
+    since = moment(paused)
+    return f"{slug} is paused since {since}; it is indexed when an operator resumes {slug} (`/ops`)"

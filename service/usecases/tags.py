@@ -1,0 +1,146 @@
+"""Tags: what is proposed, decisions, promotion, renames, and what was changed."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from pipelines.errors import NotFoundError
+from pipelines.model import Domain
+from pipelines.store.facts import TAGGED
+from pipelines.store.notes import untagged
+from queue_config.queue import Queue
+from service.usecases.domains import named_domains
+from service.usecases.schemas.tags import (
+    Asked,
+    ChangeItem,
+    Decided,
+    Decisions,
+    Promoted,
+    ProposalItem,
+    ProposalList,
+    ShownState,
+)
+from service.usecases.search import SearchService
+from service.usecases.worker_replies import wait_for_answer
+from workers.tag_desk import TagDesk, vocabulary_problem
+from workers.tagging import TagTasks, make_tag_tasks, now_iso
+
+_PATIENCE_SECONDS = 60.0
+
+
+class Tags:
+    """What the routes do; deciding writes `state.db`, and notes are written by a worker alone."""
+
+    def __init__(self, questions: SearchService, queue: Queue) -> None:
+        resources = questions.resources
+        self.desk = TagDesk(resources)
+        self._questions = questions
+        self._resources = resources
+        self._tasks: TagTasks = make_tag_tasks(queue, self.desk)
+
+    def proposals(self, domain: str | None, states: list[ShownState], limit: int) -> ProposalList:
+        """List proposals."""
+        named_domains(self._resources, domain)
+        store = self.desk.proposals()
+        counts: dict[str, dict[str, int]] = {}
+        there = {one.slug for one in self._resources.registry().domains}
+        for (slug, state), count in store.counts().items():
+            if slug in there:
+                counts.setdefault(slug, {})[state] = count
+        notes, dollars = store.spent(now_iso()[:10])
+        return ProposalList(
+            proposals=[
+                ProposalItem.model_validate(one, from_attributes=True)
+                for one in store.of_state(domain, *states, limit=limit)
+                if one.domain in there
+            ],
+            counts=counts,
+            spent_today={"notes": notes, "dollars": dollars},
+        )
+
+    def decide(self, decisions: Decisions) -> Decided:
+        """Accept and reject; a worker carries it out, and the queue follows."""
+        store, at = self.desk.proposals(), now_iso()
+        named = {*decisions.accept, *decisions.reject}
+        gone = self._of_gone_notes(named)
+        if named and gone.keys() == named:
+            paths = ", ".join(repr(path) for path in sorted(set(gone.values())))
+            raise NotFoundError(f"{paths}: no longer there; what was proposed for it is shown no more")
+        return Decided(
+            accepted=store.decide(set(decisions.accept) - gone.keys(), "accepted", at),
+            rejected=store.decide(set(decisions.reject) - gone.keys(), "rejected", at),
+            gone=sorted(gone),
+        )
+
+    def _of_gone_notes(self, ids: Collection[int]) -> dict[int, str]:
+        """Return which proposals wait for a note that is no longer there, and its path."""
+        waiting = [
+            one for one in self.desk.proposals().get(ids) if one.state in ("waiting", "addition", "accepted")
+        ]
+        gone: dict[int, str] = {}
+        for slug in {one.domain for one in waiting}:
+            domain = self._resources.registry().get(slug)
+            own = {one.id: one.path for one in waiting if one.domain == slug}
+            there = self._resources.reader(domain).ledger.existing(own.values()) if domain else set()
+            gone |= {number: path for number, path in own.items() if path not in there}
+        return gone
+
+    def promote(self, domain: str | None) -> Promoted:
+        """Read the queues and give notes their accepted tags."""
+        return self._each(domain, lambda slug, name: self._tasks.review_tags(slug, name, True))  # noqa: FBT003
+
+    def rename(self, domain: str | None, *, dry_run: bool) -> Promoted:
+        """Apply the taxonomies' renames, or say what they would change."""
+        return self._each(domain, lambda slug, name: self._tasks.apply_renames(slug, name, dry_run))
+
+    def ask(self, path: str | None, domain: str | None) -> Asked:
+        """Want proposals for a note, or for all notes without any tag."""
+        asked, problems = [], []
+        for one in named_domains(self._resources, domain):
+            cache = self._resources.reader(one)
+            known = untagged(cache) if path is None else cache.ledger.settled()
+            wanted = [note for note in known if path in (None, note) and note not in one.configuration]
+            self.desk.proposals().ask(one.slug, wanted)
+            self._tasks.propose_tags(one.slug)
+            asked += wanted
+            if path in one.configuration:
+                problems.append(f"{path} configures the domain {one.slug}, and gets no tags")
+            if wanted and (problem := self._vocabulary_problem(one)):
+                problems.append(problem)
+        if path is not None and not asked and not problems:
+            raise self._questions.no_such_note(path)
+        return Asked(paths=asked, problems=problems)
+
+    def _vocabulary_problem(self, domain: Domain) -> str | None:
+        vocabulary = self.desk.vocabulary(domain)
+        if vocabulary.source is None and not vocabulary.error:
+            file = domain.within(domain.taxonomy)
+            return f"{domain.slug} has no vocabulary, so no tags are proposed; write one: {file}"
+        return vocabulary_problem(vocabulary)
+
+    def changes(self, limit: int, path: str | None) -> list[ChangeItem]:
+        """List what was changed in notes, newest first."""
+        return [
+            ChangeItem.model_validate(one, from_attributes=True)
+            for one in self.desk.proposals().changes(limit, path)
+        ]
+
+    def undo(self, number: int | None) -> Promoted:
+        """Take a promotion or a run of renames back: the given one, or the last one that is not taken back yet."""
+        change = self.desk.proposals().change(number)
+        if change is None:
+            raise NotFoundError("there is no such change to take back; `everindex tags log` lists them")
+        return self._each(change.domain, lambda slug, name: self._tasks.undo_change(slug, name, change.id))
+
+    def _each(self, domain: str | None, enqueue: Callable[[str, str], Any]) -> Promoted:
+        """Let a worker do something in each domain; return its answers. Raises WorkerTimeoutError."""
+        names = {one.slug: secrets.token_hex(8) for one in named_domains(self._resources, domain)}
+        for slug, name in names.items():
+            enqueue(slug, name)
+        state, until = self._resources.state(), time.monotonic() + _PATIENCE_SECONDS
+        return Promoted(
+            domains={slug: wait_for_answer(state, TAGGED, name, until) for slug, name in names.items()}
+        )

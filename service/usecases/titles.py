@@ -1,0 +1,126 @@
+"""Notes by name, and notes like a note."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+
+from pipelines import vault
+from pipelines.model import Domain
+from pipelines.retrieval.similar import nearest_notes
+from pipelines.retrieval.titles import NameIndex, names_of
+from pipelines.store import neighbours, notes
+from pipelines.store import search as store
+from pipelines.store.cache import Cache, Vector
+from pipelines.store.connection import snapshot
+from pipelines.vectors import mean_vector
+from service.usecases.schemas.titles import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer
+from service.usecases.search import SearchService
+
+_NO_VECTORS = "the note's passages have no vectors yet; ask again when they are embedded"
+
+
+class TitleSearch:
+    """Questions for notes by name and by likeness, over all domains."""
+
+    def __init__(self, questions: SearchService) -> None:
+        self._questions = questions
+        self._index = NameIndex()
+        # What stands in the index: by domain and path, title and aliases as JSON. The lock guards both.
+        self._held: dict[str, dict[str, tuple[str, str]]] = {}
+        self._lock = threading.Lock()
+        self._own = threading.local()
+
+    def titles(self, query: str, limit: int) -> TitlesAnswer:
+        """Find notes by title, alias or path: by how it begins, else by what is spelled alike."""
+        readers = self._questions.readers()
+        with self._lock:
+            self._refresh(readers)
+            found = self._index.find(query, limit)
+        there = {
+            (domain.slug, path)
+            for domain, cache in readers
+            for path in self._on_disk(cache, [name.path for name in found if name.domain == domain.slug])
+        }
+        results = [
+            TitleHit(path=n.path, title=n.title, domain=n.domain, matched=n.matched, name=n.name)
+            for n in found
+            if (n.domain, n.path) in there
+        ]
+        return TitlesAnswer(query=query, results=results, count=len(results))
+
+    def _refresh(self, readers: Sequence[tuple[Domain, Cache]]) -> None:
+        """Bring the index up to date; a cache is read only if it changed since this thread last looked."""
+        seen: dict[str, tuple[Cache, int]] = self._own.__dict__.setdefault("seen", {})
+        for gone in set(self._held) - {domain.slug for domain, _ in readers}:
+            self._hold(gone, {})
+            del self._held[gone]  # whatever a thread has seen, it is read again when it is back
+        for domain, cache in readers:
+            now = (cache, notes.data_version(cache))
+            if seen.get(domain.slug) != now or domain.slug not in self._held:
+                self._hold(domain.slug, notes.note_names(cache))
+                seen[domain.slug] = now
+
+    def _hold(self, slug: str, names: dict[str, tuple[str, str]]) -> None:
+        """Make the index hold these names of a domain, changing only what differs."""
+        held = self._held.get(slug, {})
+        self._held[slug] = names
+        if names == held:  # most commits change no name
+            return
+        for path in [path for path in held.keys() | names.keys() if held.get(path) != names.get(path)]:
+            for change, of in ((self._index.remove, held), (self._index.add, names)):
+                if path in of:
+                    title, aliases = of[path]
+                    for name in names_of(slug, path, title, json.loads(aliases)):
+                        change(name)
+
+    def similar(self, path: str, k: int) -> SimilarAnswer:
+        """Return the notes nearest to a note, of its domain and of others with the same model.
+
+        Raises NoteNotFoundError.
+        """
+        path = vault.note_key(path)
+        readers = self._questions.readers()
+        own = next((cache for _, cache in readers if neighbours.nodes(cache, [path])), None)
+        if own is None:
+            raise self._questions.no_such_note(path)
+        vector = mean_vector(notes.vectors_of(own, path))
+        if vector is None:
+            return SimilarAnswer(path=path, results=[], count=0, reason=_NO_VECTORS)
+        model = own.meta.model, own.meta.dimension
+        results = [
+            hit
+            for domain, cache in readers
+            if (cache.meta.model, cache.meta.dimension) == model
+            for hit in self._near(domain, cache, vector, k, path)
+        ]
+        results.sort(key=lambda hit: -hit.cosine)
+        return SimilarAnswer(path=path, results=results[:k], count=len(results[:k]), reason=None)
+
+    def _near(self, domain: Domain, cache: Cache, vector: Vector, k: int, without: str) -> list[SimilarHit]:
+        with snapshot(cache.con):
+            # A few more than asked for, in case that files are gone.
+            near = nearest_notes(cache, vector, k + 5, {without, *domain.configuration})
+            there = self._on_disk(cache, [path for path, _, _ in near])
+            rows = store.chunk_rows(cache, [chunk_id for _, chunk_id, _ in near])
+        return [
+            SimilarHit(
+                path=path,
+                title=rows[chunk_id].title,
+                domain=domain.slug,
+                cosine=round(cosine, 4),
+                section=rows[chunk_id].section,
+                lines=(rows[chunk_id].first_line, rows[chunk_id].last_line),
+            )
+            for path, chunk_id, cosine in near
+            if path in there and chunk_id in rows
+        ]
+
+    def _on_disk(self, cache: Cache, paths: Sequence[str]) -> set[str]:
+        """Return those of the paths whose files are there; all while the whole vault is away."""
+        resources = self._questions.resources
+        if not resources.present():
+            return set(paths)
+        files = cache.ledger.stat_of(paths).items()
+        return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}

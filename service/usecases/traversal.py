@@ -1,0 +1,156 @@
+"""Walks along links: a note's surroundings, and deep retrieval."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from pipelines import lexical, vault
+from pipelines.errors import EvidenceNotFoundError, NotComparableError
+from pipelines.model import Domain
+from pipelines.retrieval.deep import compare, retrieve
+from pipelines.retrieval.explore import explore, explore_from
+from pipelines.retrieval.thresholds import thresholds_of
+from pipelines.retrieval.traverse import Dropped, Effort, Found, Kept, deep, fast
+from pipelines.store import neighbours
+from pipelines.store.cache import Cache, Vector
+from pipelines.store.evidence import Evidence
+from service.usecases.schemas.links import Edge
+from service.usecases.schemas.traversal import (
+    DeepAnswer,
+    DomainRetrieval,
+    DroppedNode,
+    KeptNode,
+    Mode,
+    TraverseAnswer,
+    Walk,
+    Way,
+)
+from service.usecases.search import SearchService
+
+
+class Traversal:
+    """Walks over the caches, each within one domain."""
+
+    def __init__(self, questions: SearchService) -> None:
+        self._questions = questions
+        self._resources = questions.resources
+
+    def traverse(self, path: str, depth: int, query: str | None) -> TraverseAnswer:
+        """Walk from a note. Raises NoteNotFoundError, NotComparableError."""
+        path = vault.note_key(path)
+        for domain, cache in self._questions.readers():
+            if neighbours.nodes(cache, [path]):
+                return self._traverse(domain, cache, path, depth, query)
+        raise self._questions.no_such_note(path)
+
+    def _traverse(
+        self, domain: Domain, cache: Cache, path: str, depth: int, query: str | None
+    ) -> TraverseAnswer:
+        vector = None if query is None else self._vector(cache, query)
+        root = self._resources.root if self._resources.present() else None
+        effort = fast(thresholds_of(cache.meta.model), by_note=vector is None)
+        started = time.perf_counter()
+        found = (
+            explore_from(domain, cache, path, effort, depth=depth, root=root)
+            if vector is None
+            else explore(domain, cache, [path], vector, effort, depth=depth, root=root)
+        )
+        if found is None:
+            raise NotComparableError(
+                f"{path} has no vector to compare with (it is not embedded yet); ask with a question (q)",
+            )
+        walk = _walk(domain, cache, found, effort, started)
+        return TraverseAnswer(**dict(walk), path=path, domain=domain.slug, depth=depth, query=query)
+
+    def deep(self, asked: str, mode: Mode, domain: str | None) -> DeepAnswer:
+        """Search and walk on, in every domain or one. `asked`: a question, or an evidence record's id.
+
+        Raises DomainNotFoundError.
+        """
+        readers = self._questions.readers(domain)
+        question, record = self._question(asked)
+        return DeepAnswer(
+            question=question,
+            record=record,
+            mode=mode,
+            domains=[self._retrieve(owner, cache, question, mode) for owner, cache in readers],
+            index=self._questions.index_state((domain,) if domain else ()),
+        )
+
+    def _retrieve(self, domain: Domain, cache: Cache, question: str, mode: Mode) -> DomainRetrieval:
+        vector = self._vector(cache, question)
+        bars = thresholds_of(cache.meta.model)
+        efforts = {"fast": fast(bars), "deep": deep(bars)}
+        walks: dict[str, Walk] = {}
+        found: dict[str, Found] = {}
+        for name in ("fast", "deep") if mode == "compare" else (mode,):
+            started = time.perf_counter()
+            found[name] = retrieve(
+                domain,
+                cache,
+                question,
+                vector,
+                efforts[name],
+                root=self._resources.root,
+                present=self._resources.present(),
+                now=datetime.now(UTC),
+            )
+            walks[name] = _walk(domain, cache, found[name], efforts[name], started)
+        difference = compare(found["fast"], found["deep"]) if mode == "compare" else None
+        return DomainRetrieval(
+            domain=domain.slug,
+            fast=walks.get("fast"),
+            deep=walks.get("deep"),
+            added=list(difference.added) if difference else None,
+            lost=list(difference.lost) if difference else None,
+        )
+
+    def _question(self, asked: str) -> tuple[str, str | None]:
+        """Return the question that is meant, and the record that has it."""
+        with closing(Evidence(self._resources.place.state)) as records:
+            try:
+                return records.get(asked).question, asked
+            except EvidenceNotFoundError:
+                return asked, None
+
+    def _vector(self, cache: Cache, question: str) -> Vector:
+        self._questions.load_models()
+        return self._resources.embedders.get(cache.meta.model).encode_query(
+            lexical.without_unwanted(question)
+        )
+
+
+def _walk(domain: Domain, cache: Cache, found: Found, effort: Effort, started: float) -> Walk:
+    kept = [note.path for note in found.kept]
+    looked_at = [*kept, *(note.path for note in found.dropped)]
+    points = {point.path: asdict(point) for point in neighbours.nodes(cache, looked_at)}
+
+    def facts(note: Kept | Dropped) -> dict[str, Any]:
+        edge = note.edge
+        return points[note.path] | {
+            "domain": domain.slug,
+            "hop": note.hop,
+            "similarity": None if note.similarity is None else round(note.similarity, 4),
+            "decay_weight": note.decay_weight,
+            "decay_zero": note.decay_weight <= 0,
+            "edge": Way(kind=edge.kind, source=edge.source, target=edge.target) if edge else None,
+        }
+
+    # A note that was deleted this moment has no point any more.
+    return Walk(
+        nodes=[KeptNode(**facts(n), retain_reason=n.reason) for n in found.kept if n.path in points],
+        edges=[Edge(**asdict(edge)) for edge in neighbours.edges_among(cache, kept)],
+        dropped=[DroppedNode(**facts(n), drop_reason=n.reason) for n in found.dropped if n.path in points],
+        embeddings_read=found.embeddings,
+        unread=found.unread,
+        stopped=found.stopped,
+        prune=effort.prune,
+        floor=effort.floor,
+        target=effort.target,
+        calibrated=thresholds_of(cache.meta.model).calibrated,
+        took_ms=round((time.perf_counter() - started) * 1000, 1),
+    )

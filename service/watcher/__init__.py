@@ -1,0 +1,1 @@
+"""The process that watches the vault for saved files."""

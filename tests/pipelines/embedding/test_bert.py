@@ -1,0 +1,199 @@
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from pipelines.embedding.bert import Bert, _product, _rows
+from pipelines.embedding.model_info import find_model, pooling_of_bert
+from pipelines.errors import ModelUnavailableError
+from tests.pipelines.models import change_weights, expected, load, reference, save
+
+WORDS = [
+    "garden",
+    "Soil and compost",
+    "Zürich in WINTER",
+    "日记 bread",
+    "§ 3",
+    "tomato " * 90,
+    "river, boat.",
+]
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Compute in float32, so that every difference counts."""
+    monkeypatch.setattr("pipelines.embedding.embedder._processor_has_bfloat16", lambda: False)
+
+
+def holds(folder):
+    """Hold the vectors of a model to those of sentence-transformers."""
+    return np.abs(load(folder).encode_documents(WORDS) - expected(reference(folder), WORDS)).max() < 1e-5
+
+
+POOLING = "1_Pooling/config.json"
+OLD_POOLING = {"pooling_mode": None, "word_embedding_dimension": 32}
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize(
+    ("changes", "pooling"),
+    [
+        ({}, "mean"),
+        ({POOLING: {"pooling_mode": "cls"}}, "cls"),
+        (
+            {POOLING: OLD_POOLING | {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}},
+            "mean",
+        ),
+        ({POOLING: OLD_POOLING | {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}}, "cls"),
+        ({"config.json": {"layer_norm_eps": 0.1}}, "mean"),
+        ({"config.json": {"num_attention_heads": 8}}, "mean"),
+        ({"config.json": {"num_hidden_layers": 1}}, "mean"),
+        ({"tokenizer_config.json": {"model_max_length": 12}}, "mean"),
+        ({"sentence_bert_config.json": {"max_seq_length": 12, "do_lower_case": False}}, "mean"),
+        # As bge has it: what lowers texts before a tokenizer that lowers them changes nothing.
+        ({"sentence_bert_config.json": {"max_seq_length": 60, "do_lower_case": True}}, "mean"),
+    ],
+)
+def test_a_bert_is_computed_here_as_sentence_transformers_does(variant, changes, pooling):
+    folder = variant(changes)
+    assert pooling_of_bert(folder) == pooling
+    assert holds(folder)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {POOLING: {"pooling_mode": "max"}},
+        {POOLING: OLD_POOLING | {"pooling_mode_max_tokens": True}},
+        {"config.json": {"hidden_act": "relu"}},
+        {"config.json": {"is_decoder": True}},
+        {"tokenizer_config.json": {"do_lower_case": False}},
+        {"tokenizer_config.json": {"strip_accents": False}},
+        {"tokenizer_config.json": {"tokenize_chinese_chars": False}},
+        {"tokenizer_config.json": {"truncation_side": "left"}},
+        {"tokenizer.json": {"pre_tokenizer": {"type": "Whitespace"}}},
+        {"tokenizer.json": {"post_processor": None}},
+        {"tokenizer.json": None},
+        {"tokenizer_config.json": None},
+    ],
+)
+def test_any_other_model_is_left_to_sentence_transformers(variant, changes):
+    folder = variant(changes)
+    assert pooling_of_bert(folder) is None
+    assert holds(folder)
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_bert_whose_weights_have_other_names_is_left_to_sentence_transformers(variant):
+    folder = variant({})
+    change_weights(folder, lambda _, tensor: tensor, rename=lambda name: f"bert.{name}")
+    assert holds(folder)
+
+
+def test_a_bert_that_cannot_compute_is_refused_when_it_is_loaded(variant):
+    with pytest.raises(ModelUnavailableError, match="choose another with EMBEDDING_MODEL"):
+        load(variant({"config.json": {"num_attention_heads": 7}}))
+
+
+def test_a_model_with_an_adapter_is_left_to_sentence_transformers(variant):
+    assert pooling_of_bert(variant({"adapter_config.json": {}})) is None
+
+
+def test_a_further_layer_is_left_to_sentence_transformers(tiny_model, tmp_path):
+    from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
+
+    folder = save(tmp_path / "dense", Transformer(str(tiny_model)), Pooling(32), Dense(32, 8))
+    assert pooling_of_bert(folder) is None
+
+
+SPECIAL = st.sampled_from(
+    ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "##s", "\u0301", "İ", "ß", "　", "\x00"]
+)
+TEXTS = st.lists(st.lists(st.one_of(st.text(max_size=20), SPECIAL), max_size=8).map(" ".join), max_size=5)
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    """The embedded model's, ours and transformers'."""
+    from transformers import AutoTokenizer
+
+    info = find_model(None)
+    return Bert(info.folder, info.window, "mean", "float32"), AutoTokenizer.from_pretrained(info.folder)
+
+
+@given(texts=TEXTS)
+@settings(max_examples=200)
+def test_texts_are_cut_into_the_tokens_that_transformers_cuts(tokenizers, texts):
+    ours, theirs = tokenizers
+    assert ours.tokens(texts) == [
+        theirs(text, truncation=True, max_length=256)["input_ids"] for text in texts
+    ]
+
+
+def test_few_numbers_of_rows_serve_all_batches_and_little_of_them_is_empty():
+    rows = {count: _rows(count) for count in range(1, 2049)}
+    assert all(count <= some <= max(8, count * 9 / 8 + 8) for count, some in rows.items())
+    assert len(set(rows.values())) < 60
+
+
+def cannot(*_):
+    raise RuntimeError("no such operation")
+
+
+def wrong(inputs, _, bias):
+    return inputs.new_zeros(*inputs.shape[:-1], len(bias))
+
+
+def products(embedder):
+    """Return what multiplies by the weights of a model."""
+    layers = embedder._model._layers
+    return {linear.func for of in layers for linear in (of.attention, of.attended, of.up, of.down)}
+
+
+@pytest.mark.usefixtures("exact")
+def test_packed_weights_give_the_same_vectors(tiny_model):
+    assert products(load(tiny_model)) == {_product}
+    assert holds(tiny_model)
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_bert_whose_normalisations_have_their_old_names_is_computed_here(variant):
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    folder = variant({})
+    change_weights(
+        folder,
+        lambda _, tensor: tensor,
+        lambda name: re.sub(r"LayerNorm\.\w+", lambda m: old.get(m[0], m[0]), name),
+    )
+    assert products(load(folder)) == {_product}
+    assert holds(folder)
+
+
+@pytest.mark.parametrize("product", [cannot, wrong])
+@pytest.mark.parametrize("has_bfloat16", [True, False])
+def test_where_weights_cannot_be_packed_they_are_used_as_they_are(
+    monkeypatch, tiny_model, product, has_bfloat16
+):
+    monkeypatch.setattr("pipelines.embedding.embedder._processor_has_bfloat16", lambda: has_bfloat16)
+    monkeypatch.setattr("pipelines.embedding.bert._product", product)
+    embedder = load(tiny_model)
+    assert embedder.precision == ("bfloat16" if has_bfloat16 else "float32")
+    assert products(embedder) == {functional.linear}
+    cosines = (embedder.encode_documents(WORDS) * expected(reference(tiny_model), WORDS)).sum(axis=1)
+    assert cosines.min() > 0.999
+
+
+def test_the_embedded_model_needs_no_library_that_is_slow_to_import():
+    code = (
+        "import sys; from pipelines.embedding.embedder import Embedder; from pipelines.embedding.model_info import find_model; "
+        "Embedder(find_model(None), threads=1).encode_query('tomato'); "
+        "print([name for name in ('sentence_transformers', 'transformers', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

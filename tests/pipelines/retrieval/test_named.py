@@ -1,0 +1,181 @@
+"""A note's title, alias or file name, typed as the question, puts the note first."""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.model import Domain, Hit
+from pipelines.retrieval.layers import Source, depth_for, rank_notes
+from pipelines.retrieval.named import NoteNames, name_key, with_titles
+from tests.pipelines.conftest import housed
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+DOMAIN = Domain("vault", "", legacy=True, graph_mode="off")
+NOTES = {
+    "moats.md": "---\ntitle: Moats and Pricing Power\naliases: [Wettbewerbsvorteil]\n---\nOn firms.",
+    "Occam.md": "# Occam's razor\n\nFewer things.",
+    "cafe.md": "---\ntitle: Café Größe\n---\nA place.",
+    "c.md": "# C\n\nA language.",
+    "cpp.md": "# C++\n\nAnother language, and C.",
+    "csharp.md": "# C#\n\nYet another language than C++.",
+    "home.md": "# 🏠 Home\n\nStart here.",
+    "house.md": "---\ntitle: 🏠\n---\nOnly a sign.",
+    "豆腐.md": "---\ntitle: 豆腐 与 发酵食品\n---\n食品。",
+    "daily.md": "---\ntitle: Daily note -template\n---\nOf a template.",
+    "journal/2024-01-31.md": "# A winter day\n\nSnow.",
+    "Empty idea.md": "",
+    "drafts/1.md": "---\naliases: [Leere Notiz]\n---\n\n",
+    "***.md": "",
+    "_taxonomy.md": "# Tags\n\n- snow\n- language",
+    **{
+        f"noise/{n}.md": f"# Noise {n}\n\n" + "Home, moats and pricing power, C, C++, razor. " * 8
+        for n in range(9)
+    },
+}
+NAMES = {
+    "moats and pricing power": "moats.md",
+    "Wettbewerbsvorteil": "moats.md",
+    "moats": "moats.md",
+    "moats.md": "moats.md",
+    "Occams Razor": "Occam.md",
+    "Occam’s razor?": "Occam.md",
+    "cafe grosse": "cafe.md",
+    "CAFÉ GRÖSSE": "cafe.md",
+    "Ｃafe\u0301 Größe!": "cafe.md",
+    "c": "c.md",
+    "C++": "cpp.md",
+    "c#": "csharp.md",
+    "home": "home.md",
+    "🏠": "house.md",
+    "豆腐与发酵食品": "豆腐.md",
+    "「豆腐」与 发酵食品": "豆腐.md",
+    '"Moats and pricing power"': "moats.md",
+    "daily note -template": "daily.md",
+    "2024-01-31": "journal/2024-01-31.md",
+    "empty idea": "Empty idea.md",
+    "leere notiz": "drafts/1.md",
+    "***": "***.md",
+    "taxonomy": "_taxonomy.md",
+}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory, tiny_embedder):
+    with housed(tmp_path_factory.mktemp("named"), tiny_embedder, NOTES) as house:
+        yield house
+
+
+def ranked(house, query, domain=DOMAIN, **given):
+    vector = house.embedder._embedder.encode_query(query)
+    return rank_notes(Source(domain, house.cache, vector, **given), query, depth_for(10), NOW)
+
+
+@pytest.mark.parametrize(("query", "path"), NAMES.items())
+def test_a_name_typed_as_the_question_puts_its_note_first(house, query, path):
+    for domain in (DOMAIN, replace(DOMAIN, fusion="rrf", lexical_weight=0.3)):
+        ranking = ranked(house, query, domain)
+        first = ranking.hits[0]
+        assert first.path == path
+        assert first.signals["title"] > 0
+        assert first.score == pytest.approx(sum(first.signals.values())) == first.scores["titled"]
+        assert ranking.ranks_of(path)["named"] == 1
+
+
+def test_a_name_within_a_question_changes_nothing(house):
+    ranking = ranked(house, "moats and pricing power of home")
+    assert "named" not in ranking.layers
+    assert all("title" not in hit.signals for hit in ranking.hits)
+
+
+def test_a_filter_holds_for_named_notes(house):
+    ids = [i for i, path in house.cache.con.execute("SELECT id, path FROM vault_chunk") if "noise" in path]
+    assert all("noise" in hit.path for hit in ranked(house, "moats and pricing power", only=ids).hits)
+
+
+def test_what_configures_a_domain_is_found_by_its_name_alone(house):
+    assert "_taxonomy.md" not in {hit.path for hit in ranked(house, "snow language").hits}
+    assert ranked(house, "tags").hits[0].path == "_taxonomy.md"
+
+
+def test_a_name_that_many_notes_have_names_none_of_them(house):
+    names = NoteNames()
+    for number in range(12):
+        house.write(f"many/{number}/index.md", f"# Number {number}")
+    house.write("two/a.md", "# Twice")
+    house.write("two/b.md", "---\naliases: [twice]\n---\nAgain.")
+    house.index()
+    assert names.called(house.cache, "index") == {}
+    assert names.called(house.cache, "twice") == {"two/a.md": 1.2, "two/b.md": 1.15 / 2}
+
+
+def test_names_follow_the_notes(house):
+    names = NoteNames()
+    assert names.called(house.cache, "A fleeting thing") == {}
+    house.save("fleeting.md", "# A fleeting thing")
+    assert names.called(house.cache, "a fleeting thing").keys() == {"fleeting.md"}
+    house.save("fleeting.md", "---\naliases: [passing]\n---\n# Another thing")
+    assert names.called(house.cache, "A fleeting thing") == {}
+    assert names.called(house.cache, "Passing").keys() == {"fleeting.md"}
+    (house.root / "fleeting.md").rename(house.root / "moved.md")
+    house.index()
+    assert names.called(house.cache, "passing") == {"moved.md": 1.15}
+
+
+_words = st.text(st.sampled_from(string.ascii_letters + "éßñøжя豆腐が한"), min_size=1, max_size=8)
+
+
+@settings(max_examples=200)
+@given(st.lists(_words, min_size=1, max_size=4), st.sampled_from(["NFC", "NFD", "NFKC"]), st.data())
+def test_case_form_and_punctuation_make_no_other_name(words, form, data):
+    between = data.draw(st.sampled_from([" ", "-", "_", ", ", " / ", " (", ": "]))
+    typed = unicodedata.normalize(form, between.join(words))
+    typed = data.draw(st.sampled_from([typed, f"{typed}?", f'"{typed}"', f"  {typed}. ", f"#{typed}"]))
+    assert name_key(typed.upper().lower()) == name_key(" ".join(words).upper().lower())
+    assert name_key(typed) == name_key(" ".join(words))
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.sampled_from([0.0, 1.1, 1.2])), min_size=1, max_size=8))
+def test_a_title_is_worth_a_bounded_share_of_the_best_score_however_often_it_is_given(given_hits):
+    hits = [
+        Hit(f"{n}", n, {"meaning": score}, {"named": named} if named else {})
+        for n, (score, named) in enumerate(given_hits)
+    ]
+    once = with_titles(hits)
+    assert with_titles(once) == once
+    best = max(score for score, _ in given_hits) or 1.0
+    for hit, (score, named) in zip(once, given_hits, strict=True):
+        assert hit.score == pytest.approx(score + named * best) == hit.scores["titled"]
+    firsts = [hit for hit, (_, named) in zip(once, given_hits, strict=True) if named]
+    if len(firsts) == 1:
+        assert max(once, key=lambda hit: hit.score) is firsts[0]
+
+
+_titled = st.lists(
+    st.tuples(
+        st.lists(_words, min_size=1, max_size=3).map(" ".join), st.sampled_from(["", "\n \n", "Of noise."])
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda note: name_key(note[0]),
+)
+
+
+@settings(max_examples=15)
+@given(_titled, st.sampled_from(["rrf", "convex"]))
+def test_any_note_with_a_title_of_its_own_comes_first_for_it_with_text_or_without(house, notes, fusion):
+    taken = [name_key(name) for name in NAMES]
+    notes = [(title, body) for title, body in notes if name_key(title) not in taken]
+    for number in range(6):
+        (house.root / f"any-{number}-any.md").unlink(missing_ok=True)
+    for number, (title, body) in enumerate(notes):
+        house.write(f"any-{number}-any.md", f"---\ntitle: '{title}'\n---\n{body}")
+    house.index()
+    for number, (title, _) in enumerate(notes):
+        assert ranked(house, title, replace(DOMAIN, fusion=fusion)).hits[0].path == f"any-{number}-any.md"

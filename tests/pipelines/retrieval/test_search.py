@@ -1,0 +1,71 @@
+"""A hit says whether its file changed since it was indexed."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from pipelines.domains import load
+from pipelines.retrieval.layers import Source
+from pipelines.retrieval.search import excerpts, find
+
+
+def asked(house, query, *, present=True):
+    (domain,) = load(house.root).domains
+    source = Source(domain, house.cache, house.embedder._embedder.encode_query(query))
+    found, failed = find([source], query, 10, root=house.root, present=present, now=datetime.now(UTC))
+    assert not failed
+    return {one.hit.path: one.stale for one in found}
+
+
+@pytest.fixture
+def filled(house):
+    for name in ("same.md", "longer.md", "touched.md", "gone.md", "noticed.md"):
+        house.write(name, f"The garden of {name}.")
+    house.index()
+    return house
+
+
+def test_a_hit_is_stale_where_the_file_is_not_as_it_was_indexed(filled):
+    before = (filled.root / "longer.md").stat()
+    filled.write("longer.md", "The garden is longer now.")
+    os.utime(filled.root / "longer.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+    touched = (filled.root / "touched.md").stat()
+    os.utime(filled.root / "touched.md", ns=(touched.st_atime_ns, touched.st_mtime_ns + 10**9))
+    (filled.root / "gone.md").unlink()
+    filled.write("noticed.md", "What the watcher noticed is owed.")
+    filled.notice("noticed.md")
+    assert asked(filled, "garden") == {
+        "same.md": False,
+        "longer.md": True,
+        "touched.md": True,
+        "noticed.md": True,
+    }
+
+
+def test_while_the_vault_is_away_every_hit_is_stale_and_none_is_left_out(filled):
+    (filled.root / "gone.md").unlink()
+    assert asked(filled, "garden", present=False) == dict.fromkeys(
+        ("same.md", "longer.md", "touched.md", "gone.md", "noticed.md"), True
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "shown"),
+    [
+        ("Bare.md", "", "Bare"),
+        ("***.md", " \n", "***"),
+        ("%%x%%.md", "---\nrating: 3\n---\n", "%%x%%"),
+        ("Told.md", "---\ndescription: What it is for.\n---\n", "Told … What it is for."),
+    ],
+)
+def test_the_excerpt_of_a_note_without_text_is_its_title_and_its_description(house, path, text, shown):
+    house.write(path, text)
+    house.index()
+    (domain,) = load(house.root).domains
+    source = Source(domain, house.cache, house.embedder._embedder.encode_query("what"))
+    found, _ = find([source], "what", 10, root=house.root, present=True, now=datetime.now(UTC))
+    ((cut, _),) = excerpts(found, "what", {})
+    assert cut.text == shown

@@ -1,0 +1,102 @@
+"""Notes as a person names them in a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from queue_config.settings import Settings
+from service.cli import main
+from service.usecases.indexing import index_once
+from workers.resources import Resources
+
+
+@pytest.fixture
+def run(vault, tmp_path, tiny_model, monkeypatch, capsys):
+    """Run a command on a vault of three notes: exit code, output and complaints."""
+    monkeypatch.setenv("EMBEDDING_MODEL", str(tiny_model))
+    for path, text in {
+        "Sleep/Protecting Sleep.md": "---\naliases: [Rest]\n---\n# How to sleep\n\nDarkness helps.\n",
+        "Soil.md": "# Soil\n\nIt is alive. [[Protecting Sleep]]\n",
+        "Attic/Soil.md": "# Soil\n\nAn older one.\n",
+    }.items():
+        (vault / path).parent.mkdir(exist_ok=True)
+        (vault / path).write_text(text)
+    options = ("--vault", str(vault), "--state", str(tmp_path / "state"))
+    index_once(Resources(Settings(vault=vault, state=tmp_path / "state")), lambda *_: None)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["everindex", *words, *options])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+COMMANDS = ["similar", "backlinks", "traverse", "node", "why"]
+
+
+@pytest.mark.parametrize("name", ["Protecting Sleep", "protecting-sleep", "rest", "Sleep/Protecting Sleep"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_one_note_has_is_as_good_as_its_path(run, command, name):
+    by_name, by_path = (run(command, one, "--json") for one in (name, "Sleep/Protecting Sleep.md"))
+    assert by_name[0] == by_path[0] == 0
+    assert without_times(by_name[1]) == without_times(by_path[1])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_is_named_by_its_absolute_path_too(run, vault, command):
+    by_name, by_path = (run(command, one, "--json") for one in (str(vault / "Soil.md"), "Soil.md"))
+    assert by_name[0] == by_path[0] == 0
+    assert without_times(by_name[1]) == without_times(by_path[1])
+
+
+def test_an_absolute_path_outside_the_vault_is_no_note_of_it(run, tmp_path):
+    code, said, complaint = run("why", str(tmp_path / "Elsewhere.md"))
+    assert (code, complaint) == (0, "")
+    assert said.endswith("Elsewhere.md is ignored: outside the vault\n")
+
+
+def without_times(said):
+    answer = json.loads(said)
+    return {**answer, "took_ms": 0} if isinstance(answer, dict) else answer
+
+
+@pytest.mark.parametrize("command", COMMANDS[:-1])
+def test_a_name_that_several_notes_have_is_answered_with_their_paths(run, command):
+    code, said, complaint = run(command, "Soil")
+    assert (code, said) == (1, "")
+    assert complaint.startswith("error: Soil is the name of several notes: ")
+    assert "Attic/Soil.md" in complaint
+
+
+@pytest.mark.parametrize("command", COMMANDS[:-1])
+def test_a_name_that_no_note_has_is_answered_with_those_like_it(run, command):
+    code, said, complaint = run(command, "Protect")
+    assert (code, said) == (1, "")
+    assert complaint == "error: no note is called Protect; did you mean Sleep/Protecting Sleep.md?\n"
+    assert run(command, "Protecting Slep.md")[2].endswith("; did you mean Sleep/Protecting Sleep.md?\n")
+
+
+def test_why_suggests_notes_for_a_name_that_no_note_or_several_have(run):
+    assert run("why", "Protect")[1].endswith("; did you mean Sleep/Protecting Sleep.md?\n")
+    assert run("why", "Sleep/Protecting Slep.md")[1].endswith("; did you mean Sleep/Protecting Sleep.md?\n")
+    assert run("why", ".trash/Protecting Slep.md")[1] == ".trash/Protecting Slep.md is ignored: dot-folder\n"
+    assert "did you mean Attic/Soil.md or Soil.md?" in run("why", "Soil")[1].replace(
+        "Soil.md or Attic/Soil.md", "Attic/Soil.md or Soil.md"
+    )
+
+
+@pytest.mark.parametrize("question", ["", " ", "\t\n"])
+@pytest.mark.parametrize("command", ["search", "deep", "titles"])
+def test_an_empty_question_is_refused_with_a_sentence(run, command, question):
+    code, said, complaint = run(command, question)
+    assert (code, said) == (2, "")
+    assert complaint.endswith("the question is empty; give a word or more\n")
+
+
+def test_why_says_of_a_name_that_no_note_has_what_is_known_of_that_path(run):
+    assert run("why", "Nowhere") == (0, "Nowhere is ignored: not a Markdown file (.md, .markdown)\n", "")

@@ -1,0 +1,96 @@
+"""Answers as a person reads them in a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from service.commands.console import Terminal
+from service.commands.render import print_communities, print_search
+
+HIT = {
+    "title": "Soil",
+    "section": "",
+    "path": "Soil.md",
+    "lines": [1, 2],
+    "stale": False,
+    "excerpt": "alive",
+    "marks": [],
+    "signals": None,
+    "layers": None,
+    "alike": [],
+}
+INDEX = {
+    "pending": 0,
+    "oldest_pending_s": 0.0,
+    "vectors_pending": 0,
+    "waits": None,
+    "model_ready": True,
+    "model_problem": None,
+}
+
+
+def said(printing, answer, **how):
+    terminal = Terminal()
+    terminal.file = io.StringIO()
+    terminal.width = 120
+    printing(terminal, answer, **how)
+    return terminal.file.getvalue()
+
+
+def answer(match, results=(HIT,), answers=None, **index):
+    return {
+        "results": list(results),
+        "count": len(results),
+        "answers": len(results) if answers is None else answers,
+        "match": match,
+        "took_ms": 3,
+        "reason": None,
+        "deep_available": match in ("weak", "none"),
+        "index": INDEX | index,
+    }
+
+
+@pytest.mark.parametrize(
+    ("match", "words"),
+    [("strong", "a strong match"), ("weak", "a weak match"), ("none", "nothing close in meaning")],
+)
+def test_an_answer_says_how_well_it_matches(match, words):
+    assert words in said(print_search, answer(match))
+    assert ("everindex deep" in said(print_search, answer(match))) == (match != "strong")
+
+
+def test_an_answer_of_no_note_or_without_a_judgement_says_nothing_of_a_match():
+    assert said(print_search, answer("none", ())) == "0 notes in 3 ms\n"
+    assert "match" not in said(print_search, answer(None))
+
+
+def test_what_is_no_answer_is_left_out_and_counted():
+    three = answer("strong", [HIT | {"title": title} for title in ("Soil", "River", "Moon")], 1)
+    text = said(print_search, three)
+    assert "Soil" in text
+    assert "River" not in text
+    assert "2 more notes are not close to the question; `--all` shows them\n1 note in 3 ms" in text
+    assert "Moon" in said(print_search, three, every=True)
+    assert "`--all`" not in said(print_search, three, every=True)
+    assert "1 note is not close to the question; `--all` shows it" in said(
+        print_search, answer("none", answers=0)
+    )
+
+
+def test_copies_are_counted_and_some_are_named():
+    copies = [{"path": f"copy {number}.md"} for number in range(5)]
+    assert "+1 alike: copy 0.md\n" in said(print_search, answer("strong", [HIT | {"alike": copies[:1]}]))
+    named = "+5 alike: copy 0.md, copy 1.md, copy 2.md, …\n"
+    assert named in said(print_search, answer("strong", [HIT | {"alike": copies}]))
+
+
+def test_what_an_answer_counts_has_the_right_number():
+    assert "1 note in 3 ms" in said(print_search, answer("strong"))
+    assert "1 saved note is not indexed yet" in said(print_search, answer("strong", pending=1))
+    assert "2 saved notes are not indexed yet" in said(print_search, answer("strong", pending=2))
+    assert "1 passage is not searched" in said(print_search, answer("strong", vectors_pending=1))
+    isolated = {"communities": [], "isolated": {"fitness": 1, "finance": 2, "x": 0}}
+    lines = "fitness: 1 note belongs to no community\nfinance: 2 notes belong to no community\n"
+    assert said(print_communities, isolated) == lines

@@ -1,0 +1,75 @@
+"""What a supervisor tells of processes that die, and whose processes it waits for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipelines.store.problems import Problems
+from service.runtime.supervisor import Supervisor, last_words
+
+
+def line(level, event, **more):
+    return json.dumps({"level": level, "event": event, **more})
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("", ""),
+        ("Error: the queue key is damaged; remove it\n", "Error: the queue key is damaged; remove it"),
+        ("Traceback (most recent call last):\n  File x\nOSError: no space\n\n", "OSError: no space"),
+        (line("error", "job failed", reason="no space"), "job failed no space"),
+        (line("error", "failed", exception="Traceback\nKeyError: 'a'"), "failed: KeyError: 'a'"),
+        (line("error", "the first") + "\n" + line("info", "worker stopped"), "the first"),
+        (line("info", "worker started"), ""),
+    ],
+)
+def test_the_last_words_of_a_process_are_its_last_error(tmp_path, log, words):
+    path = tmp_path / "worker.log"
+    path.write_text(log)
+    assert last_words(path) == words
+
+
+def test_a_process_without_a_log_has_no_last_words(tmp_path):
+    assert last_words(tmp_path / "worker.log") == ""
+
+
+def test_a_process_that_dies_three_times_in_a_row_is_a_problem_and_one_that_lives_is_none(tmp_path, capfd):
+    # A vault that is not there: every process ends with a message.
+    supervisor = Supervisor(tmp_path / "state", ["--vault", str(tmp_path / "nowhere")])
+    (tmp_path / "state").mkdir()
+    supervisor.start("worker")
+    try:
+        for _ in range(3):
+            child = supervisor._children["worker"]
+            child.process.wait()
+            supervisor.check()
+            child.restart_at = 0.0
+            supervisor.check()
+        problems = Problems(tmp_path / "state")
+        (problem,) = problems.reported()
+        assert "the worker died 3 times in a row" in problem.message
+        assert "nowhere" in problem.message
+        problems.close()
+        assert "nowhere" in capfd.readouterr().out
+    finally:
+        supervisor.stop()
+
+
+def test_nothing_in_the_current_folder_is_run(tmp_path, monkeypatch):
+    ran = tmp_path / "ran"
+    for name in ("service/__init__.py", "service/cli.py", "yaml.py"):
+        file = tmp_path / "vault" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\n")
+    monkeypatch.chdir(tmp_path / "vault")
+    (tmp_path / "state").mkdir()
+    supervisor = Supervisor(tmp_path / "state", ["--vault", str(tmp_path / "nowhere")])
+    supervisor.start("worker")
+    for child in supervisor._children.values():
+        child.process.wait(60)
+    supervisor.stop()
+    assert not ran.exists()
+    assert "nowhere" in supervisor.log_path("worker").read_text()

@@ -1,0 +1,134 @@
+"""A page of the answers: copies folded, as many results as were asked for, and nothing twice."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from queue_config.settings import Settings
+from service.app import create_app
+from service.runtime.tokens import read_token
+from service.usecases.indexing import index_once
+from service.usecases.search import SearchService
+from workers.resources import Resources
+
+PORT = 8751
+COPIES, OTHERS = 70, 30
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory, tiny_model):
+    """An indexed vault: many copies of one note, and others that have the word as well."""
+    base = tmp_path_factory.mktemp("paging")
+    root = base / "vault"
+    (root / "copies").mkdir(parents=True)
+    for number in range(COPIES):
+        (root / f"copies/{number:02}.md").write_text("Heron heron heron, a heron stands in the river.\n")
+    for number in range(OTHERS):
+        (root / f"other {number:02}.md").write_text(
+            f"# Other {number}\n\nA heron, seen by {number} people of the town.\n"
+        )
+    settings = Settings(vault=root, state=base / "state", embedding_model=str(tiny_model))
+    index_once(Resources(settings), lambda *_: None)
+    return settings
+
+
+@pytest.fixture
+def questions(settings):
+    return SearchService(Resources(settings), wait_for_model=True)
+
+
+def paths(answer):
+    return [hit.path for hit in answer.results]
+
+
+def test_copies_stand_behind_one_and_cost_no_result(questions):
+    answer = questions.search("heron", 10)
+    assert answer.count == 10
+    folded = [hit for hit in answer.results if hit.alike]
+    assert len(folded) == 1
+    assert folded[0].path.startswith("copies/")
+    assert {one.path for one in folded[0].alike} < {f"copies/{n:02}.md" for n in range(COPIES)}
+    assert {one.score <= folded[0].score for one in folded[0].alike} == {True}
+    unfolded = questions.search("heron", 10, fold=False)
+    assert unfolded.count == 10
+    assert all(not hit.alike for hit in unfolded.results)
+
+
+def test_a_note_whose_name_is_asked_for_is_not_folded(questions):
+    assert "copies/42.md" in paths(questions.search("42", 10))
+
+
+def test_pages_of_one_size_are_one_list(questions):
+    whole, offset = [], 0
+    while True:
+        page = questions.search("heron", 7, offset=offset)
+        assert (page.offset, page.count) == (offset, len(page.results))
+        whole += paths(page)
+        offset += 7
+        if not page.more:
+            break
+        assert page.count == 7
+    assert len(whole) == len(set(whole)) == OTHERS + 1
+    assert questions.search("heron", 7, offset=offset).results == []
+    unfolded = [
+        path for n in range(3) for path in paths(questions.search("heron", 7, offset=7 * n, fold=False))
+    ]
+    assert len(set(unfolded)) == 21
+
+
+def test_nothing_is_cut_off_where_the_model_is_not_judged(questions):
+    answer = questions.search("heron", 10)
+    assert answer.match is None
+    assert answer.answers == answer.count
+
+
+@pytest.fixture
+def browser(settings):
+    client = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    client.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
+    return client
+
+
+def test_a_search_takes_an_offset_within_limits(browser):
+    first = browser.get("/search", params={"q": "heron", "k": 5}).json()
+    second = browser.get("/search", params={"q": "heron", "k": 5, "offset": 5}).json()
+    assert first["more"] is True
+    assert not {hit["path"] for hit in first["results"]} & {hit["path"] for hit in second["results"]}
+    assert first["index"]["generation"] == second["index"]["generation"] != ""
+    for bad in ("-1", "1001", "x"):
+        assert browser.get("/search", params={"q": "heron", "offset": bad}).status_code == 422
+
+
+def test_the_page_folds_and_leads_on(browser):
+    page = browser.get("/", params={"q": "heron", "domain": "", "folder": ""}).text
+    assert re.search(r"<summary>\+\d+ alike</summary>", page)
+    (link,) = re.findall(r'class="more"><a href="([^"]+)"', page)
+    following = browser.get(link.replace("&amp;", "&")).text
+    assert "Notes 21 to" in following
+    assert "the index changed" not in following
+    shown = r'<h2><a href="([^"]+)"'
+    assert not set(re.findall(shown, page)) & set(re.findall(shown, following))
+    assert (
+        "the index changed" in browser.get("/", params={"q": "heron", "offset": 20, "generation": "x"}).text
+    )
+    assert "No further notes" in browser.get("/", params={"q": "heron", "offset": 900}).text
+    assert browser.get("/", params={"q": "heron", "offset": "²"}).status_code == 200
+
+
+def test_the_index_has_another_generation_once_a_note_changed(vault, tmp_path, tiny_model):
+    settings = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+
+    def generation():
+        index_once(Resources(settings), lambda *_: None, confirmed=True)
+        return SearchService(Resources(settings)).index_state().generation
+
+    seen = [generation()]
+    for change in ("# A\n\nOne.", "# A\n\nTwo.", None):
+        note = vault / "a.md"
+        note.write_text(change) if change else note.unlink()
+        seen.append(generation())
+    assert len(set(seen)) == len(seen)
+    assert generation() == seen[-1]

@@ -1,0 +1,169 @@
+"""What is asked of the caches, without a server around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.filters import Filters
+from queue_config.settings import Settings
+from service.usecases.indexing import index_once
+from service.usecases.search import SearchService
+from service.usecases.tags import Tags
+from service.usecases.titles import TitleSearch
+from service.usecases.traversal import Traversal
+from workers.embedders import LAST_QUERY_FILE
+from workers.resources import Resources
+
+
+def test_a_question_is_answered_although_it_cannot_be_noted_that_it_was_asked(vault, tmp_path, tiny_model):
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    resources.caches()
+    (resources.place.state / LAST_QUERY_FILE).symlink_to("/nowhere/at/all")
+    assert SearchService(resources).search("the garden", 3).count == 0
+
+
+def test_a_search_tells_how_long_each_of_its_steps_took(vault, tmp_path, tiny_model):
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    resources.caches()
+    questions, told = SearchService(resources, wait_for_model=True), {}
+    questions.observe = told.__setitem__
+    questions.search("the garden", 3)
+    assert list(told) == ["encode", "words", "knn", "fusion", "graph", "excerpts", "total"]
+    assert sum(told.values()) - told["total"] <= told["total"]
+
+
+@pytest.mark.parametrize(("k", "available"), [(2, False), (3, True)])
+def test_deep_retrieval_is_offered_where_fewer_than_k_notes_are_above_the_noise(
+    vault, tmp_path, tiny_model, k, available
+):
+    for name in ("A", "B"):
+        (vault / f"{name}.md").write_text("garden soil")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    assert SearchService(resources, wait_for_model=True).search("garden soil", k).deep_available is available
+    # While the model loads no cosine is known.
+    assert not SearchService(resources).search("garden soil", k).deep_available
+
+
+DOMAINS = """
+notes: {legacy: true, taxonomy: Words.md}
+work: {path: work, lexical: {weight: 0.3}}
+"""
+NOTES = {
+    "_domains.yaml": DOMAINS,
+    "Words.md": "# The vocabulary\n\n- `garden`: soil and worms\n- see [[Soil]]",
+    "Soil.md": "# Soil\n\nThe garden has soil with worms, see [[Words]] and [[Worms]].",
+    "Worms.md": "# Worms\n\nWorms live in garden soil.",
+    "work/_taxonomy.md": "- `meeting`: soil, worms, garden",
+    "work/Meeting.md": "---\naliases: [Standup]\n---\n# Meeting\n\nWe spoke of garden soil.",
+    "work/_notes.md": "# Garden\n\nA note with an underscore, of soil.",
+}
+
+
+@pytest.fixture
+def questions(vault, tmp_path, tiny_model):
+    (vault / "work").mkdir()
+    for path, text in NOTES.items():
+        (vault / path).write_text(text)
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    return SearchService(resources, wait_for_model=True)
+
+
+def found(questions, query):
+    return [hit.path for hit in questions.search(query, 10).results]
+
+
+def test_configuration_is_found_by_its_name_alone_and_stays_a_note_for_links(questions):
+    assert set(found(questions, "garden soil worms")) == {
+        "Soil.md",
+        "Worms.md",
+        "work/Meeting.md",
+        "work/_notes.md",
+    }
+    assert found(questions, "the vocabulary")[0] == found(questions, "words")[0] == "Words.md"
+    assert found(questions, "taxonomy")[0] == "work/_taxonomy.md"
+    assert questions.why("Words.md")["state"] == "indexed"
+    assert [link["path"] for link in questions.node("Words.md").backlinks] == ["Soil.md"]
+
+
+def test_configuration_is_like_no_note_and_lies_on_no_way(questions):
+    similar = TitleSearch(questions).similar("Soil.md", 10).results
+    assert {hit.path for hit in similar} == {"Worms.md", "work/Meeting.md", "work/_notes.md"}
+    walk = Traversal(questions).traverse("Soil.md", 3, None)
+    assert "Words.md" not in {note.path for note in (*walk.nodes, *walk.dropped)}
+
+
+def test_configuration_gets_no_tags(questions):
+    tags = Tags(questions, questions.resources.queue())
+    assert {"Words.md", "work/_taxonomy.md"}.isdisjoint(tags.ask(None, None).paths)
+    asked = tags.ask("Words.md", None)
+    assert asked.paths == []
+    assert asked.problems == ["Words.md configures the domain notes, and gets no tags"]
+
+
+def test_a_name_comes_first_over_all_domains(questions):
+    for name, path in {"meeting": "work/Meeting.md", "STANDUP": "work/Meeting.md", "soil": "Soil.md"}.items():
+        hit = questions.ranked(name, 10).found[0]
+        assert hit.hit.path == path
+        assert hit.hit.signals["title"] > 0
+
+
+def test_quotes_and_minus_signs_hold_in_every_domain(questions):
+    assert set(found(questions, '"garden soil"')) == {"Worms.md", "work/Meeting.md"}
+    assert set(found(questions, "garden -worms")) == {"work/Meeting.md", "work/_notes.md"}
+    answer = questions.search('"no such phrase"', 10)
+    assert answer.results == []
+    assert answer.reason.startswith('no note has the phrase "no such phrase"')
+    assert questions.search("garden", 10).reason is None
+    assert questions.search("-garden", 10).reason.startswith("the question says only what to leave out")
+
+
+def test_a_note_that_quotes_leave_out_is_told_so(questions):
+    assert questions.explain('"garden soil"', "Soil.md", 10).reason.startswith("it lacks the phrase")
+    assert questions.explain("garden -worms", "Soil.md", 10).reason.startswith(
+        "it has what the question leaves"
+    )
+
+
+def test_what_is_not_wanted_is_not_part_of_the_vector(questions):
+    plain, without = (questions.ranked(text, 10).vectors for text in ("garden soil", "garden soil -meetings"))
+    assert all((plain[model] == without[model]).all() for model in plain)
+
+
+def test_two_domains_are_one_answer(vault, tmp_path, tiny_model):
+    notes = {
+        "_domains.yaml": "kitchen:\n  legacy: true\nboats:\n  path: boats\n  lexical:\n    weight: 0.5\nempty:\n  path: nothing\n",
+        "Bread.md": "# Bread\n\nBread needs a hot oven.",
+        "Oven.md": "# Oven\n\nThe oven is hot.",
+        "boats/Sail.md": "# Sail\n\nA sail and a hot oven.",
+        "boats/Gone.md": "# Gone\n\nThe hot oven of a boat.",
+    }
+    for path, text in notes.items():
+        (vault / path).parent.mkdir(exist_ok=True)
+        (vault / path).write_text(text, encoding="utf-8")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    (vault / "boats/Gone.md").unlink()
+    (vault / "Oven.md").write_text("# Oven\n\nIt is cold.", encoding="utf-8")
+    questions = SearchService(resources, wait_for_model=True)
+    hits = questions.search("hot oven", 10, explain=True).results
+    assert {hit.path: (hit.domain, hit.stale) for hit in hits} == {
+        "Bread.md": ("kitchen", False),
+        "Oven.md": ("kitchen", True),
+        "boats/Sail.md": ("boats", False),
+    }
+    scores = [hit.score for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(hit.layers[-1].layer == "merged" for hit in hits)
+    in_memory = SearchService(resources, wait_for_model=True)
+    in_memory.load_models()
+    in_memory.follow_commits()
+    again = in_memory.search("hot oven", 10).results
+    assert [(hit.path, pytest.approx(hit.score, abs=1e-4)) for hit in again] == [
+        (h.path, h.score) for h in hits
+    ]
+    for slug in ("kitchen", "boats"):
+        alone = questions.search("hot oven", 10, Filters(domains=(slug,))).results
+        assert [hit.path for hit in alone] == [hit.path for hit in hits if hit.domain == slug]
+    assert [hit.path for hit in questions.search("hot oven", 1).results] == [hits[0].path]

@@ -1,0 +1,12 @@
+"""How much of a sweep is made: a share of it for every change, all of it where EVERINDEX_TEST_ALL is set."""
+
+from __future__ import annotations
+
+import os
+
+ALL = bool(os.environ.get("EVERINDEX_TEST_ALL"))
+
+
+def share(some: int, everything: int) -> int:
+    """Return how many rounds are made: some of them, or everything."""
+    return everything if ALL else some

@@ -1,0 +1,127 @@
+"""What earlier versions left: a state folder opens, keeps every decision, and embeds nothing again.
+
+`make_state.py` made each archive with the version that its name tells.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+import apsw
+import pytest
+
+from pipelines.identity import identify
+from pipelines.maintenance.backup import restore_backup, write_backup
+from tests.whole.conftest import User, wait_for
+
+ARCHIVES = sorted(Path(__file__).parent.glob("*.tar.xz"))
+DECIDED = {"applied": ["caffeine"], "rejected": ["legumes"], "waiting": ["soy"]}
+
+
+@pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
+def heir(request, tmp_path):
+    """A user who updated Everindex: the vault and the state of an earlier version; nothing runs yet."""
+    with tarfile.open(request.param) as archive:
+        archive.extractall(tmp_path, filter="data")
+    user = User(tmp_path, tmp_path / "vault")
+    yield user
+    user.stop()
+
+
+def query(user, sql):
+    con = apsw.Connection(str(user.state / "state.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return list(con.execute(sql))
+    finally:
+        con.close()
+
+
+def embedded(user):
+    """Return how many texts were ever embedded."""
+    found = re.search(r"^everindex_embed_batch_texts_sum (\S+)$", user.get("/metrics").text, re.MULTILINE)
+    return float(found[1])
+
+
+def vectors(user):
+    """Return the current cache files of the domains, and the texts that have a vector in each."""
+    found = {}
+    for slug in ("nutrition", "garden", "work"):
+        con = apsw.Connection(str(user.state / f"cache-{slug}.1.db"), flags=apsw.SQLITE_OPEN_READONLY)
+        found[slug] = {row[0] for row in con.execute("SELECT text_hash FROM vault_vector")}
+        con.close()
+    return found
+
+
+def start(user):
+    process = user.start("up", *user.place, "--port", str(user.port))
+    wait_for(
+        lambda: (
+            (h := user.health()) and h["last_reconcile"] and h["model_ready"] and not h["vectors_pending"]
+        ),
+        f"the service; {user.logs()}",
+    )
+    return process
+
+
+def test_what_people_and_history_made_is_kept_and_nothing_is_embedded_again(heir):
+    before = {
+        "texts": query(heir, "SELECT sum(total) FROM job_histogram WHERE name = 'embedded_texts'")[0][0],
+        "jobs": {row[0] for row in query(heir, "SELECT task_id FROM job_history")},
+        "vectors": vectors(heir),
+    }
+    start(heir)
+
+    kept = {state: heir.get("/proposals", state=state).json()["proposals"] for state in DECIDED}
+    assert {state: [item["tag"] for item in items] for state, items in kept.items()} == DECIDED
+    changes = heir.get("/changes").json()
+    assert [(c["path"], c["tags"], c["undone_at"]) for c in changes] == [("New 0.md", ["caffeine"], None)]
+    (record,) = heir.get("/v1/rx").json()["records"]
+    whole = heir.get(f"/v1/rx/{record['id']}").json()
+    assert (whole["question"], whole["notes"]) == ("how much coffee is too much?", "Little after noon.")
+    assert whole["citations_status"] == "all_verified"
+    assert before["jobs"] <= {job["task_id"] for job in heir.get("/ops/jobs.json", limit=500).json()["jobs"]}
+
+    problems = " ".join(heir.get("/health").json()["problems"])
+    assert "work is paused" in problems
+    assert "25 notes vanished" in problems
+    assert heir.get("/why/work/Plan.md").json()["state"] == "pending"
+    assert query(heir, "SELECT * FROM dismissed_note") == [("nutrition", "Cafe\u0301.md", 1)]
+    assert heir.get("/why/garden/Bed 3.md").json()["state"] == "indexed"  # held: gone from disk, kept
+
+    assert embedded(heir) == before["texts"]
+    assert vectors(heir) == before["vectors"]
+
+
+def test_what_waited_goes_on_where_it_stood(heir):
+    start(heir)
+    heir.post("/ops/queue/resume", domain="work")
+    wait_for(lambda: heir.get("/why/work/Plan.md").json()["state"] == "indexed", "the paused domain's note")
+    heir.run("confirm-deletions", *heir.place)
+    wait_for(lambda: heir.get("/why/garden/Bed 3.md").json()["state"] == "unknown", "the held deletions")
+    waiting = heir.get("/proposals", state="waiting").json()["proposals"][0]
+    heir.post("/proposals/decide", {"accept": [waiting["id"]], "reject": []})
+    wait_for(lambda: "soy" in (heir.root / "New 2.md").read_text().partition("# New")[0], "the accepted tag")
+    heir.run("tags", "undo", str(heir.get("/changes", path="New 0.md").json()[0]["id"]), *heir.place)
+    wait_for(lambda: (heir.root / "New 0.md").read_text().startswith("# New 0"), "the undone promotion")
+
+
+def test_a_backup_that_the_earlier_version_made_is_restored(heir, tmp_path):
+    """Its databases are as that version left them: nothing was opened by this one before."""
+    file = tmp_path / "backup.tar"
+    identity = identify(heir.root)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("pipelines.store.state_file.state_schema", lambda: "")
+        patched.setattr("pipelines.store.state_file._move_old_decisions", lambda _: None)
+        write_backup(
+            file,
+            heir.state,
+            ["nutrition", "garden", "work"],
+            vault_id=identity.vault_id,
+            root=heir.root,
+            version="0.1.0",
+        )
+    placed = restore_backup(file, heir.state, vault_id=identity.vault_id, root=heir.root)
+    assert sorted(placed) == ["garden", "nutrition", "work"]
+    assert not (heir.state / "state.db.damaged-1").exists()

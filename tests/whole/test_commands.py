@@ -1,0 +1,55 @@
+"""What every command answers to an unknown note or domain while a service runs: a sentence and an exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.commands.test_commands import arguments, each, ends, is_one_sentence, named, program
+
+
+@pytest.fixture
+def everindex(example, monkeypatch, capsys):
+    """Run the program against the service of the example vault, in this process."""
+    run = program(monkeypatch, capsys)
+    return lambda *words: run(*words, *example.place)
+
+
+@each(lambda words, one: ends(words) and named(one, "path"))
+def test_an_unknown_note_is_answered_with_a_sentence(everindex, words, command, tmp_path):
+    code, said, complaint = everindex(*words, *arguments(command, tmp_path))
+    if code:
+        assert code == 1
+        assert is_one_sentence(complaint)
+    assert "nope.md" in said + complaint or words == ("tags", "log")
+
+
+@each(lambda words, one: ends(words) and named(one, "domain"))
+def test_an_unknown_domain_is_answered_with_the_known_ones(everindex, words, command, tmp_path):
+    given = ["--all-untagged"] if named(command, "all_untagged") else arguments(command, tmp_path)
+    code, said, complaint = everindex(*words, *given, "--domain", "nope")
+    assert (code, said) == (1, "")
+    assert (
+        complaint == "error: there is no domain 'nope'; the vault has finance, fitness, nutrition, learning\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [("similar",), ("backlinks",), ("traverse",), ("node",), ("why",), ("tags", "propose")]
+)
+def test_a_note_is_found_by_its_title(everindex, command):
+    code, said, complaint = everindex(*command, "Protecting Sleep")
+    assert (code, complaint) == (0, "")
+    assert said
+
+
+@pytest.mark.parametrize("command", [("similar",), ("retry",), ("tags", "propose")])
+def test_a_title_that_is_nearly_right_is_answered_with_the_note(everindex, command):
+    code, said, complaint = everindex(*command, "Protecting Slep")
+    assert (code, said) == (1, "")
+    assert complaint.endswith("did you mean fitness/Protecting Sleep.md?\n")
+
+
+def test_a_note_that_is_not_parked_cannot_be_tried_again(everindex):
+    code, said, complaint = everindex("retry", "fitness/Protecting Sleep.md")
+    assert (code, said) == (1, "")
+    assert "only a parked note can be tried again" in complaint

@@ -1,0 +1,143 @@
+"""What makes answers better follows by itself, once nothing is owed, and waits for whatever is."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pipelines.model import LOW_PRIORITY, FoundFile
+from pipelines.ranking import rank_domain
+from pipelines.store.ranks import ranked_by, read_communities
+from pipelines.store.sentences import owes_sentences
+from queue_config.inspect import waiting
+from tests.consumer import work
+from workers.background import make_upkeep_tasks, sweep_upkeep
+from workers.tasks import load_models, make_tasks, reconcile_now
+
+
+@pytest.fixture
+def upkeep(resources, queue):
+    return make_upkeep_tasks(queue, resources)
+
+
+@pytest.fixture
+def tasks(resources, queue):
+    return make_tasks(queue, resources)
+
+
+@pytest.fixture
+def cache(resources, queue, tasks):
+    """The cache of a vault with two notes, indexed whole."""
+    (resources.root / "a.md").write_text("Compost for the tomato. [[b]]")
+    (resources.root / "b.md").write_text("Bread wants flour.")
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    load_models(queue, tasks, resources)
+    work(queue)
+    (domain,) = resources.domains()
+    return resources.cache(domain)
+
+
+def test_sentences_are_prepared_after_indexing(resources, queue, upkeep, cache):
+    assert owes_sentences(cache)
+    sweep_upkeep(queue, upkeep, resources)
+    sweep_upkeep(queue, upkeep, resources)
+    assert [w.task for w in waiting(queue)].count("prepare_sentences") == 1
+    work(queue)
+    assert not owes_sentences(cache)
+    sweep_upkeep(queue, upkeep, resources)
+    assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+
+
+def test_they_wait_for_what_is_owed(resources, queue, upkeep, cache):
+    cache.ledger.record("vault", [(FoundFile("c.md", "c.md", 1, 1, 1), "hash")], [], priority=LOW_PRIORITY)
+    sweep_upkeep(queue, upkeep, resources)
+    assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+
+
+def test_a_paused_domain_prepares_nothing(resources, queue, upkeep, cache):
+    resources.state().decisions.pause("vault", "now")
+    sweep_upkeep(queue, upkeep, resources)
+    assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+    upkeep.prepare_sentences("vault")  # enqueued before the pause
+    work(queue)
+    assert owes_sentences(cache)
+
+
+def test_anything_else_that_waits_comes_before_the_next_sentences(resources, queue, tasks, upkeep, cache):
+    for n in range(20):
+        (resources.root / f"{n}.md").write_text(f"Letter number {n}.")
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    upkeep.prepare_sentences("vault")
+    upkeep.recompute_graph("vault")
+    assert queue.dequeue().name.endswith("recompute_graph")
+    sentences = queue.dequeue()
+    upkeep.recompute_graph("vault")  # it comes while the sentences are prepared
+    queue.execute(sentences)
+    assert owes_sentences(cache)
+    work(queue)
+    assert not owes_sentences(cache)
+
+
+def test_a_graph_is_not_asked_for_again_while_it_is_computed(resources, queue, upkeep, cache, monkeypatch):
+    monkeypatch.setattr("pipelines.store.edges._QUIET_SECONDS", 0.0)
+    computing, go_on = threading.Event(), threading.Event()
+
+    def compute(*given):
+        computing.set()
+        go_on.wait(60)
+        return rank_domain(*given)
+
+    monkeypatch.setattr("workers.background.rank_domain", compute)
+    sweep_upkeep(queue, upkeep, resources)
+    with ThreadPoolExecutor(1) as queue.aside:
+        queue.execute(queue.dequeue())
+        computing.wait(60)
+        sweep_upkeep(queue, upkeep, resources)
+        assert "recompute_graph" not in [w.task for w in waiting(queue)]
+        assert cache.edges.ranks_behind()
+        go_on.set()
+    assert not cache.edges.ranks_behind()
+
+
+def louvain(resources):
+    (resources.root / "_domains.yaml").write_text("vault: {legacy: true, graph: {communities: louvain}}")
+
+
+def test_a_change_of_the_communities_method_computes_the_graph_anew_and_indexes_nothing(
+    resources, queue, upkeep, cache
+):
+    upkeep.recompute_graph("vault")
+    work(queue)
+    sweep_upkeep(queue, upkeep, resources)
+    assert "recompute_graph" not in [w.task for w in waiting(queue)]
+    before = cache.counts()
+    louvain(resources)
+    sweep_upkeep(queue, upkeep, resources)
+    assert [w.task for w in waiting(queue)].count("recompute_graph") == 1
+    work(queue)
+    assert ranked_by(cache) == "links all louvain"
+    assert cache.counts() == before
+
+
+def test_a_method_that_fails_is_a_problem_until_it_works_and_is_not_tried_without_end(
+    resources, queue, upkeep, cache, monkeypatch
+):
+    louvain(resources)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/bin/false")
+        upkeep.recompute_graph("vault")
+        work(queue)
+    (problem,) = resources.problems().reported()
+    assert (problem.kind, problem.subject) == ("communities", "vault")
+    assert read_communities(cache)
+    sweep_upkeep(queue, upkeep, resources)
+    assert "recompute_graph" not in [w.task for w in waiting(queue)]
+    monkeypatch.setattr("workers.background._AGAIN_SECONDS", 0.0)
+    sweep_upkeep(queue, upkeep, resources)
+    work(queue)
+    assert resources.problems().reported() == []

@@ -1,0 +1,53 @@
+"""Workers parse what takes long apart, and say so while it lasts."""
+
+from __future__ import annotations
+
+from pipelines.reconcile import check_paths
+from pipelines.store.history import History, JobFilter
+from tests.consumer import work
+from workers.parsing import REPORTED_SECONDS, forget_reports, reports_of_parsing
+from workers.signals import recorded
+from workers.tasks import announce, make_tasks, reconcile_now, sweep
+
+
+def test_heavy_notes_of_a_save_and_of_a_scan_are_found_one_job_each(resources, queue):
+    tasks = make_tasks(queue, resources)
+    (domain,) = resources.domains()
+    (resources.root / "scanned.md").write_text("[" * 20_000)
+    with recorded(queue, resources):
+        reconcile_now(queue, tasks, resources)
+        work(queue)
+        (resources.root / "saved.md").write_text("[" * 20_001)
+        report = check_paths(
+            resources.root, resources.registry(), resources.caches(), ["saved.md"], max_bytes=1_000_000
+        )[domain.slug]
+        announce(queue, tasks, domain, resources.cache(domain), report.events)
+        work(queue)
+        sweep(queue, tasks, resources)  # writes what the last job came to
+        work(queue)
+    counts = resources.cache(domain).counts()
+    assert (counts.notes, counts.pending) == (2, 0)
+    history = History(resources.place.state)
+    jobs = history.page(JobFilter(task="index_apart"), limit=9)
+    history.close()
+    assert [job.paths for job in jobs if job.paths] == [("saved.md",), ("scanned.md",)]
+
+
+def test_a_note_that_is_parsed_for_long_is_a_problem_until_that_ends(resources):
+    problems = resources.problems()
+    with reports_of_parsing(problems) as said:
+        said("a.md", REPORTED_SECONDS - 1)
+        assert problems.reported() == []
+        said("a.md", REPORTED_SECONDS)
+        said("a.md", REPORTED_SECONDS + 2)
+        (problem,) = problems.reported()
+        assert "a.md" in problem.message
+    assert problems.reported() == []
+
+
+def test_what_a_dead_worker_reported_goes_when_another_one_starts(resources):
+    problems = resources.problems()
+    problems.report("parsing", "a.md", "long")
+    problems.report("other", "a.md", "stays")
+    forget_reports(problems)
+    assert [problem.kind for problem in problems.reported()] == ["other"]

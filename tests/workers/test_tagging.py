@@ -1,0 +1,345 @@
+"""What a worker does about tags: vocabularies that cannot be read, renames, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.errors import EverindexError, NoteError
+from pipelines.exchange import UNCLAIMED, exchange
+from pipelines.model import Suggestion
+from pipelines.tagging.candidates import begin, due
+from pipelines.tagging.promote import promote
+from queue_config.settings import Settings
+from service.usecases.health import find_problems
+from service.usecases.indexing import index_once
+from workers.resources import Resources
+from workers.tag_desk import TagDesk
+from workers.tag_sweep import TagSweep
+from workers.tagging import make_tag_tasks, rename_tags, review_now, take_back
+
+TAXONOMY = "# Tags\n\n- soil: what plants stand in\n- compost: rotted leaves\n"
+
+
+class Gardener:
+    """A worker with a vault, one step at a time."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+        self.root = resources.root
+        self.queue = resources.queue()
+        self.desk = TagDesk(resources)
+        self.sweep = TagSweep(self.desk, self.queue, make_tag_tasks(self.queue, self.desk))
+        (self.domain,) = resources.domains()
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode())
+
+    def text(self, path: str) -> str:
+        return (self.root / path).read_bytes().decode()
+
+    def index(self) -> None:
+        index_once(self.resources, lambda *_: None)
+
+    def problems(self) -> list[str]:
+        self.sweep()
+        return [said for said in find_problems(self.resources, self.queue) if "_taxonomy.md" in said]
+
+
+@pytest.fixture
+def settings(vault, tmp_path, tiny_model):
+    return Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+
+
+@pytest.fixture
+def gardener(settings):
+    made = Gardener(Resources(settings))
+    made.write("_taxonomy.md", TAXONOMY)
+    made.index()
+    return made
+
+
+# A vocabulary that cannot be read
+
+
+def test_an_invalid_vocabulary_is_a_problem_with_file_line_and_reason_until_it_is_mended(gardener):
+    assert gardener.problems() == []
+    gardener.write("_taxonomy.md", TAXONOMY + "- soil: twice\n- two words (retired)\n")
+    (said,) = gardener.problems()
+    assert "_taxonomy.md:5: 'soil' is already a name on line 3" in said
+    assert "_taxonomy.md:6: 'two words' is no tag" in said
+    assert "the last good vocabulary stays in force" in said
+    (reported,) = gardener.resources.problems().reported()
+    assert (reported.kind, reported.subject) == ("taxonomy", "vault")
+    assert [entry.tag for entry in gardener.desk.vocabulary(gardener.domain).taxonomy.entries] == [
+        "soil",
+        "compost",
+    ]
+    gardener.write("_taxonomy.md", TAXONOMY + "- bread: flour\n")
+    assert gardener.problems() == []
+
+
+@pytest.mark.parametrize("end", ["deleted", "as it was"])
+def test_the_problem_ends_with_the_invalid_file(gardener, end):
+    gardener.write("_taxonomy.md", "- a (b; retired)\n")
+    assert gardener.problems()
+    if end == "deleted":
+        (gardener.root / "_taxonomy.md").unlink()
+    else:
+        gardener.write("_taxonomy.md", TAXONOMY)
+    assert gardener.problems() == []
+
+
+def test_a_vocabulary_that_was_never_good_is_a_problem_too(vault, tmp_path, tiny_model):
+    (vault / "_taxonomy.md").write_bytes(b"- caf\xe9: not UTF-8\n")
+    gardener = Gardener(
+        Resources(Settings(vault=vault, state=tmp_path / "new", embedding_model=str(tiny_model)))
+    )
+    gardener.index()
+    (said,) = gardener.problems()
+    assert "no tags are proposed until it is corrected" in said
+
+
+def test_the_last_good_vocabulary_outlives_a_restart(gardener, settings):
+    assert gardener.problems() == []
+    gardener.write("_taxonomy.md", TAXONOMY + "- soil: twice\n")
+    again = Gardener(Resources(settings))
+    (said,) = again.problems()
+    assert "'soil' is already a name on line 3" in said
+    assert "the last good vocabulary" in said
+    assert len(again.desk.vocabulary(again.domain).taxonomy.entries) == 2
+
+
+def test_the_problem_goes_with_its_domain(gardener):
+    gardener.write("_taxonomy.md", "- a (b; retired)\n")
+    gardener.resources.problems().report("taxonomy", "former", "_taxonomy.md:1: of a domain that went")
+    (said,) = gardener.problems()
+    assert "former" not in said
+    assert [one.subject for one in gardener.resources.problems().reported()] == ["vault"]
+
+
+# Renames, and the way back
+
+RENAMES = TAXONOMY + "- dirt: what soil was called\n\n## Renames\n\n- dirt -> soil\n- peat -> compost\n"
+NOTES = {
+    "a.md": "---\r\ntags: [dirt, soil]  # both\r\n---\r\nWords. #dirt/deep\r\n",
+    "b.md": "No frontmatter, but #peat.",
+    "deep/c.md": "---\ntags:\n  - soil\n  - dirt\n---\n\nThe end #dirt\n",
+    "d.md": "---\ntags: [soil]\n---\nUntouched.\n",
+}
+
+
+@pytest.fixture
+def renaming(gardener):
+    gardener.write("_taxonomy.md", RENAMES)
+    for path, text in NOTES.items():
+        gardener.write(path, text)
+    gardener.index()
+    return gardener
+
+
+def rename(gardener):
+    done = rename_tags(gardener.desk, gardener.domain, dry_run=False)
+    gardener.index()
+    return done
+
+
+def undo(gardener, number=None):
+    change = gardener.desk.proposals().change(number)
+    done = take_back(gardener.desk, gardener.domain, change.id)
+    gardener.index()
+    return done
+
+
+def contents(gardener) -> dict[str, str]:
+    return {path: gardener.text(path) for path in ("_taxonomy.md", *NOTES)}
+
+
+def test_renames_are_one_change_of_the_log_and_are_taken_back_byte_for_byte(renaming):
+    before = contents(renaming)
+    assert rename(renaming)["finished"]
+    assert "dirt" not in "".join(contents(renaming).values())
+    (change,) = renaming.desk.proposals().changes(10)
+    assert (change.action, change.tags, change.path, change.notes) == (
+        "renamed",
+        ("dirt -> soil", "peat -> compost"),
+        "_taxonomy.md",
+        3,
+    )
+    assert [one.id for one in renaming.desk.proposals().changes(10, "deep/c.md")] == [change.id]
+    assert renaming.desk.proposals().changes(10, "d.md") == []
+    done = undo(renaming)
+    assert contents(renaming) == before
+    assert set(done["restored"]) == {"_taxonomy.md", "a.md", "b.md", "deep/c.md"}
+    assert done["left"] == []
+    assert [one.action for one in renaming.desk.proposals().changes(10)] == ["undone", "renamed"]
+    assert renaming.desk.proposals().change(None) is None
+    with pytest.raises(EverindexError, match="taken back already"):
+        undo(renaming, change.id)
+
+
+def test_without_an_id_the_newest_change_is_taken_back_and_no_older_one(renaming):
+    proposals = renaming.desk.proposals()
+    proposals.want("vault", "d.md", "compost", "", "accepted", "2026")
+    renaming.desk.reviewing(renaming.domain, apply=True)
+    promote(renaming.desk.notes(renaming.domain), "2026")
+    renaming.index()
+    promoted = contents(renaming)
+    rename(renaming)
+    assert undo(renaming)["action"] == "renamed"
+    assert contents(renaming) == promoted
+    assert undo(renaming)["action"] == "promoted"
+    assert renaming.text("d.md") == NOTES["d.md"]
+    assert proposals.change(None) is None
+
+
+def test_a_note_that_was_edited_where_it_was_renamed_is_left_alone_and_said(renaming):
+    rename(renaming)
+    renaming.write("a.md", renaming.text("a.md").replace("# both", "# mine"))
+    renaming.write("b.md", renaming.text("b.md") + "ing")
+    (renaming.root / "deep/c.md").unlink()
+    renaming.index()
+    kept = renaming.text("a.md")
+    done = undo(renaming)
+    assert renaming.text("a.md") == kept
+    assert {path: why.partition(";")[0] for path, why in done["left"]} == {
+        "a.md": "it was changed since",
+        "b.md": "it was changed since",
+        "deep/c.md": "'deep/c.md' is no longer there",
+    }
+    assert done["restored"] == ["_taxonomy.md"]
+    assert renaming.text("_taxonomy.md") == RENAMES
+
+
+def test_what_was_written_below_a_renamed_part_stays(renaming):
+    rename(renaming)
+    renaming.write("b.md", renaming.text("b.md") + "\nMore.")
+    renaming.write("deep/c.md", renaming.text("deep/c.md") + "More.\n")
+    renaming.index()
+    undo(renaming)
+    assert renaming.text("deep/c.md") == NOTES["deep/c.md"] + "More.\n"
+    assert renaming.text("b.md") == NOTES["b.md"] + "\nMore."
+
+
+def test_a_renamed_note_that_moved_since_is_taken_back_at_its_new_place(renaming):
+    due(renaming.resources.reader(renaming.domain), renaming.desk.proposals(), "vault", 0.0)
+    begin(renaming.resources.reader(renaming.domain), renaming.desk.proposals(), "vault")
+    rename(renaming)
+    due(renaming.resources.reader(renaming.domain), renaming.desk.proposals(), "vault", 0.0)
+    (renaming.root / "b.md").rename(renaming.root / "moved.md")
+    renaming.index()
+    due(renaming.resources.reader(renaming.domain), renaming.desk.proposals(), "vault", 0.0)
+    assert undo(renaming)["left"] == []
+    assert renaming.text("moved.md") == NOTES["b.md"]
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_run_that_dies_is_finished_as_the_same_change_and_taken_back_whole(renaming, monkeypatch, step):
+    before, steps = contents(renaming), iter(range(6))
+
+    def dying(*arguments):
+        if next(steps) == step:
+            raise KeyboardInterrupt
+        return exchange(*arguments)
+
+    monkeypatch.setattr("workers.tagging.exchange", dying)
+    try:
+        rename_tags(renaming.desk, renaming.domain, dry_run=False)
+    except KeyboardInterrupt:
+        (change,) = renaming.desk.proposals().changes(10)
+        assert change.action == "renaming"
+        with pytest.raises(EverindexError, match="not finished yet"):
+            take_back(renaming.desk, renaming.domain, change.id)
+    monkeypatch.undo()
+    renaming.index()
+    review_now(renaming.desk, renaming.domain, apply=False)
+    assert "dirt" not in "".join(contents(renaming).values())
+    (change,) = renaming.desk.proposals().changes(10)
+    assert (change.action, change.notes) == ("renamed", 3)
+    renaming.index()
+    undo(renaming)
+    assert contents(renaming) == before
+
+
+def test_taking_back_that_dies_is_done_again(renaming, monkeypatch):
+    before = contents(renaming)
+    rename(renaming)
+    calls = iter(range(9))
+
+    def dying(*arguments):
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return exchange(*arguments)
+
+    monkeypatch.setattr("workers.tagging.exchange", dying)
+    with pytest.raises(KeyboardInterrupt):
+        undo(renaming)
+    monkeypatch.undo()
+    renaming.index()
+    assert undo(renaming)["left"] == []
+    assert contents(renaming) == before
+
+
+def test_renames_that_are_refused_are_no_change(renaming):
+    renaming.write("broken.md", "---\ntags: [dirt\n---\n")
+    renaming.index()
+    assert not rename(renaming)["finished"]
+    assert renaming.desk.proposals().changes(10) == []
+    assert renaming.desk.proposals().change(None) is None
+
+
+# A queue that cannot be used
+
+
+def test_a_queue_that_is_a_file_of_the_persons_own_is_a_problem_until_it_is_moved_away(gardener):
+    gardener.write("a.md", "The garden soil.")
+    gardener.index()
+    gardener.desk.proposals().add(
+        gardener.domain.slug,
+        "a.md",
+        [(Suggestion("soil", 0.8), "")],
+        proposer="local",
+        note_hash="seen",
+        at="2026-11-22T00:00:00.000+00:00",
+    )
+    gardener.write("_review-queue.md", "my own list\n")
+    for _ in range(2):
+        with pytest.raises(NoteError):
+            review_now(gardener.desk, gardener.domain, apply=True)
+    said = [one for one in find_problems(gardener.resources, gardener.queue) if "_review-queue.md" in one]
+    assert len(said) == 1
+    assert "move it away, or name another" in said[0]
+    assert gardener.text("_review-queue.md") == "my own list\n"
+    (gardener.root / "_review-queue.md").unlink()
+    review_now(gardener.desk, gardener.domain, apply=True)
+    assert "`soil`" in gardener.text("_review-queue.md")
+    assert not any("_review-queue.md" in one for one in find_problems(gardener.resources, gardener.queue))
+
+
+def test_a_problem_of_a_queue_ends_with_its_vocabulary(gardener):
+    gardener.write("_review-queue.md", "my own list\n")
+    with pytest.raises(NoteError):
+        review_now(gardener.desk, gardener.domain, apply=True)
+    (gardener.root / "_taxonomy.md").unlink()
+    gardener.sweep()
+    assert not any("_review-queue.md" in one for one in find_problems(gardener.resources, gardener.queue))
+
+
+def test_saves_that_could_not_be_merged_are_a_problem_until_their_files_are_gone(gardener):
+    def said() -> list[str]:
+        gardener.sweep()
+        return [one for one in find_problems(gardener.resources, gardener.queue) if "unclaimed" in one]
+
+    assert said() == []
+    folder = gardener.desk.displaced / UNCLAIMED
+    folder.mkdir(parents=True)
+    for name in ("1-a.md", "2-b.md"):
+        (folder / name).write_text("what was typed meanwhile")
+    (problem,) = said()
+    assert str(folder) in problem
+    assert "2 saves" in problem
+    (folder / "1-a.md").unlink()
+    assert "1-a.md" not in said()[0]
+    (folder / "2-b.md").unlink()
+    assert said() == []

@@ -1,0 +1,123 @@
+"""What is owed to no note, and makes answers better or faster: ranks, and sentences prepared for excerpts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from huey.api import Task
+
+from pipelines.child import Child
+from pipelines.model import LOW_PRIORITY, LOWEST_PRIORITY, Domain
+from pipelines.ranking import rank_domain, ranks_are_otherwise
+from pipelines.retrieval.sentences import prepare
+from pipelines.store.cache import Cache
+from pipelines.store.sentences import owes_sentences
+from queue_config.inspect import waiting, waits
+from queue_config.queue import Queue
+from workers.resources import Resources
+from workers.tasks import SLICE_SECONDS, is_paused, job, owes, require_running
+
+COMMUNITIES = "communities"
+"""The kind of the problem that a domain's communities are not by the method that it names."""
+_AGAIN_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepTasks:
+    """The registered tasks; calling one enqueues it."""
+
+    recompute_graph: Callable[[str], Any]
+    prepare_sentences: Callable[[str], Any]
+    ranking: set[str]
+    """The domains whose graph this process computes just now."""
+    failed: dict[str, float]
+    """When Louvain's method failed last, by domain (monotonic, in seconds)."""
+    child: Child
+    """Runs Louvain's method."""
+
+
+def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
+    """Register the tasks on a queue. `resources` are used when a task runs, not before."""
+
+    # Seconds in a vault of 100,000 notes, in libraries that let others compute meanwhile.
+    @huey.task(name="recompute_graph", priority=LOW_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
+    def recompute_graph(domain: str, task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return
+        tasks.ranking.add(domain)
+        try:
+            with job(task, domain) as doing:
+                cache = resources.cache(found)
+                # While it waited for another domain's it may have been asked for, and computed, again.
+                behind = cache.edges.ranks_behind() or ranks_are_otherwise(cache, found)
+                doing.update(ranked=_rank(resources, tasks, found, cache) if behind else 0)
+        finally:
+            tasks.ranking.discard(domain)
+
+    @huey.task(name="prepare_sentences", priority=LOWEST_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def prepare_sentences(domain: str, task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return
+        with job(task, domain) as doing:
+            require_running(resources, domain)
+            doing.update(sentences=_prepare_some(huey, resources, resources.cache(found)))
+            hint_at_upkeep(huey, tasks, resources, found)
+
+    tasks = UpkeepTasks(recompute_graph, prepare_sentences, set(), {}, Child())
+    return tasks
+
+
+def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Cache) -> int:
+    """Rank a domain; report it where its communities are not by the method that it names, until they are."""
+    ranked = rank_domain(cache, domain, tasks.child)
+    if ranked.problem:
+        tasks.failed[domain.slug] = time.monotonic()
+        resources.problems().report(COMMUNITIES, domain.slug, ranked.problem)
+    else:
+        tasks.failed.pop(domain.slug, None)
+        resources.problems().clear(COMMUNITIES, domain.slug)
+    return ranked.notes
+
+
+def _are_otherwise(tasks: UpkeepTasks, domain: Domain, cache: Cache) -> bool:
+    """Say whether a domain's ranks are by other settings than its own; not for ten minutes after these failed."""
+    failed = tasks.failed.get(domain.slug)
+    waits = failed is not None and time.monotonic() - failed < _AGAIN_SECONDS
+    return not waits and ranks_are_otherwise(cache, domain)
+
+
+def _prepare_some(huey: Queue, resources: Resources, cache: Cache) -> int:
+    """Work for about a second; stop as soon as anything else waits."""
+    started = time.monotonic()
+    encode = resources.embedders.bulk(cache.meta.model).encode_queries
+    return prepare(
+        cache, encode, lambda: bool(waiting(huey, 1)) or time.monotonic() - started >= SLICE_SECONDS
+    )
+
+
+def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain: Domain) -> None:
+    """Enqueue what is due in a domain and does not wait already."""
+    cache = resources.cache(domain)
+    is_ranked = domain.slug in tasks.ranking or waits(huey, "recompute_graph", LOW_PRIORITY, domain.slug)
+    if not is_ranked and (cache.edges.ranks_due() or _are_otherwise(tasks, domain, cache)):
+        tasks.recompute_graph(domain.slug)
+    if (
+        not is_paused(resources, domain.slug)
+        and not owes(cache)
+        and resources.embedders.has_loaded(cache.meta.model)
+        and owes_sentences(cache)
+        and not waits(huey, "prepare_sentences", LOWEST_PRIORITY, domain.slug)
+    ):
+        tasks.prepare_sentences(domain.slug)
+
+
+def sweep_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources) -> None:
+    """Hint at what is due in any domain."""
+    if resources.present():
+        for domain in resources.domains():
+            hint_at_upkeep(huey, tasks, resources, domain)

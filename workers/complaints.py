@@ -1,0 +1,62 @@
+"""A trouble is said in the log at once; one that lasts is said among the vault's problems, too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from pipelines.errors import EverindexError
+from queue_config.logs import Trouble
+from workers.resources import Resources
+
+_LASTING_SECONDS = 8.0
+
+
+@contextmanager
+def model_reported(resources: Resources, role: str, is_loaded: Callable[[], bool]) -> Iterator[None]:
+    """Report that a process of some role cannot load its models, until they are loaded."""
+    try:
+        yield
+    except EverindexError as error:
+        message = (
+            f"the embedding model cannot be used ({error}). Until it can, notes are found by word only; it is tried"
+            " again every 30 s"
+        )
+        with suppress(EverindexError):
+            resources.problems().report("model", role, message)
+        raise
+    if is_loaded():
+        with suppress(EverindexError):
+            resources.problems().clear("model", role)
+
+
+class Complaint:
+    """A trouble of one part of a process; `part` names it for people, and among the problems."""
+
+    def __init__(self, resources: Resources, part: str) -> None:
+        self._resources = resources
+        self._part = part
+        self._trouble = Trouble(f"{part} failed; it is tried again")
+        self._since: float | None = None
+        self._cleared = False
+
+    def met(self, reason: str) -> None:
+        """Note that it is there; what lasts is reported."""
+        self._trouble.met(reason)
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if now - self._since >= _LASTING_SECONDS:
+            self._cleared = False
+            message = f"{self._part} fails, and is tried again: {reason}"
+            with suppress(EverindexError):  # a full disk is found by who asks
+                self._resources.problems().report("part", self._part, message)
+
+    def over(self) -> None:
+        """Note that it is not, or no longer, there; a report of an earlier process goes, too."""
+        self._trouble.over()
+        self._since = None
+        if not self._cleared:
+            with suppress(EverindexError):
+                self._resources.problems().clear("part", self._part)
+                self._cleared = True

@@ -1,0 +1,150 @@
+"""Where a vault and its state lie. Light: every command needs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.durable_files import write_atomic
+from pipelines.errors import ConfigurationError, NotFoundError, StateError, VaultIdError
+from pipelines.identity import (
+    DOT_FOLDER,
+    ID_FILE,
+    Identity,
+    Seen,
+    id_by_path,
+    identify,
+    identify_anew,
+    read_id,
+)
+from queue_config.folders import state_home
+from queue_config.private import NotPrivateError, check_secrets, secure_folder
+
+VAULT_FILE = "vault.json"
+
+
+@dataclass(frozen=True, slots=True)
+class VaultPaths:
+    """Where a vault and its state lie."""
+
+    root: Path
+    state: Path
+    identity: Identity
+
+
+def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True) -> VaultPaths:
+    """Find a vault and its state folder, the one that its id names unless another is given.
+
+    Both are made at first sight; without `create` nothing is written, and a vault that was never indexed raises
+    NotFoundError. Raises VaultNotFoundError, VaultIdError, StateError, ConfigurationError.
+    """
+    if vault is None:
+        raise ConfigurationError("no vault was given; name its folder (--vault, or EVERINDEX_VAULT)")
+    root = vault.expanduser().resolve()
+    identity = identify(root, lambda: _seen(root, state), create=create)
+    if state is None and create and _is_copy(root, identity):
+        identity = identify_anew(root)
+    folder = (state or state_home() / identity.vault_id).expanduser().resolve()
+    if folder.is_relative_to(root):
+        raise StateError(f"the state folder {folder} lies in the vault; choose one outside it (--state)")
+    if not create and (not _is_of(folder, root, identity) or (state is None and _is_copy(root, identity))):
+        raise NotFoundError(f"{root} was never indexed; run `everindex up {root}`")
+    try:
+        if create:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        check_secrets(folder)  # first: it would look well once others' rights are taken away
+        secure_folder(folder, VAULT_FILE, vault=root)
+        if create:
+            _write_down(folder, root, identity)
+    except NotPrivateError as error:
+        raise StateError(str(error)) from error
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+    return VaultPaths(root, folder, identity)
+
+
+def vault_around(folder: Path) -> Path | None:
+    """Return the vault in which a folder lies, the nearest one: that which has an id of this user's.
+
+    Another user may leave an id anywhere above, in `/tmp` for instance; a vault of theirs has to be named.
+    """
+    return next((one for one in (folder, *folder.parents) if _has_own_id(one)), None)
+
+
+def _has_own_id(folder: Path) -> bool:
+    with suppress(OSError):
+        found = (folder / DOT_FOLDER / ID_FILE).lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), 0)
+    return False
+
+
+def cannot_be_written(state: Path, error: OSError) -> StateError:
+    """Return the error of a state folder in which nothing can be written."""
+    return StateError(
+        f"the state folder {state} cannot be written ({error.strerror}); make it writable, or choose another with "
+        "--state"
+    )
+
+
+def _write_down(folder: Path, root: Path, identity: Identity) -> None:
+    said = json.dumps({"root": str(root), "id": identity.vault_id, "inode": identity.inode}).encode()
+    file = folder / VAULT_FILE
+    # Nothing is written that is there: a process must start on a full disk, too.
+    if not file.exists() or file.read_bytes() != said:
+        write_atomic(file, said)
+
+
+def _said(folder: Path) -> dict[str, Any]:
+    """Return what a state folder says of its vault; nothing where there is no such folder, or it is damaged."""
+    try:
+        said = json.loads((folder / VAULT_FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _seen(root: Path, state: Path | None) -> list[Seen]:
+    """Return what state folders remember of the vault at a path, the newest first.
+
+    Those of the time when the vault could not be given an id come last.
+    """
+    folders = (
+        [state.expanduser()] if state else [file.parent for file in state_home().glob(f"*/{VAULT_FILE}")]
+    )
+    found = []
+    for folder in folders:
+        said = _said(folder)
+        if said.get("root") == str(root) and isinstance(said.get("id"), str):
+            found.append(
+                (said["id"] != id_by_path(root), _changed(folder), Seen(said["id"], said.get("inode")))
+            )
+    return [seen for *_, seen in sorted(found, key=lambda one: one[:2], reverse=True)]
+
+
+def _changed(folder: Path) -> float:
+    try:
+        return (folder / VAULT_FILE).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _is_of(folder: Path, root: Path, identity: Identity) -> bool:
+    """Say whether a state folder belongs to a vault."""
+    said = _said(folder)
+    return bool(said) and (said.get("root") == str(root) or said.get("id") == identity.vault_id)
+
+
+def _is_copy(root: Path, identity: Identity) -> bool:
+    """Say whether this vault is a copy, its id file included, of one that is still where it was."""
+    original = _said(state_home() / identity.vault_id).get("root")
+    if not identity.marked or not isinstance(original, str) or original == str(root):
+        return False
+    try:
+        return read_id(Path(original)) == identity.vault_id
+    except VaultIdError:
+        return False
