@@ -19,10 +19,9 @@ from pipelines import vault
 from pipelines.errors import DomainNotFoundError, FilterError, NoteError, NotFoundError
 from pipelines.filters import HAS, parse_filters
 from pipelines.markdown import decode
-from service.http.errors import problem
-from service.http.message_pages import message_page
+from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
-from service.http.sessions import CODE_SECONDS, SESSION_SECONDS, Sessions
+from service.http.sessions import Sessions
 from service.usecases.health import count_notes
 from service.usecases.phrases import as_sum
 from service.usecases.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer
@@ -30,7 +29,6 @@ from service.usecases.search import SearchService
 
 _SHOWN = 20
 _DIGITS = 8
-_PAGES = ("/", "/graph", "/ops")
 _FILTERS = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
 _WORKER = "graph-layout.js"
 _SCRIPTED = {"Content-Security-Policy": SCRIPTED_POLICY}
@@ -76,7 +74,7 @@ def add_pages(app: FastAPI, questions: SearchService, sessions: Sessions, templa
     app.mount("/static", _Static(packages=[("service.dashboard", "static")]), name="static")
     _add_search_page(app, questions, templates)
     _add_note_page(app, questions, templates)
-    _add_signing_in(app, sessions)
+    add_signing_in(app, sessions)
 
 
 def _add_search_page(app: FastAPI, questions: SearchService, templates: Environment) -> None:
@@ -126,49 +124,6 @@ def _add_note_page(app: FastAPI, questions: SearchService, templates: Environmen
                     page.render(path=path, text=text, root=questions.resources.root), headers=_SCRIPTED
                 )
         raise questions.no_such_note(path)
-
-
-def _add_signing_in(app: FastAPI, sessions: Sessions) -> None:
-    """Add the routes that sign a browser in and out."""
-
-    @app.post("/session", include_in_schema=False, response_model=None)
-    def session(request: Request, to: str = "/", *, page: bool = False) -> dict[str, str] | Response:
-        """Give a program that has the token a one-time code, or the file of a page that opens with one."""
-        if not sessions.knows_program(request.headers):
-            return problem(request.scope, 403, "a code is given to programs that show the token")
-        return {"page": str(sessions.new_page(_page_named(to)))} if page else {"code": sessions.new_code()}
-
-    @app.get("/open/{code}", include_in_schema=False)
-    def open_browser(request: Request, code: str, to: str = "/") -> Response:
-        """Sign a browser in with a one-time code, and show it one of our pages.
-
-        The page goes on by itself. A redirect would belong to the site or file that led here, and a browser sends a
-        strict cookie only where our own page leads to the next.
-        """
-        cookie = sessions.redeem(code)
-        if cookie is None:
-            return problem(
-                request.scope,
-                401,
-                f"this link was used, or is older than {CODE_SECONDS:.0f} s; run `everindex open`",
-            )
-        text = message_page("Signed in", "Everindex opens.", signed_in=False, goes_to=_page_named(to))
-        response = HTMLResponse(text)
-        response.set_cookie(
-            sessions.cookie, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict"
-        )
-        return response
-
-    @app.post("/sign-out", include_in_schema=False)
-    def sign_out(request: Request, response: Response) -> dict[str, bool]:
-        """End the session of the browser that asks."""
-        sessions.sign_out(request.headers)
-        response.delete_cookie(sessions.cookie, httponly=True, samesite="strict")
-        return {"signed_in": False}
-
-
-def _page_named(path: str) -> str:
-    return path if path in _PAGES else "/"
 
 
 def _offset(request: Request) -> int:
