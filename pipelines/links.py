@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from unicodedata import normalize
+from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
 
@@ -16,6 +18,7 @@ _MEDIA_SUFFIXES = frozenset(
     | {".flac", ".m4a", ".mp3", ".ogg", ".wav", ".3gp", ".mkv", ".mov", ".mp4", ".ogv", ".webm"}
     | {".pdf", ".canvas", ".base"}
 )
+_EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 _NAMES_OF_ONE = 4
 _FOLDERS = ("", ".", "..")
 _ALIKE = 75.0  # of 100: a letter or two in ten
@@ -42,6 +45,15 @@ def _lower(text: str) -> str:
 def target_name(target: str) -> str:
     """Return what a link's target is looked up by."""
     return name_key(target.strip().rstrip("/"))
+
+
+def inner_target(address: str) -> tuple[str, str] | None:
+    """Return target and fragment of a Markdown link's address; None where it leads nowhere or out of the vault."""
+    if _EXTERNAL.match(address):
+        return None
+    target, _, fragment = address.partition("#")
+    target, fragment = unquote(target), unquote(fragment)
+    return (target, fragment) if target.strip() or fragment.strip() else None
 
 
 def link_names_of(path: str) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 from pathlib import PurePosixPath
-from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -19,6 +19,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
 from pipelines.frontmatter import TAG, is_tag, read_frontmatter, read_properties, split_wikilink, strings
+from pipelines.links import inner_target
 from pipelines.model import Heading, Link, LinkKind, Note
 
 # An end to each search, so that a run of `[[` costs no more than its length times this.
@@ -28,7 +29,6 @@ DEEPEST_BLOCK = 100
 CITING_PROPERTIES = {"cites", "source", "sources", "references", "up"}
 CITING_SECTIONS = {"sources", "references", "citations", "bibliography"}
 _LINE_END = re.compile(r"\r\n?|\n")
-_EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 _MARKUP = re.compile(r"[\[\]\\`*_~<&!$%#\n]")
 _INLINE_MATH = re.compile(r"\$(?![\s$])(?:[^$\\]|\\.)*+(?<!\s)\$(?!\d)", re.DOTALL)
 _EMPHASIS = "*_~="
@@ -105,7 +105,7 @@ def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headi
     env: dict[str, object] = {}
     section, opener, footnotes = "", Token("", "", 0), 0
     citing: int | None = None  # the level of the heading below which links are citations
-    for token in _BLOCKS.parse(text[start:end], env):
+    for token in BLOCKS.parse(text[start:end], env):
         if token.type != "inline":
             opener = token
             footnotes += token.nesting if token.type.startswith("footnote_reference") else 0
@@ -148,22 +148,16 @@ def _links(tokens: Sequence[Token], content: str, line: int, section: str) -> It
         if token.type == "wikilink":
             target, fragment, text = token.meta["link"]
         else:
-            where = str(token.attrs.get("src" if token.type == "image" else "href", ""))
-            if not where or _EXTERNAL.match(where):
+            where = inner_target(str(token.attrs.get("src" if token.type == "image" else "href", "")))
+            if where is None:
                 continue
-            target, _, fragment = where.partition("#")
-            target, fragment = unquote(target), unquote(fragment)
-            if not target.strip() and not fragment.strip():
-                continue
+            target, fragment = where
             text = token.content if token.type == "image" else _shown(_until_close(tokens, index))
         yield Link(kind, target, fragment, text, line, section)
 
 
 def _until_close(tokens: Sequence[Token], opening: int) -> Iterator[Token]:
-    for index in range(opening + 1, len(tokens)):
-        if tokens[index].type == "link_close":
-            return
-        yield tokens[index]
+    return takewhile(lambda token: token.type != "link_close", islice(tokens, opening + 1, None))
 
 
 def _shown(tokens: Iterable[Token]) -> str:
@@ -277,6 +271,7 @@ def _math_or_comment_block(state: StateBlock, start: int, end: int, silent: bool
             return False
         if state.src.find(marker, state.bMarks[line], state.eMarks[line]) >= 0:
             if not silent:
+                state.push("math_or_comment", "", 0).map = [start, line + 1]
                 state.line = line + 1
             return True
     return False
@@ -305,7 +300,8 @@ def _block_parser() -> MarkdownIt:
     return parser.disable(["inline", "text_join"])
 
 
-def _inline_parser() -> MarkdownIt:
+def inline_parser() -> MarkdownIt:
+    """Return a parser of what stands in a block; its tokens of links tell the target as the index has it."""
     parser = MarkdownIt("commonmark").enable("strikethrough")
     rules = parser.inline.ruler
     rules.at("link", _located(link, embed=False))
@@ -316,5 +312,5 @@ def _inline_parser() -> MarkdownIt:
     return parser
 
 
-_BLOCKS = _block_parser()
-_INLINES = _inline_parser()
+BLOCKS = _block_parser()
+_INLINES = inline_parser()

@@ -139,6 +139,12 @@ def broken_links_of(cache: Cache, path: str) -> list[WrittenLink]:
     ]
 
 
+def meant_by(cache: Cache, path: str) -> dict[str, str | None]:
+    """Return the targets of a note's links as they are written, each with the file that it means, or None."""
+    sql = "SELECT l.target, e.target FROM vault_link l LEFT JOIN vault_edge e USING (path, position) WHERE l.path = ?"
+    return dict(rows(cache.con, sql, (path,)))
+
+
 def names(cache: Cache) -> list[tuple[str, str]]:
     """Return every file name, title and alias in lower case, with the path of its note."""
     return [

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.links import NOTE_SUFFIXES, link_names_of, name_key, resolve, suggest, target_name
+from pipelines.links import (
+    NOTE_SUFFIXES,
+    inner_target,
+    link_names_of,
+    name_key,
+    resolve,
+    suggest,
+    target_name,
+)
 
 
 def meant(target: str, source: str, *paths: str):
@@ -173,3 +181,23 @@ def test_the_note_that_has_the_link_is_not_what_it_meant():
 def test_a_picture_that_is_missing_was_not_meant_to_be_a_note(target):
     assert suggest(target, NAMES, 2) == []
     assert suggest("compost.v2", NAMES, 2)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("a%20b.md", ("a b.md", "")),
+        ("../x/a.md#A%20heading", ("../x/a.md", "A heading")),
+        ("#part", ("", "part")),
+        ("a%3Ab.md", ("a:b.md", "")),
+        ("", None),
+        ("#", None),
+        ("%20", None),
+        ("https://example.org/a.md", None),
+        ("//example.org/a.md", None),
+        ("JavaScript:alert(1)", None),
+        ("data:text/html,x", None),
+    ],
+)
+def test_an_address_names_a_file_of_the_vault_or_none(address, expected):
+    assert inner_target(address) == expected
