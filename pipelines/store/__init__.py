@@ -1,1 +1,1 @@
-"""The only rooms that execute SQL."""
+"""SQL over the caches and `state.db`; no other package executes SQL."""

@@ -1,4 +1,4 @@
-"""Copies of databases that are in use, and how a copy is made fit to be used again."""
+"""Copy databases that are in use, and prepare a copy for being used again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pipelines.store.state_file import STATE_FILE
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a database, as it is at one moment, over another or into a new file.
+    """Copy a database, as of one moment, over another database or into a new file.
 
     Raises CacheCorruptError, StorageUnavailableError.
 
-    In one step, so a writer does not start it anew. By pages, and not by VACUUM INTO: vec0 finds its vectors by
-    the row ids of tables without an INTEGER PRIMARY KEY, which a vacuum is free to change.
+    Copies in a single step, so that a writer does not make it start over. Copies pages instead of using VACUUM INTO:
+    vec0 finds its vectors by the row ids of tables without an INTEGER PRIMARY KEY, and VACUUM may change those.
     """
     reading = connect(source, readonly=True)
     try:
@@ -45,7 +45,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def check(path: Path) -> None:
-    """Raise CacheCorruptError where SQLite finds a database damaged."""
+    """Raise CacheCorruptError if SQLite finds the database damaged."""
     con = connect(path)
     try:
         found = [text for (text,) in select(con, "PRAGMA integrity_check(1)")]
@@ -58,14 +58,14 @@ def check(path: Path) -> None:
 
 
 def cache_meta(path: Path) -> tuple[CacheMeta, int]:
-    """Return what a cache was built with, and its schema's version. Raises CacheError."""
+    """Return what a cache was built with, and the version of its schema. Raises CacheError."""
     cache = Cache.open(path)
     cache.close()
     return cache.meta, SCHEMA_VERSION
 
 
 def free_all_rows(path: Path) -> None:
-    """Take every lease and pause out of a cache's ledger: their owners and their clock are another time's."""
+    """Clear all leases and pauses of a cache's ledger: the processes that held them, and their clock, are gone."""
     con = connect(path)
     try:
         with transaction(con):
@@ -79,9 +79,9 @@ def free_all_rows(path: Path) -> None:
 
 
 def set_numbers(folder: Path, live: Path, numbers: Mapping[str, int]) -> None:
-    """Name the current caches in a copy of `state.db`: these, and the live one's where the copy knows none.
+    """Set the current cache numbers in a copy of `state.db`; a domain missing in `numbers` keeps the live number.
 
-    The copy also forgets what was true only of the moment when it was made.
+    The copy also loses the facts that held only at the moment of copying.
     """
     kept = newest_caches(live) if is_damaged(live / STATE_FILE) else _numbers(live / STATE_FILE)
     copied = State(folder)
@@ -102,7 +102,7 @@ def _numbers(file: Path) -> dict[str, int]:
 
 
 def replace_state(new: Path, state: Path) -> None:
-    """Give `state.db` the contents of another one in one transaction, or its place where it is damaged."""
+    """Replace the contents of `state.db` in one transaction; replace the whole file if it is damaged."""
     if is_damaged(state / STATE_FILE):
         put_in_place(new, state)
     else:

@@ -1,4 +1,4 @@
-"""A domain's cache file: made once for one model, and written one transaction a note."""
+"""The cache file of a domain: created once for one model, written in one transaction per note."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Words = Sequence[lexical.ChunkWords] | None
 
 
 class Cache:
-    """One connection to a domain's cache. Not shared between threads."""
+    """A connection to a domain's cache. Do not share it between threads."""
 
     def __init__(self, path: Path, con: apsw.Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class Cache:
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
-        """Open a cache for writing, making it where there is none.
+        """Open a cache for writing, and create it if it does not exist.
 
         A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError,
         StateError.
@@ -110,20 +110,20 @@ class Cache:
         }
 
     def store_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors by their texts' hashes. Raises BadVectorError, having stored none."""
+        """Store vectors by the hashes of their texts. Raises BadVectorError, and then stores none of them."""
         with transaction(self.con):
             self._keep_vectors(vectors)
 
     def _keep_vectors(self, vectors: Mapping[str, Vector]) -> None:
         rows = [(text_hash, self._blob(vector)) for text_hash, vector in vectors.items()]
-        # Until a chunk of it is there it counts as unused: work that dies leaves nothing for ever.
+        # A vector counts as unused until a chunk refers to it, so a worker that dies leaves nothing behind for good.
         self.con.executemany(
             "INSERT INTO vault_vector VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
             ((text_hash, blob, time.time()) for text_hash, blob in rows),
         )
 
     def can_keep(self, vector: Vector) -> bool:
-        """Say whether a vector has this cache's dimension and finite numbers that are not all zero."""
+        """Say whether a vector has this cache's dimension and only finite numbers, not all of them zero."""
         return vector.shape == (self.meta.dimension,) and bool(np.isfinite(vector).all() and vector.any())
 
     def _blob(self, vector: Vector) -> bytes:
@@ -135,7 +135,7 @@ class Cache:
         return vector.astype("<f4").tobytes()
 
     def drop_unused_vectors(self) -> int:
-        """Delete vectors whose last chunk went longer ago than the grace period; return how many."""
+        """Delete the vectors that have had no chunk for longer than the grace period; return how many."""
         with transaction(self.con):
             self.con.execute(
                 "DELETE FROM vault_vector WHERE unused_since < ?", (time.time() - VECTOR_GRACE_SECONDS,)
@@ -143,14 +143,14 @@ class Cache:
             return self.con.changes()
 
     def owed_texts(self, path: str, most: int) -> dict[str, str]:
-        """Return up to `most` of a note's texts without a vector at hand, by hash."""
+        """Return up to `most` of a note's texts that have no stored vector, by hash."""
         sql = (
             "SELECT c.text_hash, c.text FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT ?"
         )
         return dict(select(self.con, sql, (path, most)))
 
-    # One transaction a note
+    # One transaction per note
 
     def commit_note(
         self,
@@ -162,15 +162,15 @@ class Cache:
         *,
         words: _Words = None,
     ) -> bool:
-        """Write a note's words and links, and its vectors if all are there; say whether they were.
+        """Write a note's words and links, and its vectors if all of them are stored; say whether they are.
 
-        `words` of the chunks, where they are known already. Raises StaleWorkError and BadVectorError, having
-        written nothing.
+        `words` are those of the chunks, if they are already known. Raises StaleWorkError or BadVectorError, and then
+        writes nothing.
         """
         with transaction(self.con):
             generation = self.leases.claim(row, content.sha256)
             old_title = self._upsert_node(note, content)
-            # A row never applied by this pipeline may have kept words that another one would write.
+            # A row that this pipeline has never applied may have words that another pipeline split differently.
             reworded = old_title != _titles(note) or row.applied_generation == 0
             self._replace_chunks(note, chunks, words, reworded=reworded)
             self._replace_links(note)
@@ -182,7 +182,7 @@ class Cache:
         return embedded
 
     def commit_vectors(self, row: LeasedRow) -> bool:
-        """Attach a note's vectors if all are stored by now; say whether they were. Raises StaleWorkError."""
+        """Attach a note's vectors if all of them are stored now; say whether they are. Raises StaleWorkError."""
         with transaction(self.con):
             self.leases.claim(row, row.wanted_hash)
             embedded = self._attach_vectors(row.path)
@@ -191,14 +191,14 @@ class Cache:
         return embedded
 
     def commit_deletion(self, row: LeasedRow) -> None:
-        """Remove a note that is gone. Raises StaleWorkError when it is back."""
+        """Remove a deleted note. Raises StaleWorkError if its file is back."""
         with transaction(self.con):
             self.leases.claim(row, None)
             self._remove(row.path)
             self.leases.removed(row)
 
     def park(self, row: LeasedRow, kind: str, reason: str, *, keep_words: bool = False) -> None:
-        """Set a note aside with its reason; what was indexed of it goes, unless only vectors failed."""
+        """Park a note with its reason; `keep_words` (only its vectors failed): its words stay indexed."""
         with transaction(self.con):
             self.leases.claim(row, row.wanted_hash)
             if not keep_words:
@@ -233,7 +233,7 @@ class Cache:
     def _replace_chunks(
         self, note: Note, chunks: Sequence[Chunk], words: _Words = None, *, reworded: bool
     ) -> None:
-        """Keep the rows whose words stayed, so that an edit touches only its own chunks."""
+        """Replace a note's chunks; rows whose words are unchanged stay, so an edit touches only its own chunks."""
         old = select(
             self.con,
             "SELECT id, text_hash, section, has_vector FROM vault_chunk WHERE path = ? ORDER BY position DESC",
@@ -303,13 +303,13 @@ class Cache:
         self.edges.resolve_note(note.path)
 
     def _attach_vectors(self, path: str) -> bool:
-        """Give a note's chunks their vectors, if every one of them has one."""
+        """Attach the vectors of a note's chunks if every chunk has one; say whether they all do."""
         lacking = (
             "SELECT 1 FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT 1"
         )
         if first(self.con, lacking, (path,)):
-            return False  # of a long note thousands may be there, which are not read for nothing
+            return False  # do not read thousands of vectors of a long note in vain
         self._attach(self._without_vector(path))
         return True
 
@@ -334,10 +334,10 @@ class Cache:
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
         self.edges.resolve_note(path)
 
-    # What status shows
+    # Figures for `status`
 
     def set_ignored(self, ignored: Mapping[str, str]) -> None:
-        """Replace the list of ignored Markdown files, path -> rule; nothing is written if it is the same."""
+        """Replace the list of ignored Markdown files (path -> rule); write nothing if it is unchanged."""
         if dict(select(self.con, "SELECT path, rule FROM vault_ignored")) == dict(ignored):
             return
         with transaction(self.con):
@@ -345,7 +345,7 @@ class Cache:
             self.con.executemany("INSERT INTO vault_ignored VALUES (?, ?)", ignored.items())
 
     def note_ignored(self, path: str, rule: str | None) -> None:
-        """Write down by which rule one path is ignored, or that it is not."""
+        """Record the rule that ignores a path, or None if no rule does."""
         if self.ignored_rule(path) == rule:
             return
         with transaction(self.con):
@@ -354,7 +354,7 @@ class Cache:
                 self.con.execute("INSERT INTO vault_ignored VALUES (?, ?)", (path, rule))
 
     def counts(self) -> Counts:
-        """Count what `status` shows, all of one moment."""
+        """Count what `status` shows, all as of one moment."""
         with snapshot(self.con):
             pending, oldest = self.ledger.pending()
             notes, chunks, owed, parked, ignored = one(
@@ -370,7 +370,7 @@ class Cache:
         return Counts(notes, chunks, chunks - owed, pending, oldest, vectors_pending, parked, ignored)
 
     def vectors_pending(self) -> int:
-        """Count the chunks whose vectors are owed; a parked note's are not."""
+        """Count the chunks whose vectors are pending, without those of parked notes."""
         (count,) = one(
             self.con,
             "SELECT (SELECT count(*) FROM vault_chunk WHERE has_vector = 0)"
@@ -380,13 +380,13 @@ class Cache:
         return int(count)
 
     def ignored_rule(self, path: str) -> str | None:
-        """Return the rule by which the last scan ignored a path."""
+        """Return the rule by which the last scan ignored a path, or None."""
         row = first(self.con, "SELECT rule FROM vault_ignored WHERE path = ?", (path,))
         return row[0] if row else None
 
 
 def _columns(link: Link) -> tuple[object, ...]:
-    """Return a link as `vault_link` has it, after path and position; `astuple` would copy deeply, and slowly."""
+    """Return the columns of `vault_link` after path and position; `astuple` would copy deeply and be slow."""
     written = (link.kind, link.target, link.fragment, link.text, link.line, link.section, link.property)
     return *written, link.cites, target_name(link.target)
 

@@ -1,4 +1,4 @@
-"""What `everindex verify` reads of a cache to compare it with the disk and with itself."""
+"""Read what `everindex verify` needs to compare a cache with the disk and with itself."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pipelines.store.connection import corrupt
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 
-# A float32 unit vector of some thousand dimensions is off by less than a hundredth of this.
+# The length of a float32 unit vector with a few thousand dimensions is off by less than a hundredth of this.
 _LENGTH_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """How a path stands in the ledger (`known`: at all) and in the cache: a node, chunks without a vector."""
+    """The state of a path in the ledger (`known`: it has a row) and in the cache: its node, its unembedded chunks."""
 
     path: str
     raw: bytes
@@ -43,26 +43,26 @@ class LedgerState:
 
     @property
     def behind(self) -> bool:
-        """Say whether the note is known not to be as on disk: it is pending or parked."""
+        """Say whether the note is known to differ from the disk: it is pending or parked."""
         return self.parked or self.applied < self.generation
 
 
 @contextmanager
 def reading(cache: Cache) -> Iterator[None]:
-    """Run checks that see one state of the cache. Raises CacheCorruptError where SQLite cannot read it."""
+    """Run checks that all see the same state of the cache. Raises CacheCorruptError if SQLite cannot read it."""
     try:
         cache.con.execute("BEGIN DEFERRED")
         try:
             yield
         finally:
-            if cache.con.in_transaction:  # SQLite may have ended it by itself
+            if cache.con.in_transaction:  # SQLite may have ended it on its own
                 cache.con.execute("ROLLBACK")
     except apsw.Error as error:
         raise corrupt(cache.path, error) from error
 
 
 def damage(cache: Cache) -> list[str]:
-    """Return what SQLite finds wrong with the file, FTS5's own check of its index included."""
+    """Return the faults that SQLite finds in the file, including FTS5's check of its own index."""
     try:
         found = [text for (text,) in select(cache.con, "PRAGMA integrity_check(20)")]
     except CacheCorruptError as error:
@@ -71,7 +71,7 @@ def damage(cache: Cache) -> list[str]:
 
 
 def ledger_states(cache: Cache) -> list[LedgerState]:
-    """Return how each path stands that the ledger or a node names."""
+    """Return the state of every path that has a row in the ledger or a node."""
     found = select(
         cache.con,
         "SELECT p.path, coalesce(f.raw, ''), f.wanted_hash, f.indexed_hash,"
@@ -104,7 +104,7 @@ def _ledger_state(*row: Any) -> LedgerState:
 
 
 def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
-    """Return a note's chunks as the cache has them."""
+    """Return a note's chunks as stored in the cache."""
     return tuple(
         Chunk(text, text_hash, section, tuple(json.loads(headings)), *place)
         for text, text_hash, section, headings, *place in select(
@@ -117,7 +117,7 @@ def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
 
 
 def links_of(cache: Cache, path: str) -> tuple[Link, ...]:
-    """Return a note's links as the cache has them."""
+    """Return a note's links as stored in the cache."""
     return tuple(
         Link(kind, target, fragment, text, line, section, name, bool(cites))
         for kind, target, fragment, text, line, section, name, cites in select(
@@ -130,7 +130,7 @@ def links_of(cache: Cache, path: str) -> tuple[Link, ...]:
 
 
 def node_of(cache: Cache, path: str) -> dict[str, Any]:
-    """Return what a note says of itself as the cache has it, by the names of `Note`'s fields."""
+    """Return a note's metadata as stored in the cache, by the names of `Note`'s fields."""
     plain, as_json = (
         ("title", "author", "kind", "published_at"),
         ("frontmatter", "tags", "aliases", "warnings"),
@@ -144,7 +144,7 @@ def node_of(cache: Cache, path: str) -> dict[str, Any]:
     return dict(zip(plain, texts, strict=False)) | lists | {"evergreen": bool(evergreen)}
 
 
-# Rows that belong to nothing
+# Rows without an owner
 
 NO_NODE = "path NOT IN (SELECT path FROM vault_node)"
 STRAY_WORDS = "SELECT rowid FROM vault_chunk_fts WHERE rowid NOT IN (SELECT id FROM vault_chunk)"
@@ -152,21 +152,21 @@ STRAY_VECTORS = "SELECT chunk_id FROM vault_chunk_vec WHERE chunk_id NOT IN (SEL
 
 
 def orphans(cache: Cache) -> list[tuple[str, str]]:
-    """Return path and description of every row that belongs to nothing; the path is "" where none is known."""
+    """Return the path and a description of every row without an owner; the path is "" if it is unknown."""
     con = cache.con
     counted = [
-        (path, f"{count} {what} of a note that is not there")
+        (path, f"{count} {what} of a note that does not exist")
         for what, table in (("chunks", "vault_chunk"), ("links", "vault_link"))
         for path, count in select(con, f"SELECT path, count(*) FROM {table} WHERE {NO_NODE} GROUP BY path")
     ]
     return [
         *counted,
         *(
-            ("", f"full-text row {number} of a chunk that is not there")
+            ("", f"full-text row {number} of a chunk that does not exist")
             for (number,) in select(con, STRAY_WORDS)
         ),
         *(
-            ("", f"vector row {number} of a chunk that is not there")
+            ("", f"vector row {number} of a chunk that does not exist")
             for (number,) in select(con, STRAY_VECTORS)
         ),
     ]
@@ -192,7 +192,10 @@ def bad_vectors(cache: Cache) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class VectorDrift:
-    """A chunk whose row in the vector index is not its vector; `in_doubt`: nobody knows which of them is right."""
+    """A chunk whose row in the vector index differs from its stored vector.
+
+    `in_doubt`: it is unknown which of the two is right.
+    """
 
     path: str
     text_hash: str
@@ -201,7 +204,7 @@ class VectorDrift:
 
 
 def vector_drift(cache: Cache) -> list[VectorDrift]:
-    """Return every chunk whose row in the vector index is not the kept vector of its text."""
+    """Return every chunk whose row in the vector index differs from the stored vector of its text."""
     drifted = cache.con.execute(
         "SELECT c.path, c.text_hash, c.id, c.has_vector, v.text_hash IS NOT NULL,"
         " coalesce(v.embedding <> e.embedding, 0)"
@@ -226,16 +229,16 @@ def vector_drift(cache: Cache) -> list[VectorDrift]:
 
 def _say(has_vector: int, kept: int, differs: int) -> str:
     if differs:
-        return "its row in the vector index is not the vector of its text"
+        return "its row in the vector index differs from the stored vector of its text"
     if has_vector != 1:
-        return "it has a row in the vector index, but is marked as without"
+        return "it has a row in the vector index, but is marked as having none"
     if not kept:
-        return "the vector of its text is not kept"
+        return "the vector of its text is not stored"
     return "the vector of its text is marked as unused"
 
 
 def paths_of_texts(cache: Cache, hashes: Iterable[str]) -> dict[str, list[str]]:
-    """Return for each of these text hashes the notes with a chunk of that text."""
+    """Return, for each of these text hashes, the notes that have a chunk with that text."""
     found = select(
         cache.con,
         "SELECT DISTINCT text_hash, path FROM vault_chunk"

@@ -1,4 +1,4 @@
-"""How SQLite is opened: apsw, WAL, sqlite-vec, and transactions that never upgrade."""
+"""Open SQLite databases (apsw, WAL, sqlite-vec), and run transactions that never upgrade from reading to writing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHECKPOINT_MS = 500
 _LARGE_JOURNAL = 32_000_000
 _READONLY = apsw.SQLITE_OPEN_READONLY
 _UNAVAILABLE = (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.BusyError)
-# What SQLite says where a table or column of ours is gone: no statement of ours names another one.
+# SQLite's messages when a table or column of the schema is missing; our statements refer to no others.
 _SCHEMA_DAMAGE = re.compile(
     r"no such (table|column)|has no column|has \d+ columns|vtable constructor failed|malformed|could not|Could not"
     r"|sqlite-vec error|vec0|invalid fts5 file format|constructor"
@@ -36,7 +36,7 @@ _READWRITE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
 
 def check_sqlite_version(number: int = apsw.SQLITE_VERSION_NUMBER) -> None:
-    """Refuse an SQLite in which two connections can corrupt a WAL. Raises SqliteTooOldError."""
+    """Raise SqliteTooOldError for an SQLite in which two connections can corrupt a WAL."""
     if number < _OLDEST:
         raise SqliteTooOldError(
             f"SQLite {number} has a bug that can corrupt a database with two writers (fixed in 3.51.3); "
@@ -47,7 +47,7 @@ def check_sqlite_version(number: int = apsw.SQLITE_VERSION_NUMBER) -> None:
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     """Open a database file with our pragmas and sqlite-vec.
 
-    Raises StateError (cannot be opened or written), CacheMissingError (for reading) or CacheCorruptError.
+    Raises StateError (it cannot be opened or written), CacheMissingError (when reading) or CacheCorruptError.
     """
     check_sqlite_version()
     try:
@@ -58,10 +58,10 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         ) from error
     con.set_busy_timeout(BUSY_MS)
     with_vectors(con)
-    # No view, trigger or index of a file may call more than SQLite's own harmless functions.
+    # The views, triggers and indexes of a file may call only SQLite's own harmless functions.
     pragmas = ["trusted_schema = OFF", "mmap_size = 1073741824", "cache_size = -16000", "temp_store = memory"]
     if not readonly:
-        # The journal's size is bounded: a reader that was slow for a while must not leave a huge file.
+        # Bound the journal's size, so that a temporarily slow reader does not leave a huge file behind.
         pragmas += ["journal_mode = wal", "synchronous = normal", "journal_size_limit = 67108864"]
     try:
         for pragma in pragmas:
@@ -70,8 +70,9 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         raise corrupt(path, error) from error
     except _UNAVAILABLE as error:
         if readonly and isinstance(error, apsw.ReadOnlyError):
-            # A journal from before its WAL mode, which only a writer can roll back: its maker died early.
-            raise CacheMissingError(f"{path} was left half made; `everindex up` makes it anew") from error
+            # A rollback journal from before the switch to WAL, left by a process that died; only a writer can apply
+            # it.
+            raise CacheMissingError(f"{path} was left incomplete; `everindex up` creates it again") from error
         raise StateError(f"{path} cannot be used ({error}); check the disk and its permissions") from error
     return con
 
@@ -87,7 +88,7 @@ FileId = tuple[int, int]
 
 
 def file_id(path: Path) -> FileId | None:
-    """Return what tells a file from another one of its name, or None where there is none."""
+    """Return the identity of a file, which changes when another file takes its name; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -96,7 +97,7 @@ def file_id(path: Path) -> FileId | None:
 
 
 def _patiently(con: apsw.Connection, pragma: str) -> None:
-    """Run a pragma, waiting for others: SQLite's own timeout does not cover the change to WAL of a new file."""
+    """Run a pragma and wait for locks: SQLite's own timeout does not cover switching a new file to WAL."""
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
@@ -110,10 +111,10 @@ def _patiently(con: apsw.Connection, pragma: str) -> None:
 
 
 def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
-    """Return the error that names a damaged file and the way out."""
+    """Return the error that names a damaged file and how to recover."""
     if not Path(path).name.startswith("cache-"):
         return CacheCorruptError(
-            f"{path} is damaged ({error}); stop Everindex, then `everindex restore FILE` puts a backup in force, or"
+            f"{path} is damaged ({error}); stop Everindex, then `everindex restore FILE` puts a backup in place, or"
             " `everindex index --rebuild` sets the file aside and keeps what can still be read of it"
         )
     return CacheCorruptError(
@@ -123,12 +124,12 @@ def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
 
 @contextmanager
 def _our_errors(con: apsw.Connection) -> Iterator[None]:
-    """Raise StorageUnavailableError or CacheCorruptError where SQLite finds a disk or a file at fault."""
+    """Raise StorageUnavailableError for a fault of the disk, CacheCorruptError for a damaged file."""
     try:
         yield
     except _UNAVAILABLE as error:
         raise StorageUnavailableError(
-            f"{con.filename} cannot be used ({error}); free some space or check the disk: work goes on by itself"
+            f"{con.filename} cannot be used ({error}); free some space or check the disk; work then resumes by itself"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise corrupt(con.filename, error) from error
@@ -141,7 +142,7 @@ def _our_errors(con: apsw.Connection) -> Iterator[None]:
 
 
 def rows(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
-    """Return all rows of a query; a column's type is what the schema says. Raises CacheError."""
+    """Return all rows of a query; the schema determines each column's type. Raises CacheError."""
     with _our_errors(con):
         return list(con.execute(sql, bindings))
 
@@ -153,29 +154,30 @@ def row(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, .
 
 
 def one(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...]:
-    """Return the row of a query that always has one: an aggregate, a RETURNING. Raises CacheError."""
+    """Return the row of a query that always has one (an aggregate, a RETURNING clause). Raises CacheError."""
     found = row(con, sql, bindings)
     if found is None:
-        raise corrupt(con.filename, LookupError("a row is missing that every index has"))
+        raise corrupt(con.filename, LookupError("a row that every index has is missing"))
     return found
 
 
 @contextmanager
 def transaction(con: apsw.Connection) -> Iterator[None]:
-    """Run a write transaction, or join the one that runs. IMMEDIATE: upgrading from reading gets SQLITE_BUSY at once.
+    """Run a write transaction, or join the one in progress.
 
-    Raises StorageUnavailableError (nothing was written; a later try may go well), CacheCorruptError.
+    IMMEDIATE, because upgrading from a read fails at once with SQLITE_BUSY. Raises StorageUnavailableError (nothing
+    was written; a retry may succeed), CacheCorruptError.
     """
     with _our_errors(con):
         if con.in_transaction:
-            yield  # whoever began it commits it, or takes all of it back
+            yield  # the caller that began it commits it or rolls it back
             return
         con.execute("BEGIN IMMEDIATE")
         try:
             yield
             con.execute("COMMIT")
         except BaseException:
-            # SQLite may have rolled back by itself (a full disk).
+            # SQLite may already have rolled back on its own (a full disk).
             if con.in_transaction:
                 con.execute("ROLLBACK")
             raise
@@ -183,7 +185,10 @@ def transaction(con: apsw.Connection) -> Iterator[None]:
 
 @contextmanager
 def snapshot(con: apsw.Connection) -> Iterator[None]:
-    """Run several reads that see one state of the database, or join the transaction that runs. Raises CacheError."""
+    """Run several reads that see the same state of the database, or join the transaction in progress.
+
+    Raises CacheError.
+    """
     with _our_errors(con):
         if con.in_transaction:
             yield
@@ -197,17 +202,17 @@ def snapshot(con: apsw.Connection) -> Iterator[None]:
 
 
 def bound_journal(con: apsw.Connection) -> None:
-    """Empty a write-ahead log that grew large because some reader was always in the way.
+    """Truncate a write-ahead log that grew large because readers kept blocking SQLite's checkpoints.
 
-    SQLite's own checkpoints start the log anew only when they meet no reader at all; this one waits for those
-    that read now, for a moment in which nobody writes, and lets new ones read the database itself. Raises CacheError.
+    SQLite's own checkpoints restart the log only when there is no reader at all. This one waits for the current
+    readers and for a moment without a writer, and lets new readers read the database itself. Raises CacheError.
     """
     log = Path(con.filename_wal)
     if not log.exists() or log.stat().st_size < _LARGE_JOURNAL:
         return
     con.set_busy_timeout(_CHECKPOINT_MS)
     try:
-        with _our_errors(con), suppress(apsw.BusyError):  # a reader holds on: at the next call
+        with _our_errors(con), suppress(apsw.BusyError):  # a reader still blocks it: retry at the next call
             con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
         con.set_busy_timeout(BUSY_MS)

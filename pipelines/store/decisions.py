@@ -1,4 +1,4 @@
-"""What an operator decided about indexing, kept in `state.db`: paused domains and dismissed notes."""
+"""The operator's decisions about indexing, kept in `state.db`: paused domains and dismissed notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Decisions:
         self._con = con
 
     def pause(self, domain: str, since: str) -> None:
-        """Pause a domain; one that is paused already keeps its time. Raises StorageUnavailableError."""
+        """Pause a domain; a domain that is already paused keeps its time. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute("INSERT OR IGNORE INTO paused_domain VALUES (?, ?)", (domain, since))
 
@@ -26,12 +26,12 @@ class Decisions:
             self._con.execute("DELETE FROM paused_domain WHERE domain = ?", (domain,))
 
     def paused_since(self, domain: str) -> str | None:
-        """Return since when a domain is paused (UTC, ISO 8601), or None where it is not."""
+        """Return when a domain was paused (UTC, ISO 8601), or None if it is not paused."""
         found = row(self._con, "SELECT since FROM paused_domain WHERE domain = ?", (domain,))
         return str(found[0]) if found else None
 
     def replace_dismissed(self, domain: str, notes: Mapping[str, int]) -> None:
-        """Dismiss these notes of a domain, each with the generation that failed, and no others.
+        """Replace a domain's dismissed notes, each with the generation that failed.
 
         Raises StorageUnavailableError.
         """
@@ -43,6 +43,6 @@ class Decisions:
             )
 
     def dismissed(self, domain: str) -> dict[str, int]:
-        """Return the dismissed notes of a domain, each with the generation that failed."""
+        """Return a domain's dismissed notes, each with the generation that failed."""
         found = rows(self._con, "SELECT path, generation FROM dismissed_note WHERE domain = ?", (domain,))
         return dict(found)

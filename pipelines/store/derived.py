@@ -1,4 +1,4 @@
-"""What a cache holds beside its notes' own rows, compared and mended: schema, names, times, sentences, counters."""
+"""Compare and mend what a cache stores besides its notes' rows: schema, names, times, sentences and counters."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _COUNTS_BY = {"vault_chunk": "id", "vault_chunk_change": "number", "vault_commun
 
 
 def lost_tables(cache: Cache) -> list[str]:
-    """Return a sentence for each table that a cache of its kind has, and this one lacks or has with other columns."""
+    """Return a sentence for each table that this cache lacks or that has columns other than in a new cache."""
     with closing(_fresh(cache.meta)) as fresh:
         wanted = {name: _columns(fresh, name) for name in _tables(fresh)}
     have = _tables(cache.con)
     return [
-        f"the table {name} {'is not as it was made' if name in have else 'is missing'}"
+        f"the table {name} {'differs from a new cache' if name in have else 'is missing'}"
         for name, columns in wanted.items()
         if name not in have or _columns(cache.con, name) != columns
     ]
 
 
 def unreadable(cache: Cache) -> list[str]:
-    """Return a sentence for each column with values that are not of its type, or are no JSON where they must be."""
+    """Return a sentence for each column with values of the wrong type, or that is not valid JSON where it must be."""
     found = []
     for table in sorted(name for name in _tables(cache.con) if name.startswith("vault_") and _is_plain(name)):
         described = select(cache.con, 'SELECT name, type, "notnull" FROM pragma_table_info(?)', (table,))
@@ -50,7 +50,7 @@ def unreadable(cache: Cache) -> list[str]:
                 wrong += f" OR NOT json_valid({column})"
             (count,) = select(cache.con, f"SELECT count(*) FROM {table} WHERE {wrong}")[0]
             if count:
-                found.append(f"{count} rows of {table} have a value of {column} that cannot be read")
+                found.append(f"{count} rows of {table} have an unreadable value of {column}")
     return found
 
 
@@ -59,17 +59,17 @@ def _is_plain(table: str) -> bool:
 
 
 def schema_drift(cache: Cache) -> list[str]:
-    """Return a sentence for each trigger, index or view that is missing, unknown, or not as in a new cache."""
+    """Return a sentence for each trigger, index or view that is missing, unknown, or different from a new cache's."""
     have, wanted = _objects(cache.con), _wanted_objects(cache.meta)
     return [
-        f"the {kind} {name} is {'missing' if (kind, name) not in have else 'not as it was made'}"
+        f"the {kind} {name} is {'missing' if (kind, name) not in have else 'different from a new cache'}"
         for kind, name in sorted(have.keys() | wanted.keys())
         if have.get((kind, name)) != wanted.get((kind, name))
     ]
 
 
 def mend_schema(cache: Cache) -> None:
-    """Make the triggers, indexes and views of a cache those of a new one (inside the caller's transaction)."""
+    """Replace a cache's triggers, indexes and views by those of a new one (inside the caller's transaction)."""
     have, wanted = _objects(cache.con), _wanted_objects(cache.meta)
     for kind, name in have:
         if have[kind, name] != wanted.get((kind, name)):
@@ -108,18 +108,18 @@ def _columns(con: apsw.Connection, table: str) -> list[str]:
 
 
 def kept_ignored(cache: Cache) -> dict[str, str]:
-    """Return the ignored Markdown files as the cache has them, path -> rule."""
+    """Return the ignored Markdown files as the cache has them (path -> rule)."""
     return dict(select(cache.con, "SELECT path, rule FROM vault_ignored"))
 
 
 def kept_files(cache: Cache) -> dict[str, FoundFile]:
-    """Return what the ledger has of each path's file."""
+    """Return each path's file as the ledger recorded it."""
     found = select(cache.con, "SELECT path, raw, size, mtime_ns, inode FROM vault_file")
     return {path: FoundFile(path, os.fsdecode(raw), *stat) for path, raw, *stat in found}
 
 
 def name_drift(cache: Cache) -> tuple[list[str], list[str]]:
-    """Return the files, and the notes with links, whose kept names are not those that links are resolved by."""
+    """Return the files, and the notes with links, whose stored names differ from those that links are resolved by."""
     files = select(cache.con, "SELECT path, name FROM vault_path ORDER BY path")
     links = select(cache.con, "SELECT path, target, name FROM vault_link ORDER BY path, position")
     return (
@@ -129,7 +129,7 @@ def name_drift(cache: Cache) -> tuple[list[str], list[str]]:
 
 
 def time_drift(cache: Cache) -> list[str]:
-    """Return the indexed notes whose time is not their file's, as the ledger has it; one that waits keeps its own."""
+    """Return the indexed notes whose time differs from their file's in the ledger; pending notes are left out."""
     found = select(
         cache.con,
         "SELECT path, n.modified_at, f.mtime_ns FROM vault_node n JOIN vault_file f USING (path)"
@@ -142,10 +142,10 @@ def time_drift(cache: Cache) -> list[str]:
 
 
 def sentence_drift(cache: Cache, count: Callable[[str], int]) -> list[str]:
-    """Return the hashes of texts whose sentences' codes are missing, of no text, or no such codes.
+    """Return the hashes of texts whose sentences' codes are missing, belong to no text, or are not valid codes.
 
-    `count` says how many sentences a text has. The values are not computed again: a wrong one costs an excerpt. What
-    codes must be is checked: one row per sentence, the largest number of each row 127.
+    `count` returns how many sentences a text has. The values are not recomputed, because a wrong one costs only an
+    excerpt. What is checked: one row per sentence, and 127 as the largest number of each row.
     """
     owed = select(
         cache.con,
@@ -169,7 +169,7 @@ def _are_codes(blob: object, sentences: int | None, dimension: int) -> bool:
         return False
     codes = np.frombuffer(blob, np.int8).reshape(-1, dimension)
     if len(codes) == 0:
-        return True  # its sentences gave no vectors
+        return True  # its sentences have no vectors
     if sentences is not None and len(codes) != sentences:
         return False
     largest = np.abs(codes.astype(np.int16)).max(axis=1)
@@ -177,7 +177,7 @@ def _are_codes(blob: object, sentences: int | None, dimension: int) -> bool:
 
 
 def mend_sentences(cache: Cache, hashes: list[str]) -> None:
-    """Make the sentences of these texts owed, or let go of them (inside the caller's transaction)."""
+    """Make the sentences of these texts pending, or drop those of gone texts (inside the caller's transaction)."""
     chosen = json.dumps(hashes)
     cache.con.execute(
         "DELETE FROM vault_sentence WHERE text_hash IN (SELECT value FROM json_each(?))", (chosen,)
@@ -193,7 +193,7 @@ def mend_sentences(cache: Cache, hashes: list[str]) -> None:
 
 
 def counter_drift(cache: Cache) -> Iterator[str]:
-    """Yield a sentence for each counter that contradicts what it counts."""
+    """Yield a sentence for each counter that contradicts the rows that it counts."""
     for table, column in _COUNTS_BY.items():
         (behind,) = select(
             cache.con,
@@ -202,24 +202,24 @@ def counter_drift(cache: Cache) -> Iterator[str]:
             (table,),
         )[0]
         if behind:
-            yield f"the last number of {table} is below one that is in use"
+            yield f"the last number of {table} is lower than a number in use"
     graphs = select(
         cache.con, "SELECT count(*) FROM vault_graph WHERE rowid = 1 AND ranked_generation <= generation"
     )
     others = select(cache.con, "SELECT count(*) FROM vault_graph")
     if (graphs, others) != ([(1,)], [(1,)]):
-        yield "the generation of the graph is not one row, or behind its ranks"
+        yield "the graph's generation is not a single row, or is lower than that of its ranks"
     unused = select(
         cache.con,
         "SELECT count(*) FROM vault_vector WHERE unused_since IS NULL"
         " AND text_hash NOT IN (SELECT text_hash FROM vault_chunk)",
     )
     if unused != [(0,)]:
-        yield f"{unused[0][0]} vectors that no passage has do not count as unused"
+        yield f"{unused[0][0]} vectors without a passage are not marked as unused"
 
 
 def mend_counters(cache: Cache) -> None:
-    """Set each counter to what it counts, and make the ranks due (inside the caller's transaction)."""
+    """Set each counter to match its rows, and make the ranks due (inside the caller's transaction)."""
     con = cache.con
     for table, column in _COUNTS_BY.items():
         (most,) = select(con, f"SELECT coalesce(max({column}), 0) FROM {table}")[0]
@@ -238,7 +238,7 @@ def mend_counters(cache: Cache) -> None:
 
 
 def unfindable(cache: Cache) -> list[int]:
-    """Return the chunks that have a row in the vector index, and are not found by a search of it."""
+    """Return the chunks that have a row in the vector index but that a search of the index does not find."""
     ids = [chunk for (chunk,) in select(cache.con, "SELECT chunk_id FROM vault_chunk_vec ORDER BY chunk_id")]
     lost: list[int] = []
     question = np.full(cache.meta.dimension, 1.0, "<f4").tobytes()
@@ -255,7 +255,7 @@ def unfindable(cache: Cache) -> list[int]:
 
 
 def mend(cache: Cache, count: Callable[[str], int]) -> None:
-    """Mend everything of this module that can be mended in place; `count` is of `sentence_drift`. One transaction."""
+    """Mend, in one transaction, everything here that can be mended in place; `count` is as in `sentence_drift`."""
     with transaction(cache.con):
         mend_schema(cache)
         files, _ = name_drift(cache)

@@ -1,7 +1,7 @@
-"""Links resolved: what each link of a domain means, kept right while files come, go and move.
+"""Resolved links: the file that each link of a domain means, kept right while files are added, removed and moved.
 
-`vault_edge` follows from `vault_link` and `vault_path` alone, so whatever changes one of these resolves, in the
-same transaction, exactly the links that it can affect.
+`vault_edge` depends only on `vault_link` and `vault_path`. Every change of one of these also resolves, in the same
+transaction, exactly the links that it can affect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipelines.store.connection import one, transaction
 from pipelines.store.connection import rows as select
 from pipelines.store.ledger import below
 
-# Ranks wait until the edges are quiet, but not for ever.
+# Ranks wait until the edges are quiet, but no longer than _LONGEST_WAIT_SECONDS.
 _QUIET_SECONDS = 2.0
 _LONGEST_WAIT_SECONDS = 30.0
 
@@ -29,19 +29,19 @@ _LINK = "SELECT path, position, kind, target, cites, name FROM vault_link"
 
 
 class Edges:
-    """The tables `vault_path` and `vault_edge`, on a cache's connection. `clock` is monotonic, in seconds."""
+    """The tables `vault_path` and `vault_edge` on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._con = con
         self._clock = clock
 
     def set_paths(self, present: Collection[str], folder: str = "") -> None:
-        """Make the files below a folder (`""`: of the vault) these, and resolve the links that this affects."""
+        """Replace the known files below a folder (`""`: the whole vault), and resolve the links that this affects."""
         known = set(self.paths_below(folder))
         self.change_paths(set(present) - known, known - set(present))
 
     def change_paths(self, new: Collection[str], gone: Collection[str]) -> None:
-        """Note files that came and went (in one transaction), and resolve the links that this affects."""
+        """Record added and removed files in one transaction, and resolve the links that this affects."""
         known = self._known((*new, *gone))
         new, gone = set(new) - known, known.intersection(gone)
         if not new and not gone:
@@ -59,7 +59,7 @@ class Edges:
         return {path for (path,) in select(self._con, sql, (json.dumps(list(paths)),))}
 
     def paths_below(self, folder: str) -> list[str]:
-        """Return the files that are known below a folder."""
+        """Return the known files below a folder."""
         return [
             path
             for (path,) in select(
@@ -72,7 +72,7 @@ class Edges:
         self._resolve(f"{_LINK} WHERE path = ?", path, of_note=path)
 
     def drift(self) -> list[str]:
-        """Return the notes whose edges are not what their links and the files give."""
+        """Return the notes whose edges differ from what their links and the files give."""
         found = select(self._con, _LINK)
         wanted, present = self._meant(found), self._edges_of({path for path, *_ in found})
         (stray,) = one(self._con, "SELECT json_group_array(DISTINCT path) FROM vault_edge")
@@ -82,7 +82,7 @@ class Edges:
         )
 
     def _resolve(self, links: str, binding: str, of_note: str | None = None) -> None:
-        """Resolve the links that a query gives, and write the edges that differ."""
+        """Resolve the links that a query returns, and write the edges that differ."""
         found = select(self._con, links, (binding,))
         asked = {(path, position) for path, position, *_ in found}
         present = self._edges_of({path for path, _ in asked} | ({of_note} if of_note else set()))
@@ -91,7 +91,7 @@ class Edges:
         self._write(present, self._meant(found))
 
     def _meant(self, links: Sequence[tuple[Any, ...]]) -> dict[tuple[str, int], _Edge]:
-        """Resolve links: the edge of each that means a file."""
+        """Return the edge of each link that means a file."""
         candidates = self._candidates({name for *_, name in links})
         edges: dict[tuple[str, int], _Edge] = {}
         for path, position, kind, target, cites, _ in links:
@@ -101,7 +101,7 @@ class Edges:
         return edges
 
     def _candidates(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return the files of each name that links with these names may mean."""
+        """Return, by name, the files that links with these names may mean."""
         asked = [name + suffix for name in names if name for suffix in ("", *NOTE_SUFFIXES)]
         found: dict[str, list[str]] = defaultdict(list)
         if not asked:
@@ -146,17 +146,17 @@ class Edges:
         return bool(one(self._con, "SELECT generation <> ranked_generation FROM vault_graph")[0])
 
     def ranks_due(self) -> bool:
-        """Say whether the ranks are behind, and the edges quiet for a while or behind for long."""
+        """Say whether the ranks are behind, and the edges either quiet for a while or behind for long."""
         first, last = one(self._con, "SELECT first_change, last_change FROM vault_graph")
         if not self.ranks_behind():
             return False
         now = self._clock()
-        # A time in the future was written before a reboot reset the clock.
+        # A time in the future was recorded before a reboot reset the clock.
         return bool(now - last >= _QUIET_SECONDS or now - first >= _LONGEST_WAIT_SECONDS or last > now)
 
     def graph_changed(self) -> None:
-        """Note that the ranks are behind (inside the caller's transaction)."""
-        # By its rowid: an update of what may be many rows makes FTS5 write out what it gathered, each time.
+        """Record that the ranks are behind (inside the caller's transaction)."""
+        # Update by rowid: for an update that may affect several rows, FTS5 flushes its pending writes each time.
         self._con.execute(
             "UPDATE vault_graph SET generation = generation + 1, last_change = ?1,"
             " first_change = CASE WHEN ranked_generation = generation THEN ?1 ELSE first_change END"

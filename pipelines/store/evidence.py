@@ -1,4 +1,4 @@
-"""Evidence records in `state.db`: what a question's answer rested on, kept whatever becomes of the notes."""
+"""Evidence records in `state.db`: what an answer rested on, kept whatever happens to the notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.store.state_file import open_state
 
 @dataclass(frozen=True, slots=True)
 class EvidenceHit:
-    """A note that answered: its best passage (None where that was gone again at once), and the note's bytes' hash."""
+    """A note that answered: its best passage (None if it was already gone), and the hash of the note's bytes."""
 
     domain: str
     path: str
@@ -32,7 +32,7 @@ class EvidenceHit:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A quote with the passages that it is compared with, and the hash of the bytes that these were cut from."""
+    """A quote, the passages that it is compared with, and the hash of the bytes that these were cut from."""
 
     path: str
     quote: str | None
@@ -42,10 +42,10 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRecord:
-    """A question, what answered it, and what was made of it; `texts` are its passages by their hash.
+    """A question, the notes that answered it, and what was made of it; `texts` are its passages by hash.
 
-    `match` says how well the notes answered (strong, weak, none; None: nobody can tell). `curated_at` is None
-    until a result is written back.
+    `match` says how well the notes answered (strong, weak, none; None: unknown). `curated_at` is None until a result
+    is written back.
     """
 
     id: str
@@ -62,7 +62,7 @@ class EvidenceRecord:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSummary:
-    """A record as a list shows it."""
+    """A record as shown in a list."""
 
     id: str
     question: str
@@ -74,7 +74,7 @@ class EvidenceSummary:
 
 
 class Evidence:
-    """One connection to the records of a vault's `state.db`."""
+    """A connection to the records in a vault's `state.db`."""
 
     def __init__(self, folder: Path) -> None:
         self._con = open_state(folder)
@@ -84,7 +84,7 @@ class Evidence:
         self._con.close()
 
     def add(self, record: EvidenceRecord) -> None:
-        """Keep a new record. Raises StorageUnavailableError."""
+        """Store a new record. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -108,7 +108,7 @@ class Evidence:
         notes: str | None,
         at: str,
     ) -> None:
-        """Write a curated result into a record, replacing an earlier one and the passages that it alone needed.
+        """Write a curated result into a record; an earlier result, and the passages that only it needed, are deleted.
 
         Raises EvidenceNotFoundError, StorageUnavailableError.
         """
@@ -184,7 +184,7 @@ class Evidence:
         )
 
     def newest(self, limit: int) -> list[EvidenceSummary]:
-        """Return the last records, the newest first."""
+        """Return up to `limit` records, newest first."""
         found = rows(
             self._con,
             "SELECT id, question, match, asked_at, curated_at,"
@@ -201,7 +201,7 @@ class Evidence:
         return int(count)
 
     def delete(self, record_id: str) -> None:
-        """Delete a record with all it kept. Raises EvidenceNotFoundError, StorageUnavailableError."""
+        """Delete a record with everything stored for it. Raises EvidenceNotFoundError, StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute("DELETE FROM evidence WHERE id = ?", (record_id,))
             if not self._con.changes():
@@ -212,5 +212,5 @@ class Evidence:
 
 def _missing(record_id: str) -> EvidenceNotFoundError:
     return EvidenceNotFoundError(
-        f"there is no evidence record {record_id!r}; `everindex rx list` shows those that there are"
+        f"there is no evidence record {record_id!r}; `everindex rx list` lists the existing ones"
     )

@@ -1,4 +1,4 @@
-"""The facts that processes tell each other through `state.db`: each subject with the type of its value."""
+"""The facts that processes tell each other through `state.db`: each subject and the type of its value."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _REPLY_KEPT_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Subject(Generic[T]):
-    """What a fact is about: the name in its key, and the type of its value.
+    """The subject of a fact: the name in its key, and the type of its value.
 
-    `is_momentary`: it is true only while the vault's processes run, so a backup does not keep it.
-    `kept_s`: such facts are deleted after this time, None: never.
+    `is_momentary`: it is true only while the vault's processes run, so backups leave it out.
+    `kept_s`: such facts are deleted after this many seconds; None: never.
     """
 
     name: str
@@ -26,11 +26,11 @@ class Subject(Generic[T]):
     kept_s: float | None = None
 
     def key(self, about: str) -> str:
-        """Return the key of the fact about one domain, model or request; empty: there is only one fact."""
+        """Return the key of the fact about a domain, model or request; `about` is empty if there is only one fact."""
         return f"{self.name}:{about}" if about else self.name
 
     def adapter(self) -> TypeAdapter[T]:
-        """Return what writes and validates the values."""
+        """Return the adapter that serialises and validates the values."""
         return _adapter(self.shape)
 
 
@@ -41,7 +41,7 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Fact(Generic[T]):
-    """A fact as it was last told, and how many seconds ago."""
+    """The last value told for a fact, and how many seconds ago."""
 
     value: T
     age_s: float
@@ -49,7 +49,7 @@ class Fact(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Deletions that wait for a confirmation: how many, and the first few paths."""
+    """Deletions that wait for confirmation: how many, and the first few paths."""
 
     count: int
     examples: tuple[str, ...]
@@ -57,7 +57,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the last comparison of the disk with the ledgers found per domain, and how long it took."""
+    """What the last comparison of the disk with the ledgers found, by domain, and how long it took."""
 
     found: dict[str, dict[str, int]]
     took_ms: int
@@ -65,14 +65,14 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpeed:
-    """How fast a domain's texts were last embedded."""
+    """How fast a domain's texts were embedded last."""
 
     texts_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderFacts:
-    """Where a loaded model computes, and how precisely."""
+    """The device that a loaded model runs on, and its precision."""
 
     device: str
     precision: str
@@ -80,7 +80,7 @@ class EmbedderFacts:
 
 @dataclass(frozen=True, slots=True)
 class RefusedMessages:
-    """How many messages of the queue were refused: not signed by us, of an unknown task, or sent before."""
+    """How many queue messages were refused: not signed by us, for an unknown task, or replayed."""
 
     foreign: int = 0
     unknown: int = 0
@@ -89,7 +89,7 @@ class RefusedMessages:
 
 @dataclass(frozen=True, slots=True)
 class WatcherFacts:
-    """How the watcher does; `last_event_s`, `last_probe_s`: seconds before the fact was told."""
+    """The watcher's state; `last_event_s` and `last_probe_s` are seconds before the fact was told."""
 
     mode: Literal["events", "polling"]
     polling_because: str | None
@@ -100,7 +100,7 @@ class WatcherFacts:
 
 
 class ReviewState(NamedTuple):
-    """A review queue as it was last read: its file's size, time and inode, and the version of the proposals."""
+    """A review queue as last read: its file's size, time and inode, and the version of the proposals."""
 
     file: tuple[int, int, int] | None
     proposals: list[list[str | int]]
@@ -115,22 +115,22 @@ WATCHER: Subject[WatcherFacts] = Subject("watcher", WatcherFacts, is_momentary=T
 RELOADED: Subject[dict[str, dict[str, int]]] = Subject(
     "reload", dict[str, dict[str, int]], is_momentary=True, kept_s=_REPLY_KEPT_SECONDS
 )
-"""A worker's reply to a request to compare the vault, by the request's name."""
+"""A worker's reply to a request to compare the vault, by the request's id."""
 
 TAGGED: Subject[dict[str, Any]] = Subject(
     "tags", dict[str, Any], is_momentary=True, kept_s=_REPLY_KEPT_SECONDS
 )
-"""A worker's reply to a request about tags, by the request's name."""
+"""A worker's reply to a request about tags, by the request's id."""
 
 REVIEWED: Subject[ReviewState] = Subject("review", ReviewState)
 TAGGING_BEGAN: Subject[str] = Subject("tags-began", str)
-"""When a domain's notes were first looked at for tags (UTC, ISO 8601)."""
+"""When a domain's notes were first examined for tags (UTC, ISO 8601)."""
 
 REHASHED: Subject[str] = Subject("rehash", str)
-"""The path up to which a domain's notes were last read anew."""
+"""The path up to which a domain's notes have been rehashed."""
 
 MEMORY: Subject[dict[str, tuple[int, int]]] = Subject("memory", dict[str, tuple[int, int]])
-"""By domain: how many lists in memory were compared with the cache, and how many differed."""
+"""By domain: how many in-memory lists were compared with the cache, and how many differed."""
 
 SUBJECTS: tuple[Subject[Any], ...] = (
     HELD,

@@ -1,4 +1,4 @@
-"""Which chunks a question's filters leave: one query of fixed fragments, every value bound."""
+"""Find the chunks that pass a question's filters, with one query of fixed fragments in which every value is bound."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NUMBER = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300})?(?:e[+-]?\d{1,3})?", re.ASC
 
 
 def _folded(text: str) -> str:
-    """SQLite folds ASCII itself, which is many times faster than asking Python for each value; NULL stays NULL."""
+    """Return SQL that folds case. ASCII is folded by SQLite, much faster than by Python; NULL stays NULL."""
     return f"CASE WHEN length({text}) < octet_length({text}) THEN fold({text}) ELSE lower({text}) END"
 
 
 def _is_value(item: str) -> str:
-    """Whether a JSON item is a value that is bound as number (or NULL) and as text."""
+    """Return SQL for whether a JSON item equals a value that is bound as a number (or NULL) and as text."""
     return (
         f"CASE WHEN {item}.type IN ('integer', 'real') THEN {item}.value = CAST(? AS NUMERIC)"
         f" WHEN {item}.type IN ('true', 'false') THEN {item}.type = ?"
@@ -29,9 +29,9 @@ def _is_value(item: str) -> str:
 
 
 _FOLDER = f"instr({_folded('n.path')}, ?) = 1"
-# Tags hold no quotes, so a tag is found in their JSON as it stands there: `"name"`, or `"name/...`.
+# Tags contain no quotes, so a tag is searched for verbatim in their JSON: `"name"`, or `"name/...`.
 _TAG = f"(instr({_folded('n.tags')}, ?) OR instr({_folded('n.tags')}, ?))"
-# An author is one of several, which are joined by commas.
+# A note may have several authors, joined by commas.
 _AUTHOR = f"instr(', ' || {_folded('n.author')} || ', ', ?)"
 _KIND = f"{_folded('n.kind')} = ?"
 _DAY = "substr(coalesce(n.published_at, n.modified_at), 1, 10)"
@@ -52,7 +52,7 @@ _HAS = {
         "EXISTS (SELECT 1 FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
         " WHERE l.path = n.path AND e.path IS NULL)"
     ),
-    # The part in brackets is that of the index vault_chunk_task, so that few texts are looked at.
+    # The condition in brackets is that of the index vault_chunk_task, so that few texts are read.
     "task": (
         "EXISTS (SELECT 1 FROM vault_chunk t WHERE t.path = n.path"
         " AND (instr(t.text, '[ ]') OR instr(t.text, '[x]') OR instr(t.text, '[X]')) AND has_task(t.text))"
@@ -61,9 +61,9 @@ _HAS = {
 
 
 def matching_chunks(cache: Cache, filters: Filters) -> list[int] | None:
-    """Return the ids of the chunks of all notes that pass, or None where every note does. Raises CacheError.
+    """Return the ids of the chunks of all notes that pass, or None if every note does. Raises CacheError.
 
-    `filters.domains` chooses caches, and is not looked at here.
+    `filters.domains` selects caches and is ignored here.
     """
     conditions = list(_conditions(filters))
     if not conditions:
@@ -73,7 +73,7 @@ def matching_chunks(cache: Cache, filters: Filters) -> list[int] | None:
     where = " AND ".join(sql for sql, _ in conditions)
     (ids,) = one(
         cache.con,
-        # Materialized, and joined in this order: SQLite would ask the conditions of each chunk instead of each
+        # Materialized and joined in this order: otherwise SQLite evaluates the conditions per chunk instead of per
         # note. One JSON text is read many times faster than as many rows.
         f"WITH passing AS MATERIALIZED (SELECT n.path FROM vault_node n WHERE {where})"
         " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)",
@@ -84,7 +84,7 @@ def matching_chunks(cache: Cache, filters: Filters) -> list[int] | None:
 
 
 def _conditions(filters: Filters) -> Iterator[_Condition]:
-    """Yield what must hold of the note `n`, each with the values that it binds."""
+    """Yield the conditions on the note `n`, each with the values that it binds."""
     yield from _any(_FOLDER, [f"{folder}/" for folder in filters.folders])
     yield from _any(_AUTHOR, [f", {author}, " for author in filters.authors])
     yield from _any(_KIND, filters.kinds)

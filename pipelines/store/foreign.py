@@ -1,4 +1,4 @@
-"""What a database from elsewhere holds besides our own tables: nothing of it may ever run here."""
+"""Find what a database from elsewhere contains besides our own schema, because none of it may ever run here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.store.meta import schema_of
 from pipelines.store.state_file import state_schema
 
 _SAFE = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
-# A cache without an index answers the same, only slower; what `state.db` lacks is made when it is opened.
+# A cache without an index gives the same answers, only slower; what `state.db` lacks is created when it is opened.
 _MAY_LACK = frozenset({"index"})
 
 Object = tuple[str, str, str, str]
@@ -20,7 +20,7 @@ Object = tuple[str, str, str, str]
 
 
 def foreign_in_state(path: Path) -> str | None:
-    """Return what a `state.db` holds that ours never does, in words; None where there is nothing.
+    """Describe an object in a `state.db` that ours never has; return None if there is none.
 
     Raises CacheCorruptError.
     """
@@ -28,7 +28,7 @@ def foreign_in_state(path: Path) -> str | None:
 
 
 def foreign_in_cache(path: Path, dimension: int) -> str | None:
-    """Return what a cache holds, or lacks, other than ours of that dimension, in words; None where it is as ours.
+    """Describe how a cache differs from ours of that dimension (a foreign or missing object); None if it does not.
 
     Raises CacheCorruptError.
     """
@@ -49,11 +49,11 @@ def _foreign(found: set[Object], ours: set[Object]) -> str | None:
         return None
     kind, name, *_ = other[0]
     known = any((kind, name) == one[:2] for one in ours)
-    return f"the {kind} {name!r}" + (", which is not as Everindex makes it" if known else "")
+    return f"the {kind} {name!r}" + (", which differs from what Everindex creates" if known else "")
 
 
 def _objects(path: Path) -> set[Object]:
-    """Read a database's schema without running any of it: no extension, trigger or view, and nothing is written."""
+    """Read a database's schema without running any of it: no extension, trigger or view, and without writing."""
     try:
         con = apsw.Connection(
             f"{path.absolute().as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -89,5 +89,5 @@ def _schema(con: apsw.Connection) -> set[Object]:
 
 
 def _folded(sql: object) -> str:
-    """Return SQL without the comments and spaces in which two versions of the same schema may differ."""
+    """Return SQL without the whitespace in which two versions of the same schema may differ."""
     return " ".join(str(sql or "").split())

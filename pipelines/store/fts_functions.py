@@ -1,15 +1,15 @@
-"""SQL functions for what FTS5 offers to C alone: word counts per chunk and per phrase."""
+"""SQL functions for what FTS5 offers only to C: word counts per chunk and per phrase."""
 
 from __future__ import annotations
 
 import apsw
 
-# Of title, section and text: a word in a title or a section's heading says more.
+# For title, section and text: a word in a title or a heading says more.
 COLUMN_WEIGHTS = (2.0, 1.5, 1.0)
 
 
 def register_functions(con: apsw.Connection) -> None:
-    """Let SQL on a connection call what FTS5 offers to C alone: once a connection."""
+    """Make FTS5's word counts, which it offers only to C, callable from SQL; call this once per connection."""
     con.register_fts5_function("weighted_count", _weighted_count)
     con.register_fts5_function("word_count", _word_count)
     con.register_fts5_function("all_words", _all_words)

@@ -1,4 +1,4 @@
-"""Job history in `state.db`: what workers took up and what came of it, and counts that outlive it."""
+"""Job history in `state.db`: the jobs that workers ran, their results, and counts that outlive the history."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pipelines.store.state_file import open_state
 
 JobState = Literal["running", "done", "failed", "put off", "lost"]
 PATHS_KEPT = 10
-"""A job's row names so many of its notes: searching is fast because rows are small."""
+"""How many of a job's paths its row stores: small rows keep searching fast."""
 
 _LONGEST_ERROR = 400
 _DELETED_AT_ONCE = 2_000
-_LOST = "nobody heard how it ended: its worker died; what it owed is found again by the sweep"
+_LOST = "its worker died before it reported a result; the sweep finds its pending work again"
 _BUCKETS: Mapping[str, tuple[float, ...]] = {
     "ran_seconds": (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0),
     "saved_seconds": (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0),
     "embedded_texts": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
 }
 _FOREVER = float("inf")
-# Not JSON: its brackets would be found, too.
+# Not JSON, because a search would also match JSON's brackets.
 _BETWEEN = "\x1f"
 LAST_ID = 2**63 - 1
-"""The largest number that a job can have."""
+"""The largest possible id of a job."""
 _COLUMNS = (
     "id, task_id, task, domain, path, paths, notes, state, worker, attempt, waited_ms, started_at, finished_at,"
     " ran_ms, error, log, saved_ms"
@@ -38,9 +38,9 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job; times are UTC, ISO 8601. `paths` are the first ones, `notes` counts all.
+    """A job; times are UTC, ISO 8601. `paths` holds the first paths, `notes` counts all.
 
-    `saved_ms`: for each save that it made findable, the milliseconds since the watcher saw it.
+    `saved_ms`: for each save that the job made findable, the milliseconds since the watcher saw it.
     """
 
     id: int
@@ -64,7 +64,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to show; `path` and `error` are looked for anywhere in theirs, A to Z without case."""
+    """Which jobs to show; `path` and `error` match anywhere in the job's own, ignoring the case of A to Z."""
 
     task: str | None = None
     domain: str | None = None
@@ -75,7 +75,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a job: `embedded` counts the texts that were embedded, `paths` are the notes that it indexed.
+    """The result of a job: `embedded` counts the embedded texts, `paths` are the notes that it indexed.
 
     Without `paths` the job keeps those that it was started with.
     """
@@ -93,7 +93,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What ended in a span of time that begins at `start` (UTC, ISO 8601); failed are the lost, too."""
+    """The jobs that ended in a span of time that begins at `start` (UTC, ISO 8601); lost jobs count as failed."""
 
     start: str
     done: int
@@ -104,14 +104,14 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Observations since the first job: how many were at most `le`, by `le` (the last is infinity), and their sum."""
+    """All observations so far: how many were at most `le`, by `le` (the last is infinity), and their sum."""
 
     at_most: Mapping[float, int] = field(default_factory=dict)
     total: float = 0.0
 
 
 class History:
-    """One connection to the jobs of a vault's `state.db`."""
+    """A connection to the jobs in a vault's `state.db`."""
 
     def __init__(self, folder: Path, wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._con = open_state(folder)
@@ -133,7 +133,7 @@ class History:
         paths: Sequence[str] = (),
         waited_ms: float | None = None,
     ) -> int:
-        """Write down that a worker took a job up; return its id. Raises StorageUnavailableError."""
+        """Record that a worker started a job; return the job's id. Raises StorageUnavailableError."""
         with transaction(self._con):
             (number,) = one(
                 self._con,
@@ -147,7 +147,7 @@ class History:
         return int(number)
 
     def finish(self, number: int, result: Result) -> None:
-        """Write down what came of a job. Raises StorageUnavailableError."""
+        """Record the result of a job. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE job_history SET state = :state, attempt = :attempt, finished_at = :at, ran_ms = :ran,"
@@ -180,7 +180,7 @@ class History:
         )
 
     def lose(self, alive: Callable[[str], bool]) -> int:
-        """Let the running jobs of dead workers be lost; return how many. Raises StorageUnavailableError."""
+        """Mark the running jobs of dead workers as lost; return how many. Raises StorageUnavailableError."""
         dead = [(job.id, job.task) for job in self.running() if not alive(job.worker)]
         lost = 0
         if dead:
@@ -197,16 +197,16 @@ class History:
         return lost
 
     def prune(self, days: float, most: int) -> int:
-        """Delete what is older than so many days, and all but the newest `most` jobs; the counts stay.
+        """Delete the jobs older than `days`, and all but the newest `most`; return how many. The counts stay.
 
-        Return how many went. Short transactions: workers wait for none of them. Raises StorageUnavailableError.
+        Uses short transactions, so that no worker waits. Raises StorageUnavailableError.
         """
         oldest = _iso(self._clock() - timedelta(days=days))
         deleted = 0
         while True:
             with transaction(self._con):
                 self._con.execute(
-                    # Ids are given in the order of time: the first young job ends the search.
+                    # Ids ascend with time, so the first recent job ends the search.
                     "DELETE FROM job_history WHERE state <> 'running' AND id IN (SELECT id FROM job_history"
                     " WHERE id < max((SELECT max(id) FROM job_history) - :most + 1, coalesce("
                     "  (SELECT id FROM job_history WHERE started_at >= :oldest ORDER BY id LIMIT 1), :last))"
@@ -221,16 +221,16 @@ class History:
     # Reading
 
     def get(self, number: int) -> Job | None:
-        """Return a job, or None."""
+        """Return a job, or None if it does not exist."""
         found = first(self._con, f"SELECT {_COLUMNS} FROM job_history WHERE id = ?", (number,))
         return _job(found) if found else None
 
     def page(self, wanted: JobFilter, *, before: int | None = None, limit: int = 50) -> list[Job]:
-        """Return the newest jobs of a filter, or those older than the job `before`."""
+        """Return the newest jobs that match, or those older than the job `before`."""
         conditions, bindings = _conditions(wanted, before)
         found = rows(
             self._con,
-            # One index holds all that is asked for: a text that no job has is not found in 20 ms at 100,000 rows.
+            # A covering index: at 100,000 rows, a text that no job has is ruled out within 20 ms.
             f"SELECT {_COLUMNS} FROM job_history WHERE id IN (SELECT id FROM job_history"
             f" INDEXED BY job_history_page WHERE {conditions} ORDER BY id DESC LIMIT :limit) ORDER BY id DESC",
             bindings | {"limit": limit},
@@ -238,12 +238,12 @@ class History:
         return [_job(row) for row in found]
 
     def running(self) -> list[Job]:
-        """Return the jobs that run now, oldest first."""
+        """Return the jobs that are running, oldest first."""
         found = rows(self._con, f"SELECT {_COLUMNS} FROM job_history WHERE state = 'running' ORDER BY id")
         return [_job(row) for row in found]
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Return how many jobs of each task ever came to each state; what runs now is not among them."""
+        """Return how many jobs of each task ever ended in each state; running jobs are not counted."""
         return {(task, state): n for task, state, n in rows(self._con, "SELECT * FROM job_count")}
 
     def histogram(self, name: str) -> Histogram:
@@ -261,7 +261,7 @@ class History:
         return Histogram(at_most, sum(total for _, total in counted.values()))
 
     def series(self, since: str, bucket_s: int) -> list[Bucket]:
-        """Return what ended since an ISO time, in spans of so many seconds, oldest first, the empty ones, too."""
+        """Return what ended since an ISO time, in spans of `bucket_s` seconds (also empty ones), oldest first."""
         found = rows(
             self._con,
             "SELECT unixepoch(finished_at) / :span AS bucket, sum(state = 'done'),"
@@ -278,7 +278,7 @@ class History:
         ]
 
     def saved_seconds(self, since: str) -> dict[str, list[float]]:
-        """Return by domain how many seconds each save took to be findable, of the jobs that ended since then."""
+        """Return, by domain, the seconds that each save took to become findable, for jobs that ended since then."""
         found: dict[str, list[float]] = {}
         for domain, saved in rows(
             self._con,
@@ -297,7 +297,7 @@ def _iso(at: datetime) -> str:
 
 
 def _named(paths: Sequence[str]) -> tuple[str | None, str]:
-    """Return the columns `path` and `paths`."""
+    """Return the values of the columns `path` and `paths`."""
     kept = [_stored(path) for path in paths[:PATHS_KEPT]]
     return kept[0] if len(paths) == 1 else None, _BETWEEN.join(kept)
 
@@ -318,7 +318,7 @@ def _columns_of(result: Result) -> dict[str, Any]:
 
 
 def _stored(text: str) -> str:
-    """Return text as it can be held and searched: a library's message may quote bytes that are no text."""
+    """Return text that can be stored and searched: a library's message may quote bytes that are not valid text."""
     plain = text.encode("utf-8", "replace").decode()
     return plain.replace("\0", "\N{SYMBOL FOR NULL}").replace(_BETWEEN, "\N{SYMBOL FOR UNIT SEPARATOR}")
 

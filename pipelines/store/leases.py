@@ -1,6 +1,6 @@
-"""Who works on what is owed: rows are leased, and given back, committed or parked.
+"""Leases on pending ledger rows: rows are leased to a worker, then released, committed or parked.
 
-Every method runs one transaction of its own, except those that say that they run inside the caller's.
+Every method runs its own transaction, except those that say that they run inside the caller's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 from pipelines.store.connection import transaction
 
-# A worker that dies is noticed by `free_those_of_the_dead`; this is for one on another machine.
+# `free_those_of_the_dead` notices a worker that dies on this machine; the timeout covers workers on other machines.
 LEASE_SECONDS = 300.0
 MAX_ATTEMPTS = 3
 APART = "apart"
-"""The `error_kind` of a row whose note takes so long to parse that it is parsed apart from the others."""
+"""The `error_kind` of a row whose note takes so long to parse that it is parsed separately."""
 
 _BACKOFF_SECONDS = 2.0
 _LONGEST_BACKOFF = 60.0
@@ -34,8 +34,8 @@ OWED: dict[Stage, str] = {
     "words": "applied_generation < generation AND parked = 0",
     "vectors": "embedded_generation < applied_generation AND applied_generation = generation AND parked = 0",
 }
-"""What a row of `vault_file` must be to be owed; SQL."""
-# A time further ahead than any lease or backoff was written before a reboot reset the clock.
+"""The SQL condition for a row of `vault_file` to be pending, per stage."""
+# A time further ahead than any lease or backoff was recorded before a reboot reset the clock.
 _FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {LEASE_SECONDS})"
 _TOGETHER = f"error_kind IS NOT '{APART}'"
 _DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
@@ -53,15 +53,15 @@ class Leases:
         self._clock = clock
 
     def owes(self, stage: Stage, *, together: bool = False) -> bool:
-        """Say whether a row is owed, due and free; `together`: one that is not set apart."""
+        """Say whether a row is pending, due and free; `together`: one that is not set apart."""
         return self._finds(f"{OWED[stage]} AND {_TOGETHER}" if together else OWED[stage])
 
     def owes_saves(self) -> bool:
-        """Say whether the words of a save are owed, due and free."""
+        """Say whether the words of a save are pending, due and free."""
         return self._finds(f"{OWED['words']} AND {_TOGETHER} AND priority >= {HIGH_PRIORITY}")
 
     def owes_apart(self) -> bool:
-        """Say whether a row that is set apart is owed, due and free."""
+        """Say whether a row that is set apart is pending, due and free."""
         return self._finds(f"{OWED['words']} AND error_kind = '{APART}'")
 
     def _finds(self, condition: str) -> bool:
@@ -77,11 +77,11 @@ class Leases:
         *,
         together: bool = False,
     ) -> list[LeasedRow]:
-        """Take up to `limit` rows that are owed, due and free, and count the attempt.
+        """Lease up to `limit` rows that are pending, due and free, and count the attempt.
 
-        The most urgent come first, and of these the newest: a save amid a bulk change does not wait for it.
-        A row that failed before is leased alone: whatever broke its batch, it breaks no other note again.
-        `together`: without the rows that are set apart.
+        The most urgent rows come first, and among these the newest, so a save does not wait for a bulk change. A row
+        that failed before is leased alone, so that whatever broke its batch cannot break other notes again.
+        `together`: leave out the rows that are set apart.
         """
         chosen = "" if paths is None else "AND path IN (SELECT value FROM json_each(:paths))"
         left_out = f"AND {_TOGETHER}" if together else ""
@@ -93,10 +93,10 @@ class Leases:
         )
 
     def take_saves(self, limit: int, owner: str) -> list[LeasedRow]:
-        """Take up to `limit` saves whose words are owed, due and free, whatever else is owed, and count the attempt.
+        """Lease up to `limit` saves whose words are pending, due and free, and count the attempt.
 
-        Half of them are the newest by their files' times: a note that was just written. The other half are those
-        that were discovered last: a file that was moved here keeps its old time. Deletions come last.
+        One half are the newest by their files' times, which finds a note just written. The other half are those
+        discovered last, because a file that was moved here keeps its old time. Deletions come last.
         """
         owed = (
             f"SELECT path FROM vault_file WHERE {OWED['words']} AND {_FREE} AND {_DUE} AND {_TOGETHER}"
@@ -109,7 +109,7 @@ class Leases:
         return self._lease(sql, {"half": limit // 2}, owner)
 
     def take_apart(self, owner: str) -> list[LeasedRow]:
-        """Take the newest row that is set apart, due and free, if there is one, and count the attempt."""
+        """Lease the newest row that is set apart, due and free, if there is one, and count the attempt."""
         condition = f"{OWED['words']} AND {_FREE} AND {_DUE} AND error_kind = '{APART}'"
         return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT 1", {}, owner)
 
@@ -131,7 +131,7 @@ class Leases:
         ]
 
     def set_apart(self, row: LeasedRow, reason: str) -> None:
-        """Give a row back untried, to be taken by `take_apart` alone until other content is wanted."""
+        """Release a row untried; only `take_apart` leases it until its content changes."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
@@ -140,7 +140,10 @@ class Leases:
             )
 
     def renew(self, row: LeasedRow, sha: str) -> None:
-        """Prolong the lease of a row whose content `sha` is worked on. Raises StaleWorkError as `claim` does."""
+        """Extend the lease of a row while its content `sha` is being indexed.
+
+        Raises StaleWorkError as `claim` does.
+        """
         with transaction(self._con):
             self.claim(row, sha)
             self._con.execute(
@@ -149,7 +152,7 @@ class Leases:
             )
 
     def release(self, rows: Sequence[LeasedRow]) -> None:
-        """Give rows back untried: the attempt does not count."""
+        """Release rows untried: the attempt does not count."""
         with transaction(self._con):
             self._con.executemany(
                 "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
@@ -158,7 +161,7 @@ class Leases:
             )
 
     def release_all_of(self, owners: Collection[str]) -> None:
-        """Give back what pieces of work held when the disk failed: the attempt does not count."""
+        """Release everything that these owners hold after the disk failed: the attempt does not count."""
         if owners:
             with transaction(self._con):
                 self._con.execute(
@@ -168,9 +171,9 @@ class Leases:
                 )
 
     def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
-        """Give a row back after a failure that time may cure; it is due again after a growing pause.
+        """Release a row after a failure that may pass; it is due again after a growing pause.
 
-        A failure that is no fault of the note's is not counted among its attempts.
+        A failure that is not the note's fault does not count as an attempt (`counted` false).
         """
         pause = min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2 ** (row.attempts - 1))
         with transaction(self._con):
@@ -182,7 +185,7 @@ class Leases:
             )
 
     def free_those_of_the_dead(self, alive: Callable[[str], bool]) -> None:
-        """Free the leases of owners that are no more; the attempt stays counted."""
+        """Release the leases of owners that no longer live; the attempt still counts."""
         owners = select(
             self._con, "SELECT DISTINCT lease_owner FROM vault_file WHERE lease_token IS NOT NULL"
         )
@@ -196,9 +199,9 @@ class Leases:
                 )
 
     def claim(self, row: LeasedRow, sha: str | None) -> int:
-        """Return the generation that content `sha` may be committed as (inside the caller's transaction).
+        """Return the generation under which content `sha` may be committed (inside the caller's transaction).
 
-        Raises StaleWorkError when the lease went to somebody else, or a newer generation wants other content.
+        Raises StaleWorkError if another worker holds the lease by now, or if a newer generation wants other content.
         """
         current = first(
             self._con,
@@ -206,15 +209,17 @@ class Leases:
             (row.path,),
         )
         if current is None or current[2] != row.token:
-            raise StaleWorkError(f"{row.path!r} is somebody else's work by now; nothing was written")
+            raise StaleWorkError(f"another worker has taken over {row.path!r}; nothing was written")
         if current[0] != row.generation and current[1] != sha:
-            raise StaleWorkError(f"{row.path!r} changed while it was indexed; the newer content is next")
+            raise StaleWorkError(
+                f"{row.path!r} changed while it was being indexed; the newer content is next"
+            )
         return int(current[0])
 
     def applied(
         self, row: LeasedRow, generation: int, found: FoundFile, sha: str, *, embedded: bool, at: str
     ) -> None:
-        """Note that a content is indexed (inside the caller's transaction); `at` is an ISO time."""
+        """Record that content is indexed (inside the caller's transaction); `at` is an ISO time."""
         self._con.execute(
             "UPDATE vault_file SET applied_generation = :g,"
             " embedded_generation = CASE WHEN :embedded THEN :g ELSE embedded_generation END,"
@@ -235,7 +240,7 @@ class Leases:
         )
 
     def embedded(self, row: LeasedRow) -> None:
-        """Note that all of a note's vectors are there (inside the caller's transaction)."""
+        """Record that all of a note's vectors are stored (inside the caller's transaction)."""
         self._con.execute(
             "UPDATE vault_file SET embedded_generation = applied_generation, attempts = 0,"
             " next_attempt_at = NULL, error_kind = NULL, error = NULL,"
@@ -244,11 +249,11 @@ class Leases:
         )
 
     def removed(self, row: LeasedRow) -> None:
-        """Forget a path whose deletion is applied (inside the caller's transaction)."""
+        """Delete the row of a path whose deletion is applied (inside the caller's transaction)."""
         self._con.execute("DELETE FROM vault_file WHERE path = ?", (row.path,))
 
     def parked(self, row: LeasedRow, kind: str, reason: str, *, indexed: bool) -> None:
-        """Set a note aside until it changes (inside the caller's transaction); `indexed`: its words stay."""
+        """Park a note until it changes (inside the caller's transaction); `indexed`: its words stay indexed."""
         self._con.execute(
             "UPDATE vault_file SET parked = 1, error_kind = ?, error = ?, lease_token = NULL,"
             " lease_until = NULL, lease_owner = NULL,"

@@ -1,7 +1,7 @@
-"""The ledger: what is on disk against what is indexed.
+"""The ledger: what is on disk compared with what is indexed.
 
-Whatever is owed stands here and nowhere else: the queue may be lost at any moment. Every method runs one
-transaction of its own, except those that say that they run inside the caller's.
+All pending work is recorded here and nowhere else, because the queue may be lost at any moment. Every method runs its
+own transaction, except those that say that they run inside the caller's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipelines.store.leases import OWED
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Disk against ledger: files whose `stat` differs, paths that are gone, how many are as they were."""
+    """Disk compared with ledger: files whose `stat` differs, paths that are gone, the number of unchanged files."""
 
     changed: list[FoundFile]
     gone: list[str]
@@ -34,7 +34,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """How one path stands, for `why` and `GET /node`."""
+    """The state of one path, for `why` and `GET /node`."""
 
     path: str
     wanted_hash: str | None
@@ -49,26 +49,26 @@ class LedgerRow:
 
 
 def unread_hash(found: FoundFile, reason: str) -> str:
-    """Name a content that could not be hashed: the same as long as `stat` and the reason are the same."""
+    """Return a stand-in for the hash of content that could not be read; it changes only with `stat` or the reason."""
     return f"unread:{reason}:{found.size}:{found.mtime_ns}:{found.inode}"
 
 
 def below(folder: str) -> tuple[str, str]:
-    """Return the range of keys below a folder (`""`: all): `path >= low AND path < high`."""
+    """Return the range of keys below a folder (`""`: all keys): `path >= low AND path < high`."""
     return (folder + "/", folder + "0") if folder else ("", "\U0010ffff")  # "0" follows "/"
 
 
-# Stands for the time of a file that was gone when its note was to be read; the note is kept as it is indexed.
+# The recorded time of a file that was gone when its note was about to be read; the note stays as it is indexed.
 _AWAY = -1
 
 
 def modified_at(mtime_ns: int) -> str:
-    """Return a file's time as a note's row has it."""
+    """Return a file's time in the format of a note's row."""
     return datetime.fromtimestamp(mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
 
 
 class Ledger:
-    """The rows of `vault_file`, on a cache's connection. `clock` is monotonic, in seconds."""
+    """The rows of `vault_file` on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._con = con
@@ -77,7 +77,7 @@ class Ledger:
     def diff(
         self, found: Iterable[FoundFile], folder: str = "", suspects: AbstractSet[str] = frozenset()
     ) -> Difference:
-        """Compare what a scan of a folder found with the ledger, by `stat` alone; `suspects` count as changed."""
+        """Compare a scan of a folder with the ledger, by `stat` alone; `suspects` always count as changed."""
         con = self._con
         con.execute(
             "CREATE TEMP TABLE IF NOT EXISTS seen"
@@ -94,7 +94,7 @@ class Ledger:
                 "SELECT s.path, s.raw, s.size, s.mtime_ns, s.inode FROM seen s LEFT JOIN vault_file f USING (path)"
                 " WHERE f.wanted_hash IS NULL OR f.size <> s.size OR f.mtime_ns <> s.mtime_ns"
                 " OR f.inode <> s.inode OR f.raw <> s.raw"
-                # Permissions, another file's name or the limit may have changed, which these columns do not show.
+                # These columns do not show a change of permissions, of another file's name, or of the size limit.
                 " OR (f.parked = 1 AND f.error_kind IN ('unreadable', 'changing', 'name-collision', 'too-large'))"
                 " OR s.path IN (SELECT value FROM json_each(?))",
                 (json.dumps(list(suspects)),),
@@ -127,7 +127,7 @@ class Ledger:
         return {path for (path,) in found}
 
     def raws_after(self, path: str, count: int) -> list[tuple[str, str]]:
-        """Return up to `count` existing paths that follow a path in order, with the names that open them."""
+        """Return up to `count` existing paths that sort after a path, with the names that open them."""
         found = select(
             self._con,
             "SELECT path, raw FROM vault_file WHERE path > ? AND wanted_hash IS NOT NULL ORDER BY path LIMIT ?",
@@ -136,7 +136,7 @@ class Ledger:
         return [(found_path, os.fsdecode(raw)) for found_path, raw in found]
 
     def settled(self) -> dict[str, str]:
-        """Return the hash of each note that is indexed whole, vectors and all, and owes nothing."""
+        """Return the hash of each note that is completely indexed, including vectors, and has nothing pending."""
         found = select(
             self._con,
             "SELECT path, indexed_hash FROM vault_file WHERE applied_generation = generation"
@@ -150,7 +150,7 @@ class Ledger:
         return int(count)
 
     def without_files(self, gone: Sequence[str], on_disk: AbstractSet[tuple[int, int]]) -> list[str]:
-        """Return those of the paths whose file (inode, size) is not on disk under another name either."""
+        """Return the paths whose file (inode, size) is not on disk under another name either."""
         files = select(
             self._con,
             "SELECT path, inode, size FROM vault_file WHERE wanted_hash IS NOT NULL"
@@ -167,7 +167,7 @@ class Ledger:
         *,
         priority: int,
     ) -> list[DiffEvent]:
-        """Write what was seen (file, hash) and what is gone; return an event for each real difference."""
+        """Record the files seen (file, hash) and the paths gone; return an event for each real difference."""
         events = []
         with transaction(self._con):
             for found, sha in seen:
@@ -193,7 +193,7 @@ class Ledger:
                 "UPDATE vault_file SET raw = ?, size = ?, mtime_ns = ?, inode = ? WHERE path = ?",
                 (*stat, found.path),
             )
-            # Only its time changed; what is owed takes it over with the content.
+            # Only the time changed; if content is pending, the node gets its time together with the content.
             self._con.execute(
                 "UPDATE vault_node SET modified_at = ? WHERE path = ?",
                 (modified_at(found.mtime_ns), found.path),
@@ -234,9 +234,9 @@ class Ledger:
         )
 
     def keep_indexed(self, row: LeasedRow) -> bool:
-        """Want the content that is indexed, and give the lease back; say whether there is one.
+        """Accept the indexed content as wanted and release the lease; say whether there is any.
 
-        Whatever is on disk when the file is there again counts as changed: the pipeline may have changed meanwhile.
+        When the file is back, it counts as changed whatever it contains: the pipeline may have changed meanwhile.
         """
         with transaction(self._con):
             self._con.execute(
@@ -252,7 +252,7 @@ class Ledger:
             return self._con.changes() > 0
 
     def want_all_again(self) -> None:
-        """Make every row as if it had never been applied (inside the caller's transaction): the pipeline changed."""
+        """Mark every row as never applied, because the pipeline changed (inside the caller's transaction)."""
         self._con.execute(
             "UPDATE vault_file SET generation = generation + 1, applied_generation = 0, embedded_generation = 0,"
             " dirty_since = ?, priority = ?, attempts = 0,"
@@ -261,7 +261,7 @@ class Ledger:
         )
 
     def retry(self, path: str | None = None) -> int:
-        """Take a parked note (None: all of them) up again; return how many there were."""
+        """Make a parked note (None: all of them) pending again; return how many there were."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE vault_file SET generation = generation + 1, dirty_since = ?, attempts = 0,"
@@ -272,14 +272,14 @@ class Ledger:
             return self._con.changes()
 
     def pending(self) -> tuple[int, float]:
-        """Return how many rows are dirty, and for how many seconds the oldest one has been."""
+        """Return how many rows are dirty, and for how many seconds the oldest one has been dirty."""
         count, oldest = one(
             self._con, f"SELECT count(*), min(dirty_since) FROM vault_file WHERE {OWED['words']}"
         )
         return count, max(0.0, self._clock() - oldest) if count else 0.0
 
     def row(self, path: str) -> LedgerRow | None:
-        """Return how one path stands, or None where the ledger has never seen it."""
+        """Return the state of one path, or None if the ledger has never seen it."""
         found = first(
             self._con,
             f"SELECT path, wanted_hash, indexed_hash, {OWED['words']}, {OWED['vectors']}, parked, attempts,"
@@ -299,7 +299,7 @@ class Ledger:
         return [(path, kind, reason) for path, kind, reason in select(self._con, sql)]
 
     def stat_of(self, paths: Sequence[str]) -> dict[str, tuple[str, int, int, bool]]:
-        """Return for each path the name that opens it, size, mtime in ns, and whether newer content is owed."""
+        """Return for each path the name that opens it, size, mtime in ns, and whether newer content is pending."""
         return {
             path: (os.fsdecode(raw), size, mtime, bool(dirty))
             for path, raw, size, mtime, dirty in select(

@@ -14,19 +14,19 @@ from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 
 SCHEMA_VERSION = 4
-# Apart from schema.sql: a cache that was made without them gets them when it is opened for writing.
+# Not in schema.sql: a cache that was created without them gets them when it is opened for writing.
 _LATER_INDEXES = (
-    # what `Leases.take_saves` looks at
+    # used by `Leases.take_saves`
     """CREATE INDEX IF NOT EXISTS vault_file_noticed ON vault_file
     (priority DESC, wanted_hash IS NULL, dirty_since DESC) WHERE applied_generation < generation AND parked = 0""",
-    # what `Leases.take_apart` looks at
+    # used by `Leases.take_apart`
     "CREATE INDEX IF NOT EXISTS vault_file_apart ON vault_file (path) WHERE error_kind = 'apart'",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CacheMeta:
-    """What a cache was built with; `pipeline` names everything that decides what chunks it holds."""
+    """What a cache was built with; `pipeline` identifies everything that determines the chunks that it contains."""
 
     model: str
     dimension: int
@@ -34,13 +34,13 @@ class CacheMeta:
 
 
 def schema_of(dimension: int) -> str:
-    """Return the SQL that makes a cache for vectors of a dimension."""
+    """Return the SQL that creates a cache for vectors of a dimension."""
     schema = files("pipelines.store").joinpath("schema.sql").read_text(encoding="utf-8")
     return schema.replace(":dimension]", f"{dimension}]") + ";\n".join(_LATER_INDEXES)
 
 
 def build(con: apsw.Connection, meta: CacheMeta) -> None:
-    """Make the tables of a new cache (inside the caller's transaction)."""
+    """Create the tables of a new cache (inside the caller's transaction)."""
     con.execute(schema_of(meta.dimension))
     con.executemany(
         "INSERT INTO vault_meta VALUES (?, ?)",
@@ -54,25 +54,25 @@ def build(con: apsw.Connection, meta: CacheMeta) -> None:
 
 
 def add_indexes(con: apsw.Connection) -> None:
-    """Make the indexes that a cache lacks if an earlier version made it (inside the caller's transaction)."""
+    """Create the indexes that a cache made by an earlier version lacks (inside the caller's transaction)."""
     for index in _LATER_INDEXES:
         con.execute(index)
 
 
 def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
-    """Return what a cache was built with. Raises CacheMissingError where it is empty, CacheError."""
+    """Return what a cache was built with. Raises CacheMissingError if it is empty, CacheError."""
     if not first(con, "SELECT 1 FROM sqlite_master"):
         raise missing(path)
     try:
         meta = dict(select(con, "SELECT key, value FROM vault_meta"))
     except (apsw.SQLError, CacheCorruptError) as error:
         raise CacheCorruptError(
-            f"{path} is not a cache of Everindex ({error.__cause__ or error}); `everindex index --rebuild` builds a"
+            f"{path} is not an Everindex cache ({error.__cause__ or error}); `everindex index --rebuild` builds a"
             " new one beside it and keeps it"
         ) from error
     lost = [key for key in ("model", "dimension", "pipeline", "schema_version") if key not in meta]
     if lost or not meta["dimension"].isdecimal():
-        raise corrupt(path, ValueError(f"vault_meta does not say its {', '.join(lost) or 'dimension'}"))
+        raise corrupt(path, ValueError(f"vault_meta lacks its {', '.join(lost) or 'dimension'}"))
     if meta.get("schema_version") != str(SCHEMA_VERSION):
         raise CacheError(
             f"{path} was made by another version of Everindex (schema {meta.get('schema_version')}, this one "
@@ -82,15 +82,15 @@ def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
 
 
 def check_model(found: CacheMeta, model: str, dimension: int, path: Path) -> None:
-    """Refuse a cache of another model. Raises ModelMismatchError with the ways out."""
+    """Raise ModelMismatchError, with the ways out, if a cache was built with another model."""
     if (found.model, found.dimension) != (model, dimension):
         raise ModelMismatchError(
             f"{path.name} was built with {found.model} ({found.dimension} dimensions), but the settings say "
-            f"{model} ({dimension}); run `everindex reembed` to change over, or set the model back "
+            f"{model} ({dimension}); run `everindex reembed` to switch, or restore the setting "
             f"(EMBEDDING_MODEL={found.model})"
         )
 
 
 def missing(path: Path) -> CacheMissingError:
-    """Return the error that says how a cache is made."""
-    return CacheMissingError(f"{path} is not there yet; `everindex up` or `everindex index` makes it")
+    """Return the error for a missing cache, with the commands that create one."""
+    return CacheMissingError(f"{path} does not exist yet; `everindex up` or `everindex index` creates it")

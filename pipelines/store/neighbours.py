@@ -1,4 +1,4 @@
-"""What the edges say: who links to whom, what is linked to nothing, who stands together."""
+"""Queries over the edges: who links to whom, which notes have no links, and which form communities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.p
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A note or file at the other end of a link: how often, of what kind, and how the first one is written."""
+    """A note or file at the other end of links: how many, of what kind, and how the first one is written."""
 
     path: str
     kind: str
@@ -45,7 +45,7 @@ class WrittenLink:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A note's place in the graph: PageRank, centrality, the community and its label; None: it has none."""
+    """A note's place in the graph: PageRank, centrality, community and its label. None: the note has none."""
 
     pagerank: float | None
     centrality: float | None
@@ -65,7 +65,7 @@ class Community:
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A note as a point of a picture; without a rank it has no edge."""
+    """A note as a node of a drawn graph; a note without a rank has no edge."""
 
     path: str
     title: str
@@ -75,7 +75,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """All links of a kind from one note to another."""
+    """All links of one kind from one note to another."""
 
     source: str
     target: str
@@ -84,7 +84,7 @@ class GraphEdge:
 
 
 def outlinks(cache: Cache, path: str) -> list[Neighbour]:
-    """Return what a note links to, in the order of its text."""
+    """Return the notes and files that a note links to, in the order of its text."""
     return _neighbours(cache, "e.target", "e.path", path)
 
 
@@ -98,7 +98,8 @@ def _neighbours(cache: Cache, other: str, own: str, path: str) -> list[Neighbour
         Neighbour(*found)
         for found in rows(
             cache.con,
-            # A bare column beside min() is of the row that has the minimum: how the first of them is written.
+            # SQLite takes a bare column beside min() from the row with the minimum: here, how the first link is
+            # written.
             f"SELECT {other}, e.kind, count(*), l.text, l.fragment, min(l.line) FROM vault_edge e"
             f" JOIN vault_link l USING (path, position) WHERE {own} = ?1 AND {other} <> ?1"
             f" GROUP BY {other}, e.kind ORDER BY min(l.position), {other}",
@@ -127,7 +128,7 @@ def _written(found: tuple[Any, ...]) -> WrittenLink:
 
 
 def broken_links_of(cache: Cache, path: str) -> list[WrittenLink]:
-    """Return the links of a note that mean no file."""
+    """Return the broken links of a note."""
     return [
         _written(found)
         for found in rows(
@@ -157,7 +158,7 @@ def names(cache: Cache) -> list[tuple[str, str]]:
 
 
 def orphans(cache: Cache) -> list[str]:
-    """Return the notes that link to no file and that no note links to."""
+    """Return the notes that link to no other file and that no other note links to."""
     return [
         path
         for (path,) in rows(
@@ -170,7 +171,7 @@ def orphans(cache: Cache) -> list[str]:
 
 
 def targets_elsewhere(cache: Cache) -> list[str]:
-    """Return the files that links of this domain mean and that are no notes of it."""
+    """Return the files that links of this domain mean and that are not notes of it."""
     return [
         path
         for (path,) in rows(
@@ -187,7 +188,7 @@ def unranked(cache: Cache) -> int:
 
 
 def rank_of(cache: Cache, path: str) -> Rank | None:
-    """Return a note's place in the graph, or None where it has no edge or is not ranked yet."""
+    """Return a note's place in the graph, or None if it has no edge or is not ranked yet."""
     found = row(
         cache.con,
         "SELECT nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL), nullif(r.community, 0), c.label"
@@ -212,7 +213,7 @@ def communities(cache: Cache, examples: int) -> list[Community]:
 
 
 def nodes(cache: Cache, paths: Collection[str]) -> list[GraphNode]:
-    """Return notes as points of a picture."""
+    """Return notes as nodes of a drawn graph."""
     return [
         GraphNode(*found)
         for found in rows(
@@ -225,7 +226,7 @@ def nodes(cache: Cache, paths: Collection[str]) -> list[GraphNode]:
 
 
 def best_ranked(cache: Cache, community: int | None, limit: int) -> list[str]:
-    """Return the best-ranked notes of a domain or of a community; linked ones without a rank come last."""
+    """Return the best-ranked notes of a domain or a community; linked notes without a rank come last."""
     return [
         path
         for (path,) in rows(
@@ -242,12 +243,12 @@ def best_ranked(cache: Cache, community: int | None, limit: int) -> list[str]:
 
 
 def edges_among(cache: Cache, paths: Sequence[str]) -> list[GraphEdge]:
-    """Return the edges between notes, each pair and kind once."""
+    """Return the edges between these notes, one per pair and kind."""
     return [
         GraphEdge(*found)
         for found in rows(
             cache.con,
-            # The plus keeps the target's index out of it: SQLite would look up every pair of notes there.
+            # The plus keeps SQLite from using the target's index, which would look up every pair of notes.
             "WITH chosen AS (SELECT value AS path FROM json_each(?)) SELECT path, target, kind, count(*)"
             " FROM vault_edge WHERE path IN chosen AND +target IN chosen AND path <> target"
             " GROUP BY path, target, kind ORDER BY path, target, kind",

@@ -1,4 +1,4 @@
-"""Notes by their names and by their vectors: read-only SQL over a cache."""
+"""Read-only SQL over a cache's notes: names, texts and vectors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _OPENING = 4_000
 
 
 def data_version(cache: Cache) -> int:
-    """Return a number that changes with each commit of another connection; it means nothing to a third one."""
+    """Return a number that changes with each commit of another connection; compare it only on the same connection."""
     return int(one(cache.con, "PRAGMA data_version")[0])
 
 
 def note_names(cache: Cache, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
-    """Return every note's title and its aliases as JSON (or those of some), by path."""
+    """Return the title, and the aliases as JSON, of every note or of those at `paths`, by path."""
     some = "" if paths is None else " WHERE path IN (SELECT value FROM json_each(?))"
     bindings = () if paths is None else (json.dumps(list(paths)),)
     found = rows(cache.con, f"SELECT path, title, aliases FROM vault_node{some}", bindings)
@@ -27,7 +27,7 @@ def note_names(cache: Cache, paths: Collection[str] | None = None) -> dict[str, 
 
 
 def names_since(cache: Cache, newest: int) -> dict[str, tuple[str, str]]:
-    """Return title and aliases, as `note_names`, of the notes that have a chunk with a higher id.
+    """Return title and aliases, as `note_names` does, of the notes that have a chunk with an id above `newest`.
 
     A note whose title or aliases changed has new chunks.
     """
@@ -61,14 +61,17 @@ def vectors_of(cache: Cache, path: str) -> list[Vector]:
 
 
 def texts_of(cache: Cache, path: str) -> list[str]:
-    """Return a note's chunks as they stand, in order; neighbours may overlap. A note without text has none."""
+    """Return the texts of a note's chunks in order, unchanged; neighbours may overlap.
+
+    A note without text has none.
+    """
     sql = "SELECT text FROM vault_chunk WHERE path = ? AND start_offset < end_offset ORDER BY position"
     found = rows(cache.con, sql, (path,))
     return [text for (text,) in found]
 
 
 def openings(cache: Cache, paths: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return the title of each note that is indexed, and the beginning of its text."""
+    """Return the title and the beginning of the text of each of these notes that is indexed."""
     found = rows(
         cache.con,
         "SELECT n.path, n.title, coalesce(c.text, '') FROM vault_node n"
@@ -82,7 +85,7 @@ def openings(cache: Cache, paths: Collection[str]) -> dict[str, tuple[str, str]]
 def weighed_notes(cache: Cache) -> Iterator[tuple[str, str, tuple[str, ...], str, list[Vector]]]:
     """Yield every note: path, title, tags, the beginning of its text, the vectors of its chunks.
 
-    A note without text has neither.
+    Text and vectors are empty for a note without text.
     """
     chunks = rows(
         cache.con,

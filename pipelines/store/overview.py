@@ -1,4 +1,4 @@
-"""What operators ask of a cache: parked notes, the size of its graph, how long saves took."""
+"""Figures for operators from a cache: parked notes, the size of its graph, how long saves took."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.store.connection import one, rows
 
 @dataclass(frozen=True, slots=True)
 class ParkedRow:
-    """A note that is set aside; `generation` names the content that fails, `since_s`: how long it has been known."""
+    """A parked note; `generation` names the content that fails, `since_s` is how long the failure has been known."""
 
     path: str
     kind: str
@@ -25,7 +25,7 @@ class ParkedRow:
 
 
 def parked_notes(cache: Cache) -> list[ParkedRow]:
-    """Return the notes that are set aside, by path. Raises CacheError."""
+    """Return the parked notes, by path. Raises CacheError."""
     now = time.monotonic()
     return [
         ParkedRow(path, kind, reason, attempts, generation, max(0.0, now - since))
@@ -46,11 +46,11 @@ def edges_and_communities(cache: Cache) -> tuple[int, int]:
 
 
 def saved_ms(cache: Cache, paths: Sequence[str]) -> list[float]:
-    """Return for each of these saves that can be found how many milliseconds that took since its discovery.
+    """Return, for each of these saves that is findable, the milliseconds from its discovery to being findable.
 
-    A save that newer content followed is counted with that one. Raises CacheError.
+    A save that newer content has followed is counted with the newer one. Raises CacheError.
     """
-    # The ledger has the discovery by the monotonic clock, and the commit by the wall clock.
+    # The ledger records the discovery by the monotonic clock, and the commit by the wall clock.
     offset = time.time() - time.monotonic()
     return [
         round(max(0.0, datetime.fromisoformat(at).timestamp() - offset - since) * 1000, 1)

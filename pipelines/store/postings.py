@@ -1,4 +1,4 @@
-"""What the full-text index knows of words, as numbers: which chunks have a word how often, how long chunks are."""
+"""Numbers from the full-text index: which chunks contain a word, how often, and how long chunks are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def newest_chunk(cache: Cache) -> int:
 
 
 def lengths(cache: Cache, after: int, upto: int = _LAST) -> list[tuple[int, int]]:
-    """Return the chunks with ids in (after, upto], in order, each with how many words it has."""
+    """Return the chunks with ids in (after, upto], in order, each with its number of words."""
     return select(
         cache.con,
         "SELECT rowid, word_count(vault_chunk_fts) FROM vault_chunk_fts"
@@ -31,7 +31,7 @@ def lengths(cache: Cache, after: int, upto: int = _LAST) -> list[tuple[int, int]
 
 
 def occurrences(cache: Cache, phrase: str, after: int, upto: int = _LAST) -> list[tuple[int, float]]:
-    """Return the chunks with ids in (after, upto] that have a phrase, in order, and its count by column weight."""
+    """Return the chunks with ids in (after, upto] that contain a phrase, in order, and its count by column weight."""
     return select(
         cache.con,
         "SELECT rowid, weighted_count(vault_chunk_fts) FROM vault_chunk_fts"
@@ -41,7 +41,7 @@ def occurrences(cache: Cache, phrase: str, after: int, upto: int = _LAST) -> lis
 
 
 def totals(cache: Cache) -> tuple[int, int]:
-    """Return how many chunks there are, and how many words they have together."""
+    """Return the number of chunks, and the number of words in all of them."""
     return one(
         cache.con,
         "SELECT (SELECT count(*) FROM vault_chunk),"
@@ -50,7 +50,7 @@ def totals(cache: Cache) -> tuple[int, int]:
 
 
 def count_having(cache: Cache, phrase: str) -> int:
-    """Count the chunks that have a phrase."""
+    """Count the chunks that contain a phrase."""
     (count,) = one(
         cache.con, "SELECT count(*) FROM vault_chunk_fts WHERE vault_chunk_fts MATCH ?", (f'"{phrase}"',)
     )
@@ -58,7 +58,7 @@ def count_having(cache: Cache, phrase: str) -> int:
 
 
 def lengths_of(cache: Cache, ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Return those of these chunks that are there, in order, each with how many words it has."""
+    """Return those of these chunks that exist, in order, each with its number of words."""
     return select(
         cache.con,
         "SELECT rowid, word_count(vault_chunk_fts) FROM vault_chunk_fts"
@@ -68,10 +68,10 @@ def lengths_of(cache: Cache, ids: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def occurrences_in(cache: Cache, phrase: str, ids: Sequence[int]) -> list[tuple[int, float]]:
-    """Return those of these chunks that have a phrase, in order, and its count by column weight."""
+    """Return those of these chunks that contain a phrase, in order, with its count by column weight."""
     return select(
         cache.con,
-        # The plus: otherwise SQLite would look for the phrase once for each id.
+        # The plus: otherwise SQLite would search for the phrase once per id.
         "SELECT rowid, weighted_count(vault_chunk_fts) FROM vault_chunk_fts"
         " WHERE vault_chunk_fts MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid",
         (f'"{phrase}"', json.dumps(list(ids))),

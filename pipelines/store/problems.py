@@ -1,4 +1,4 @@
-"""The problems of a vault in `state.db`: whatever stops or starves indexing is reported here by the part it stops."""
+"""The problems of a vault in `state.db`: each part of Everindex reports here what stops or starves its work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.store.state_file import open_state
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is wrong now.
+    """A current problem.
 
     `kind` is a constant name, `subject` a domain, a path or empty. `message` says what happened, to what, and what to
     do. `since` is UTC, ISO 8601.
@@ -25,7 +25,7 @@ class Problem:
 
 
 class Problems:
-    """One connection to the problems in a vault's `state.db`."""
+    """A connection to the problems in a vault's `state.db`."""
 
     def __init__(self, folder: Path) -> None:
         self._con = open_state(folder)
@@ -35,10 +35,10 @@ class Problems:
         self._con.close()
 
     def report(self, kind: str, subject: str, message: str) -> None:
-        """Report a problem; one that was reported before keeps its `since`. Raises StorageUnavailableError."""
+        """Report a problem; one that is already reported keeps its `since`. Raises StorageUnavailableError."""
         known = row(self._con, "SELECT message FROM problem WHERE kind = ? AND subject = ?", (kind, subject))
         if known == (message,):
-            return  # no write while nothing is new: a full disk must not hide itself
+            return  # write only what is new: on a full disk, a needless write would raise
         since = datetime.now(UTC).isoformat(timespec="seconds")
         with transaction(self._con):
             self._con.execute(
@@ -48,13 +48,13 @@ class Problems:
             )
 
     def clear(self, kind: str, subject: str = "") -> None:
-        """Take a report back, if there is one. Raises StorageUnavailableError."""
+        """Withdraw a report, if there is one. Raises StorageUnavailableError."""
         if row(self._con, "SELECT 1 FROM problem WHERE kind = ? AND subject = ?", (kind, subject)):
             with transaction(self._con):
                 self._con.execute("DELETE FROM problem WHERE kind = ? AND subject = ?", (kind, subject))
 
     def reported(self) -> list[Problem]:
-        """Return the problems that are reported now, the oldest first. Raises CacheError."""
+        """Return the problems that are currently reported, oldest first. Raises CacheError."""
         found = rows(
             self._con, "SELECT kind, subject, message, since FROM problem ORDER BY since, kind, subject"
         )

@@ -1,4 +1,4 @@
-"""The processes of a vault in `state.db`: each says every few seconds that it lives, and how it does."""
+"""The processes of a vault in `state.db`: each reports every few seconds that it lives, and its state."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pipelines.store.state_file import open_state
 
 Role = Literal["watcher", "worker", "query"]
 SILENT_SECONDS = 30.0
-"""A process that has said nothing for so long is gone, or hangs."""
+"""A process that has not reported for this long is gone or hangs."""
 
 _FORGOTTEN_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process: its name (host:pid/when it began), role, when it began (UTC, ISO 8601)."""
+    """A process: its name (host:pid/start time), its role, and when it began (UTC, ISO 8601)."""
 
     name: str
     role: Role
@@ -30,7 +30,7 @@ class Process:
 
 
 class Processes:
-    """One connection to the processes of a vault's `state.db`."""
+    """A connection to the processes in a vault's `state.db`."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Processes:
         self._con.close()
 
     def put(self, process: Process) -> None:
-        """Write down that a process lives; those that were silent for an hour go. Raises StorageUnavailableError."""
+        """Record that a process lives; delete those silent for an hour. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT OR REPLACE INTO process VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -56,16 +56,16 @@ class Processes:
             self._con.execute("DELETE FROM process WHERE at < ?", (self._wall_clock() - _FORGOTTEN_SECONDS,))
 
     def delete(self, name: str) -> None:
-        """Write down that a process has ended, as it should. Raises StorageUnavailableError."""
+        """Record that a process ended normally. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute("DELETE FROM process WHERE name = ?", (name,))
 
     def recent(self) -> list[tuple[Process, float]]:
-        """Return the processes that spoke within the last hour, each with how many seconds ago, oldest first."""
+        """Return the processes that reported within the last hour, each with the seconds since then, oldest first."""
         now, wall = self._clock(), self._wall_clock()
         found = []
         for *process, at, uptime in rows(self._con, "SELECT * FROM process ORDER BY started_at, name"):
-            # Said before the last reboot: only the wall clock goes on.
+            # It was recorded before the last reboot, which resets the monotonic clock but not the wall clock.
             age = now - uptime if uptime <= now else max(0.0, wall - at)
             found.append((Process(*process), age))
         return found

@@ -1,4 +1,4 @@
-"""Tags in `state.db`: proposals and what became of them, the pages an operator was shown, the audit log, spend."""
+"""Tags in `state.db`: proposals and their outcomes, the pages shown to the operator, the audit log, the spend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ State = Literal["waiting", "accepted", "applied", "rejected", "refused", "additi
 Outcome = Literal["baseline", "proposed", "nothing", "private", "failed", "asked"]
 OPERATOR = "operator"
 _PAGES_KEPT = 500
-# A tag that waits for a note that is gone is kept, and not shown.
+# A tag that waits for a note whose file is gone is kept but not shown.
 _SHOWN = (
     " (state NOT IN ('waiting', 'addition') OR NOT EXISTS"
     " (SELECT 1 FROM tag_gone g WHERE g.domain = tag_proposal.domain AND g.path = tag_proposal.path))"
@@ -52,7 +52,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A note that was looked at for tags: what it was then, what came of it, when a failed one is due."""
+    """A note that was examined for tags: its content then, the outcome, and when a failed one is retried."""
 
     note_hash: str
     sketch: bytes
@@ -64,9 +64,9 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that we made to a note: its bytes up to the last line that differs, before and after.
+    """A change that Everindex made to a note: its bytes up to the last line that differs, before and after.
 
-    Of renames (`tags` says which) it is all that one run did: in so many `notes`, and in the taxonomy at `path`.
+    For renames (listed in `tags`) it is everything that one run did: in `notes` notes, and in the taxonomy at `path`.
     """
 
     id: int
@@ -82,7 +82,7 @@ class Change:
 
 
 class Proposals:
-    """One connection to the tag tables of a vault's `state.db`."""
+    """A connection to the tag tables in a vault's `state.db`."""
 
     def __init__(self, folder: Path) -> None:
         self._con = open_state(folder)
@@ -92,10 +92,10 @@ class Proposals:
         """Close the connection."""
         self._con.close()
 
-    # Notes that were looked at
+    # Examined notes
 
     def looked_at(self, domain: str) -> dict[str, Looked]:
-        """Return what is known of each note of a domain."""
+        """Return what is known of each examined note of a domain."""
         found = rows(
             self._con,
             "SELECT path, note_hash, sketch, outcome, reason, attempts, next_attempt FROM tag_note"
@@ -105,7 +105,7 @@ class Proposals:
         return {path: Looked(*rest) for path, *rest in found}
 
     def look(self, domain: str, notes: Mapping[str, Looked]) -> None:
-        """Write down notes that were looked at, replacing what was known of them."""
+        """Record examined notes, replacing what was known of them."""
         with transaction(self._con):
             self._con.executemany(
                 "INSERT OR REPLACE INTO tag_note VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -116,7 +116,7 @@ class Proposals:
             )
 
     def ask(self, domain: str, paths: Collection[str]) -> None:
-        """Want notes to be looked at (again), whatever came of them before."""
+        """Request that notes be examined (again), whatever the outcome was before."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE tag_note SET outcome = 'asked', attempts = 0, next_attempt = NULL"
@@ -125,7 +125,7 @@ class Proposals:
             )
 
     def move(self, domain: str, old: str, new: str) -> None:
-        """Carry what is known of a note, its proposals and its log over to its new path."""
+        """Move what is known of a note, its proposals and its log to its new path."""
         with transaction(self._con):
             for table in ("tag_note", "tag_proposal", "tag_audit"):
                 self._con.execute(
@@ -150,7 +150,7 @@ class Proposals:
         note_hash: str,
         at: str,
     ) -> int:
-        """Add suggestions (each with its tag's group); those the operator once decided on are not made again."""
+        """Add suggestions, each with its tag's group, except those that the operator has already decided on."""
         with transaction(self._con):
             before = self._con.total_changes()
             self._con.executemany(
@@ -179,7 +179,7 @@ class Proposals:
         return [Proposal(*row) for row in found]
 
     def of_note(self, domain: str, path: str) -> list[Proposal]:
-        """Return a note's proposals in whatever state, newest first, then the best."""
+        """Return a note's proposals in every state, newest first, then best first."""
         found = rows(
             self._con,
             f"SELECT {_PROPOSAL} FROM tag_proposal WHERE domain = ? AND path = ?"
@@ -198,7 +198,7 @@ class Proposals:
         return [Proposal(*row) for row in found]
 
     def version(self, domain: str) -> list[Any]:
-        """Return what differs whenever a page of the domain would: each state's proposals."""
+        """Return a value that changes whenever a page of the domain would: a summary of each state's proposals."""
         found = rows(
             self._con,
             "SELECT state, count(*), max(id), sum(id) FROM tag_proposal"
@@ -208,7 +208,7 @@ class Proposals:
         return [list(row) for row in found]
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Count the proposals by domain and state; those that wait for a note that is gone are left out."""
+        """Count the proposals by domain and state, without those that wait for a note that is gone."""
         found = rows(
             self._con,
             f"SELECT domain, state, count(*) FROM tag_proposal WHERE {_SHOWN} GROUP BY domain, state",
@@ -216,7 +216,7 @@ class Proposals:
         return {(domain, state): count for domain, state, count in found}
 
     def open_paths(self, domain: str) -> set[str]:
-        """Return the notes of a domain that have tags which wait, gone or not."""
+        """Return the notes of a domain, gone or not, that have waiting tags."""
         found = rows(
             self._con,
             "SELECT DISTINCT path FROM tag_proposal WHERE domain = ? AND state IN ('waiting', 'addition')",
@@ -225,24 +225,24 @@ class Proposals:
         return {path for (path,) in found}
 
     def gone(self, domain: str) -> set[str]:
-        """Return the notes of a domain that are known to be gone, and have tags which wait."""
+        """Return the notes of a domain that are known to be gone and have waiting tags."""
         return {path for (path,) in rows(self._con, "SELECT path FROM tag_gone WHERE domain = ?", (domain,))}
 
     def set_gone(self, domain: str, paths: Collection[str]) -> None:
-        """Replace the notes of a domain that are gone: what waits for them is not shown."""
+        """Replace the list of a domain's notes that are gone; their waiting tags are not shown."""
         with transaction(self._con):
             self._con.execute("DELETE FROM tag_gone WHERE domain = ?", (domain,))
             self._con.executemany("INSERT INTO tag_gone VALUES (?, ?)", [(domain, path) for path in paths])
 
     def forget(self, domain: str, path: str) -> None:
-        """Delete what waits for a note that is no longer the one that it was proposed for; decisions stay."""
+        """Delete the waiting proposals of a path that now holds another note; decisions stay."""
         with transaction(self._con):
             self._con.execute(
                 "DELETE FROM tag_proposal WHERE domain = ? AND path = ? AND state = 'waiting'", (domain, path)
             )
 
     def decide(self, ids: Collection[int], state: State, at: str, *, reason: str | None = None) -> int:
-        """Decide on proposals that wait; what was decided already stays. Return how many were decided."""
+        """Decide on waiting proposals and return how many; those already decided stay as they are."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE tag_proposal SET state = ?, reason = ?, decided_at = ?"
@@ -252,7 +252,7 @@ class Proposals:
             return self._con.changes()
 
     def settle(self, ids: Collection[int], state: State, at: str, reason: str | None = None) -> None:
-        """Say what became of accepted proposals: applied, refused, or waiting again."""
+        """Record the outcome of accepted proposals: applied, refused, or waiting again."""
         with transaction(self._con):
             self._con.execute(
                 "UPDATE tag_proposal SET state = ?, reason = ?, decided_at = ?"
@@ -261,7 +261,7 @@ class Proposals:
             )
 
     def want(self, domain: str, path: str, tag: str, group: str, state: State, at: str) -> None:
-        """Write down a tag that the operator typed for a note: accepted, or an addition to the vocabulary."""
+        """Record a tag that the operator typed for a note: accepted, or an addition to the vocabulary."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT INTO tag_proposal"
@@ -275,7 +275,7 @@ class Proposals:
     # Pages
 
     def show(self, page: str, domain: str, shown: Sequence[tuple[int, str]], at: str) -> None:
-        """Remember which proposals (id, path then) a page shows, before it is written; the oldest are forgotten."""
+        """Record which proposals (id, path then) a page is about to show; the oldest pages are deleted."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT OR REPLACE INTO review_page VALUES (?, ?, ?, ?)",
@@ -294,10 +294,10 @@ class Proposals:
         )
         return None if found is None else [(number, path) for number, path in json.loads(found[0])]
 
-    # What we changed
+    # Our changes
 
     def record(self, change: Change, settled: Collection[int] = ()) -> int:
-        """Write a change into the audit log, and the proposals that it applied; return its id."""
+        """Record a change in the audit log, mark the proposals that it applied, and return its id."""
         with transaction(self._con):
             self.settle(settled, "applied", change.at)
             (number,) = one(
@@ -312,7 +312,7 @@ class Proposals:
         return int(number)
 
     def changes(self, limit: int, path: str | None = None) -> list[Change]:
-        """Return the last changes, newest first, of one note or all."""
+        """Return the latest changes, newest first, of one note or all."""
         found = rows(
             self._con,
             f"{_CHANGE} AND (?1 IS NULL OR path = ?1 OR id IN (SELECT change FROM tag_renamed WHERE path = ?1))"
@@ -322,7 +322,7 @@ class Proposals:
         return [_change(row) for row in found]
 
     def change(self, number: int | None) -> Change | None:
-        """Return a change by its id; without one the last that can be taken back; None where there is none."""
+        """Return a change by its id, or the last one that can be undone; None if there is none."""
         found = first(
             self._con,
             f"{_CHANGE} AND (id = ?1 OR"
@@ -333,7 +333,7 @@ class Proposals:
         return _change(found) if found else None
 
     def undo(self, number: int, at: str) -> None:
-        """Mark a change as taken back; the tags of a promotion wait again."""
+        """Mark a change as undone; the tags of a promotion wait again."""
         change = self.change(number)
         if change is None:
             return
@@ -348,7 +348,7 @@ class Proposals:
     # Spend
 
     def spend(self, day: str, proposer: str, dollars: float) -> None:
-        """Add a note to a day's spend."""
+        """Add one note to a day's spend."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT INTO tag_spend VALUES (?1, ?2, 1, ?3)"
@@ -357,7 +357,7 @@ class Proposals:
             )
 
     def spent(self, day: str) -> tuple[int, float]:
-        """Return how many notes a day's paid proposals were for, and their dollars."""
+        """Return for how many notes a day's paid proposals were, and their cost in dollars."""
         notes, dollars = one(
             self._con,
             "SELECT coalesce(sum(notes), 0), coalesce(sum(dollars), 0) FROM tag_spend WHERE day = ?",

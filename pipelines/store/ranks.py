@@ -1,4 +1,4 @@
-"""The graph as the tables hold it, whether its ranks are behind, and new ranks written in one transaction."""
+"""Read the graph and its ranks from the tables, and write new ranks in one transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RANKED_BY = "ranked_by"
 
 @dataclass(frozen=True, slots=True)
 class StoredGraph:
-    """A domain's notes with their titles and tags, the edges among them, and of which generation they are."""
+    """A domain's notes with titles and tags, the edges among them, and the generation that they belong to."""
 
     generation: int
     titles: Mapping[str, str]
@@ -24,7 +24,7 @@ class StoredGraph:
 
 
 def read_graph(cache: Cache) -> StoredGraph:
-    """Return the graph of a domain's own notes; edges that leave it are no part of it."""
+    """Return the graph of a domain's own notes, without edges that leave the domain."""
     with snapshot(cache.con):
         (generation,) = one(cache.con, "SELECT generation FROM vault_graph")
         nodes = rows(cache.con, "SELECT path, title, tags FROM vault_node ORDER BY path")
@@ -42,7 +42,7 @@ def read_graph(cache: Cache) -> StoredGraph:
 
 
 def read_edges(cache: Cache) -> list[GraphEdge]:
-    """Return the edges from a domain's notes to any file but the note itself."""
+    """Return the edges from a domain's notes to any other file."""
     found = rows(
         cache.con,
         "SELECT path, target, kind, count(*) FROM vault_edge WHERE path <> target"
@@ -57,7 +57,7 @@ def read_communities(cache: Cache) -> dict[str, int]:
 
 
 def read_ranks(cache: Cache) -> dict[str, tuple[float, float, int]]:
-    """Return PageRank, centrality and community of each note in the graph; 0 is none, as `write_ranks` has it."""
+    """Return PageRank, centrality and community of each note in the graph; 0 means none, as in `write_ranks`."""
     found = rows(cache.con, "SELECT path, pagerank, centrality, community FROM vault_rank")
     return {path: (pagerank, centrality, community) for path, pagerank, centrality, community in found}
 
@@ -68,7 +68,7 @@ def read_labels(cache: Cache) -> dict[int, str]:
 
 
 def ranked_by(cache: Cache) -> str | None:
-    """Return the settings by which the ranks were computed; "" of an earlier version, None: there are none yet."""
+    """Return the settings that the ranks were computed with; "" for an earlier version's, None without ranks."""
     (found,) = one(
         cache.con,
         "SELECT CASE WHEN ranked_generation > 0"
@@ -79,7 +79,7 @@ def ranked_by(cache: Cache) -> str | None:
 
 
 def forget_ranks(cache: Cache) -> None:
-    """Delete all ranks and communities, and make them due: what they say is not trusted."""
+    """Delete all ranks and communities as untrusted, and make them due."""
     with transaction(cache.con):
         cache.con.execute("DELETE FROM vault_rank")
         cache.con.execute("DELETE FROM vault_community")
@@ -97,8 +97,9 @@ def write_ranks(
 ) -> None:
     """Replace all ranks (path, PageRank, centrality, community) and communities at once.
 
-    0 says that a note has no PageRank or no community (their own begin above it), and without one no centrality.
-    Edges that changed since `generation` leave the graph behind. `by` names the settings that they are computed by.
+    0 means no PageRank or no community (real values are greater); without a community there is no centrality. If
+    edges changed since `generation`, the ranks stay behind the graph. `by` names the settings that they were computed
+    with.
     """
     with transaction(cache.con):
         cache.con.execute("DELETE FROM vault_rank")

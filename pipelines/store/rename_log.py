@@ -1,4 +1,4 @@
-"""Renames in the audit log: one entry for all files of a run, so that it is taken back as one."""
+"""Renames in the audit log: one entry per run covers all its files, so that it is undone as a whole."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
 
 RENAMING, RENAMED = "renaming", "renamed"
-"""The action of an entry until every file of it is done, and from then on."""
+"""The action of an entry until all of its files are done, and afterwards."""
 
 _TO = " -> "
 
 
 @dataclass(frozen=True, slots=True)
 class RenamedFile:
-    """A file that tags were renamed in: its bytes up to the last line that differs, before and after."""
+    """A file in which tags were renamed: its bytes up to the last line that differs, before and after."""
 
     path: str
     head_before: bytes
@@ -27,13 +27,13 @@ class RenamedFile:
 
 
 class RenameLog:
-    """The renames of the audit log, on the connection of `Proposals`."""
+    """The renames in the audit log, on the connection of `Proposals`."""
 
     def __init__(self, con: apsw.Connection) -> None:
         self._con = con
 
     def begin(self, domain: str, taxonomy: str, renames: Sequence[tuple[str, str]], at: str) -> int:
-        """Return the entry of a domain's renames that are not finished, or of new ones."""
+        """Return the entry of a domain's unfinished renames, or a new one."""
         with transaction(self._con):
             found = first(
                 self._con,
@@ -54,7 +54,7 @@ class RenameLog:
         return int(number)
 
     def write(self, number: int, file: RenamedFile) -> None:
-        """Write down what a file was, and will be, before it is changed."""
+        """Record a file's bytes before and after a change that is about to be made."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT OR REPLACE INTO tag_renamed VALUES (?, ?, ?, ?)",
@@ -62,12 +62,12 @@ class RenameLog:
             )
 
     def finish(self, number: int) -> None:
-        """Say that every file of an entry is done."""
+        """Record that all files of an entry are done."""
         with transaction(self._con):
             self._con.execute("UPDATE tag_audit SET action = ? WHERE id = ?", (RENAMED, number))
 
     def since(self, domain: str, at: str) -> list[dict[str, str]]:
-        """Return each run of a domain's renames (old tag -> new) from a time on that was not taken back, in order."""
+        """Return each run of a domain's renames (old tag -> new) since a time, in order, without undone runs."""
         found = rows(
             self._con,
             "SELECT tags FROM tag_audit WHERE domain = ? AND at >= ? AND action IN (?, ?) AND undone_at IS NULL"
@@ -77,7 +77,7 @@ class RenameLog:
         return [dict(said.split(_TO) for said in json.loads(tags)) for (tags,) in found]
 
     def files(self, number: int) -> list[RenamedFile]:
-        """Return the files of an entry by path."""
+        """Return the files of an entry, by path."""
         found = rows(
             self._con,
             "SELECT path, head_before, head_after FROM tag_renamed WHERE change = ? ORDER BY path",

@@ -1,4 +1,4 @@
-"""How `everindex verify --repair` takes what differs out of a cache and makes it owed again."""
+"""Remove from a cache what `everindex verify --repair` found to differ, and make it pending again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pipelines.store.connection import transaction
 
 
 def make_owed(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> None:
-    """Delete what is derived of these notes and make them dirty; delete distrusted vectors and all orphans.
+    """Delete the data derived from these notes and make them dirty; delete distrusted vectors and all orphans.
 
-    The notes' other vectors stay, so that indexing them again embeds nothing that is known. One transaction.
+    The notes' other vectors stay, so indexing these notes again embeds nothing that is known. One transaction.
     """
     con = cache.con
     chosen = json.dumps(list(paths))
@@ -40,7 +40,7 @@ def make_owed(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> 
             " AND text_hash NOT IN (SELECT text_hash FROM vault_chunk)",
             (time.time(),),
         )
-        # The counters begin anew, whatever they said; a lease stays with who holds it.
+        # The counters restart, whatever they were; a lease stays with its holder.
         con.execute(
             "UPDATE vault_file SET generation = generation + 1,"
             " applied_generation = 0, embedded_generation = 0, indexed_hash = NULL, priority = ?,"

@@ -1,4 +1,4 @@
-"""A damaged `state.db`: what can still be read of it is kept in a new one, and the file is set aside."""
+"""Salvage a damaged `state.db`: keep its readable rows in a new file, and set the damaged one aside."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CACHE = re.compile(r"cache-(?P<domain>[\w-]+)\.(?P<number>\d+)\.db")
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What became of a damaged `state.db`: where it is now, how many rows of each table are kept, what was cut."""
+    """The result for a damaged `state.db`: where it is now, rows kept per table, tables that lost rows."""
 
     aside: Path
     kept: dict[str, int]
@@ -46,9 +46,9 @@ def is_damaged(file: Path) -> bool:
 
 
 def salvage(state: Path, folder: Path) -> Salvaged:
-    """Copy what can be read of a damaged `state.db` into a new one, made in `folder`, that takes its place.
+    """Copy the readable rows of a damaged `state.db` into a new one, built in `folder`, that replaces it.
 
-    Each domain's newest cache that can be opened becomes its current one, where that is no longer known.
+    Where a domain's current cache is no longer known, its newest cache that can be opened becomes current.
     """
     new = State(folder)
     new.close()
@@ -64,7 +64,7 @@ def salvage(state: Path, folder: Path) -> Salvaged:
 
 
 def newest_caches(state: Path) -> dict[str, int]:
-    """Return the highest number of a cache of each domain that can be opened."""
+    """Return, by domain, the highest number of a cache that can be opened."""
     found: dict[str, int] = {}
     for file in state.glob("cache-*.db"):
         match = _CACHE.fullmatch(file.name)
@@ -77,13 +77,13 @@ def newest_caches(state: Path) -> dict[str, int]:
 
 
 def put_in_place(new: Path, state: Path) -> Path:
-    """Let a database take the place of `state.db`, which is kept under another name; return that."""
+    """Replace `state.db` by another database; keep the old file under a new name and return that path."""
     old = state / STATE_FILE
     aside = next(
         path for number in count(1) if not (path := state / f"{STATE_FILE}.damaged-{number}").exists()
     )
     os.link(old, aside)
-    for end in ("-wal", "-shm"):  # they are the old file's, and would be read as the new one's
+    for end in ("-wal", "-shm"):  # they belong to the old file, but would be read as the new one's
         with suppress(FileNotFoundError):
             old.with_name(old.name + end).rename(aside.with_name(aside.name + end))
     new.replace(old)
@@ -91,7 +91,7 @@ def put_in_place(new: Path, state: Path) -> Path:
 
 
 def _copy_rows(old: Path, new: Path) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Copy each table as far as it can be read, from its beginning and from its end."""
+    """Copy each table as far as it is readable, from its beginning and from its end."""
     try:
         source = connect(old)
     except CacheError:
@@ -127,7 +127,7 @@ def _tables(con: apsw.Connection) -> dict[str, list[str]]:
 
 
 def _copy_table(source: apsw.Connection, target: apsw.Connection, table: str, columns: Sequence[str]) -> bool:
-    """Copy the rows of a table that can be read; say whether those are all."""
+    """Copy the readable rows of a table; say whether they are all of its rows."""
     names = ", ".join(columns)
     insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
     key = [
@@ -141,7 +141,7 @@ def _copy_table(source: apsw.Connection, target: apsw.Connection, table: str, co
             if row is None:
                 whole = False
                 continue
-            with suppress(apsw.ConstraintError, apsw.MismatchError):  # damaged in a way that can be read
+            with suppress(apsw.ConstraintError, apsw.MismatchError):  # readable, but damaged
                 target.execute(insert, row)
         if whole:
             return not order
@@ -149,7 +149,7 @@ def _copy_table(source: apsw.Connection, target: apsw.Connection, table: str, co
 
 
 def _readable(con: apsw.Connection, sql: str) -> Iterator[tuple[Any, ...] | None]:
-    """Yield the rows of a query until the damage ends it, which is None."""
+    """Yield the rows of a query; yield None and stop where the damage begins."""
     try:
         yield from con.execute(sql)
     except apsw.Error:
@@ -165,5 +165,5 @@ def _read(file: Path, sql: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _close(con: apsw.Connection) -> None:
-    with suppress(apsw.Error):  # a damaged file's log may not be brought in
+    with suppress(apsw.Error):  # SQLite may fail to merge a damaged file's log
         con.close()

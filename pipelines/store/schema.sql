@@ -1,13 +1,13 @@
 -- A domain's cache. Derived from the vault: it can be deleted and rebuilt at any time.
--- `:dimension` is replaced when a cache is created; a table of vectors has one dimension for life.
+-- `:dimension` is replaced when a cache is created; a table of vectors never changes its dimension.
 
--- embedding model, dimension, schema version, pipeline version, how notes are cut
+-- Embedding model, dimension, schema version, pipeline version, how notes are cut.
 CREATE TABLE vault_meta (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- The ledger: what is on disk against what is indexed. A row is dirty while applied_generation < generation,
+-- The ledger: what is on disk compared with what is indexed. A row is dirty while applied_generation < generation,
 -- unembedded while embedded_generation < applied_generation. wanted_hash is NULL for a deleted file, and
 -- 'unread:...' where the content could not be hashed yet. raw is the name that opens the file.
 -- lease_until, next_attempt_at and dirty_since are on the monotonic clock.
@@ -41,7 +41,7 @@ CREATE INDEX vault_file_unembedded ON vault_file (priority DESC, mtime_ns DESC, 
 CREATE INDEX vault_file_leased ON vault_file (lease_owner) WHERE lease_token IS NOT NULL;
 CREATE INDEX vault_file_parked ON vault_file (path) WHERE parked = 1;
 
--- Markdown files that are not notes of this domain, and the rule that says so.
+-- Markdown files that are not notes of this domain, and the rule that excludes each.
 CREATE TABLE vault_ignored (
     path TEXT PRIMARY KEY,
     rule TEXT NOT NULL
@@ -78,19 +78,19 @@ CREATE TABLE vault_chunk (
 CREATE INDEX vault_chunk_path ON vault_chunk (path, position);
 CREATE INDEX vault_chunk_text ON vault_chunk (text_hash);
 CREATE INDEX vault_chunk_owed ON vault_chunk (path) WHERE has_vector = 0;
--- What `has=task` looks at: 15 times faster at 10,000 notes. A cache without it answers the same.
+-- The index that `has=task` uses: 15 times faster at 10,000 notes. A cache without it gives the same answers.
 CREATE INDEX vault_chunk_task ON vault_chunk (path)
     WHERE instr(text, '[ ]') OR instr(text, '[x]') OR instr(text, '[X]');
 
 -- Every text that was embedded, by the hash of exactly that text; float32 little-endian, unit length.
--- unused_since: when its last chunk went (wall clock, seconds); kept for a while, so that a move is free.
+-- unused_since: when its last chunk was deleted (wall clock, seconds); it is kept for a while, so moves embed nothing.
 CREATE TABLE vault_vector (
     text_hash TEXT PRIMARY KEY,
     embedding BLOB NOT NULL,
     unused_since REAL
 );
 
--- The vectors of a text's sentences, in its order: a row of signed bytes a sentence, NULL until they are prepared.
+-- The vectors of a text's sentences, in its order: one row of signed bytes per sentence; NULL until prepared.
 CREATE TABLE vault_sentence (
     text_hash TEXT PRIMARY KEY,
     codes BLOB
@@ -103,8 +103,8 @@ CREATE TRIGGER vault_vector_went AFTER DELETE ON vault_vector BEGIN
     DELETE FROM vault_sentence WHERE text_hash = OLD.text_hash;
 END;
 
--- Chunks that got their vector, or went, in order, the last 20,000: who holds them in memory reads what is new.
--- Their words never change: a note with another title gets new chunks.
+-- The last 20,000 chunks that were embedded or deleted, in order: processes that hold chunks in memory read the news.
+-- A chunk's words never change: a note with another title gets new chunks.
 CREATE TABLE vault_chunk_change (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     chunk_id INTEGER NOT NULL
@@ -125,21 +125,21 @@ CREATE VIRTUAL TABLE vault_chunk_vec USING vec0 (
     embedding FLOAT[:dimension] distance_metric=cosine
 );
 
--- Contentless: it holds what lexical.index_text returned, which is not the stored text.
+-- Contentless, because it indexes what lexical.index_text returns, which is not the stored text.
 CREATE VIRTUAL TABLE vault_chunk_fts USING fts5 (
     title, section, text,
     content = '', contentless_delete = 1,
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
 
--- Every file of the vault that a link may mean: other domains' and attachments, too. name: links.name_key.
+-- Every file of the vault that a link may mean, including attachments and other domains' files. name: links.name_key.
 CREATE TABLE vault_path (
     path TEXT PRIMARY KEY,
     name TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX vault_path_name ON vault_path (name);
 
--- Links as they are written. name: what a file must be called to be meant, links.name_key.
+-- Links as they are written. name: the name that a file must have to be meant, links.name_key.
 CREATE TABLE vault_link (
     path TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -156,7 +156,7 @@ CREATE TABLE vault_link (
 ) WITHOUT ROWID;
 CREATE INDEX vault_link_name ON vault_link (name);
 
--- Links that are resolved: derived from vault_link and vault_path, and from nothing else.
+-- Resolved links, derived only from vault_link and vault_path.
 CREATE TABLE vault_edge (
     path TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -167,7 +167,7 @@ CREATE TABLE vault_edge (
 ) WITHOUT ROWID;
 CREATE INDEX vault_edge_target ON vault_edge (target);
 
--- One row: which generation of the edges the ranks are of, and since when they are behind (monotonic clock).
+-- One row: the generation of the edges that the ranks belong to, and since when they are behind (monotonic clock).
 CREATE TABLE vault_graph (
     generation INTEGER NOT NULL,
     ranked_generation INTEGER NOT NULL,
@@ -177,7 +177,7 @@ CREATE TABLE vault_graph (
 );
 INSERT INTO vault_graph VALUES (0, 0, NULL, NULL, NULL);
 
--- A note's place in the graph; a note without any edge has none. Apart from vault_node, which every save rewrites.
+-- A note's place in the graph; a note without an edge has none. Not part of vault_node, which every save rewrites.
 CREATE TABLE vault_rank (
     path TEXT PRIMARY KEY,
     pagerank REAL NOT NULL,

@@ -1,4 +1,4 @@
-"""The two retrievers, and what a hit shows: read-only SQL over a cache."""
+"""Read-only SQL over a cache for search: the two retrievers, and what a hit shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk and what its note says of itself."""
+    """A chunk with its note's title and time."""
 
     chunk_id: int
     path: str
@@ -39,7 +39,7 @@ class ChunkRow:
 
     @property
     def is_names_alone(self) -> bool:
-        """Say whether the note has no text: the chunk is its title, its aliases and its description."""
+        """Say whether the note has no text, so that the chunk holds its title, aliases and description."""
         return self.start == self.end
 
 
@@ -77,7 +77,7 @@ def matching(
     cache: Cache, expression: str, depth: int, only: Sequence[int] | None = None
 ) -> list[tuple[int, float]]:
     """Return chunk ids (of `only` these) with their BM25 (higher is better) for an FTS5 expression, best first."""
-    # The plus: otherwise SQLite would run the whole expression once for each id.
+    # The plus: otherwise SQLite would run the whole expression once per id.
     among, bindings = _among("+rowid", only)
     rows = select(
         cache.con,
@@ -100,7 +100,7 @@ def matching_among(cache: Cache, expression: str, ids: Sequence[int]) -> set[int
 
 
 def notes_having(cache: Cache, expression: str, has_it: Callable[[str], bool]) -> set[str]:
-    """Return the paths of the notes of which a passage that an FTS5 expression finds, or a name, has it."""
+    """Return the paths of notes of which `has_it` accepts a name or a passage that matches an FTS5 expression."""
 
     def is_there(*columns: object) -> bool:
         text, title, aliases = map(str, columns)
@@ -117,7 +117,7 @@ def notes_having(cache: Cache, expression: str, has_it: Callable[[str], bool]) -
 
 
 def notes_matching(cache: Cache, expression: str) -> set[str]:
-    """Return the paths of the notes that have a passage which an FTS5 expression finds."""
+    """Return the paths of the notes that have a passage that matches an FTS5 expression."""
     found = select(
         cache.con,
         "SELECT DISTINCT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
@@ -149,7 +149,7 @@ def _among(column: str, only: Collection[int] | Collection[str] | None) -> tuple
 
 
 def cosines(cache: Cache, vector: Vector, ids: Sequence[int]) -> dict[int, float]:
-    """Return the cosine of chunks to a unit vector, by id; those without a vector yet are left out."""
+    """Return the cosine of chunks to a unit vector, by id; chunks without a vector yet are left out."""
     return {chunk_id: float(own @ vector) for chunk_id, own in vectors_of_chunks(cache, ids).items()}
 
 
@@ -172,13 +172,13 @@ def chunks_with_vectors_between(cache: Cache, after: int, upto: int) -> set[int]
 
 
 def chunk_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None]:
-    """Return the number of the last change, and the chunks that got their vector or went after a number.
+    """Return the number of the last change, and the chunks embedded or deleted after the change `after`.
 
-    None where these are no longer known, or `after` is None: any chunk may have.
+    None instead of chunks if the changes are no longer known or `after` is None: any chunk may have changed.
     """
     oldest, last = one(
         cache.con,
-        # Two queries: SQLite finds one end of an index at once, and reads all of it for both.
+        # Two queries: for a single end of an index SQLite does one lookup; for both ends it reads the whole index.
         "SELECT coalesce((SELECT min(number) FROM vault_chunk_change), 1),"
         " coalesce((SELECT max(number) FROM vault_chunk_change), 0)",
     )
@@ -189,7 +189,7 @@ def chunk_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None
 
 
 def generation(cache: Cache) -> str:
-    """Return a name of the state of a cache: its file, newest chunk, notes, and last change of a vector."""
+    """Return a name for the state of a cache, from its file, newest chunk, notes, and last change of a vector."""
     newest, notes, changes = one(
         cache.con,
         "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'vault_chunk'), 0),"
@@ -199,7 +199,7 @@ def generation(cache: Cache) -> str:
 
 
 def vectors_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Vector]:
-    """Return the unit vectors of chunks by id; those without a vector are left out."""
+    """Return the unit vectors of chunks by id; chunks without a vector are left out."""
     found = select(
         cache.con,
         "SELECT c.id, v.embedding FROM vault_chunk c JOIN vault_vector v USING (text_hash)"
@@ -208,12 +208,12 @@ def vectors_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Vector]:
     )
     size = 4 * cache.meta.dimension
     if any(len(blob) != size for _, blob in found):
-        raise corrupt(cache.path, ValueError("a vector has not the dimension of its model"))
+        raise corrupt(cache.path, ValueError("a vector does not have the dimension of its model"))
     return {chunk_id: np.frombuffer(blob, "<f4") for chunk_id, blob in found}
 
 
 def passages_nearer(cache: Cache, vector: Vector, cosine: float) -> int:
-    """Count the chunks that are nearer to a unit vector than a cosine; reads all of them."""
+    """Count the chunks nearer to a unit vector than a cosine; reads all vectors."""
     (count,) = one(
         cache.con,
         "SELECT count(*) FROM vault_chunk_vec WHERE vec_distance_cosine(embedding, ?) < ?",
@@ -223,12 +223,12 @@ def passages_nearer(cache: Cache, vector: Vector, cosine: float) -> int:
 
 
 def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
-    """Return what the later layers know of notes, by path."""
+    """Return the facts that the later layers need of notes, by path."""
     rows = select(
         cache.con,
         "SELECT n.path, n.author, n.kind, n.published_at, n.modified_at, n.evergreen,"
         " nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL),"
-        # Few notes say when they were changed: JSON is read for these alone.
+        # Few notes state when they were changed: parse JSON only for these.
         " CASE WHEN n.frontmatter LIKE '%modified%' OR n.frontmatter LIKE '%updated%' THEN"
         " (SELECT atom FROM json_each(n.frontmatter) WHERE lower(key) IN ('modified', 'updated')"
         " AND type = 'text' ORDER BY lower(key) LIMIT 1) END"
@@ -253,7 +253,7 @@ def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
 
 
 def citations_touching(cache: Cache, paths: Sequence[str], over: PagerankOver, most: int) -> int:
-    """Count the edges that PageRank is computed over and that begin or end at one of these notes, up to `most`."""
+    """Count, up to `most`, the edges that PageRank uses and that begin or end at one of these notes."""
     kinds = {"citations": "('citation')", "links": "('citation', 'wikilink')"}[over]
     (count,) = one(
         cache.con,

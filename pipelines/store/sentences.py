@@ -1,4 +1,4 @@
-"""The vectors of sentences, as signed bytes: what is owed, what is kept, and what a question reads."""
+"""The vectors of sentences as signed bytes: which are pending, how they are stored, and how a question reads them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def owed_texts(cache: Cache, most: int) -> dict[str, str]:
     return dict(select(cache.con, f"{_OWED} LIMIT ?", (most,)))
 
 
-# A text that no chunk has any more waits for its vector's grace to end, and for nothing else.
+# A text that no chunk has any more is not embedded: it only waits for its vector's grace period to end.
 _OWED = (
     "SELECT s.text_hash, (SELECT text FROM vault_chunk c WHERE c.text_hash = s.text_hash) FROM vault_sentence s"
     " WHERE s.codes IS NULL AND EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = s.text_hash)"
@@ -33,7 +33,7 @@ _OWED = (
 
 
 def keep_codes(cache: Cache, codes: Mapping[str, Codes]) -> None:
-    """Keep the codes of texts' sentences by the texts' hashes: shape (sentences, dimension)."""
+    """Store the codes of texts' sentences by text hash: shape (sentences, dimension)."""
     with transaction(cache.con):
         cache.con.executemany(
             "UPDATE vault_sentence SET codes = ? WHERE text_hash = ?",
@@ -42,7 +42,7 @@ def keep_codes(cache: Cache, codes: Mapping[str, Codes]) -> None:
 
 
 def codes_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Codes]:
-    """Return the codes of chunks' sentences by chunk: shape (sentences, dimension), without those not prepared."""
+    """Return the codes of chunks' sentences by chunk id: shape (sentences, dimension); without unprepared ones."""
     found = select(
         cache.con,
         "SELECT c.id, s.codes FROM vault_chunk c JOIN vault_sentence s USING (text_hash)"

@@ -1,4 +1,4 @@
-"""Whether what a cache owes is being done: how long it waits, when the last note was done, and why not."""
+"""Report whether a cache's pending work makes progress: how long it waits, when a note was last indexed, why not."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pipelines.store.leases import LEASE_SECONDS, OWED
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What is owed: the words and vectors of so many notes, the oldest since `oldest_s`.
+    """Pending work: how many notes need words, how many vectors; the oldest has waited for `oldest_s` seconds.
 
-    `done_s`: how long ago the last note was indexed, None: never. `is_leased`: a process works on some of it.
-    `reason`: what went wrong with one of those that wait.
+    `done_s`: seconds since the last note was indexed, None: never. `is_leased`: a process is working on some of it.
+    `reason`: the error of one of the waiting notes.
     """
 
     words: int
@@ -30,7 +30,7 @@ class Waiting:
 
 
 def waiting(con: apsw.Connection) -> Waiting | None:
-    """Return what a cache owes, or None where it owes nothing."""
+    """Return what is pending in a cache, or None if nothing is."""
     words, vectors, oldest, leased = one(
         con,
         f"SELECT coalesce(sum({OWED['words']}), 0), coalesce(sum({OWED['vectors']}), 0),"
@@ -62,7 +62,7 @@ def _age(at: str) -> float:
 
 
 def was_worked_on(con: apsw.Connection, domain: str, seconds: float) -> bool:
-    """Say whether a job did some of a domain's notes within some seconds, as the history in `state.db` has it."""
+    """Say whether the history in `state.db` has a job that indexed notes of a domain within the last `seconds`."""
     found = row(
         con,
         "SELECT 1 FROM job_history WHERE finished_at > ? AND state = 'done' AND notes > 0 AND domain = ? LIMIT 1",
@@ -76,7 +76,7 @@ def _ago(seconds: float) -> str:
 
 
 def last_trouble(con: apsw.Connection, domain: str, seconds: float) -> str | None:
-    """Return why the last job on a domain that was put off or failed within some seconds did not do its work."""
+    """Return the error of a domain's last job that failed or was postponed within the last `seconds`, or None."""
     found = row(
         con,
         "SELECT error FROM job_history WHERE domain IN (SELECT value FROM json_each(?))"

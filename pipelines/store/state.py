@@ -1,4 +1,4 @@
-"""`state.db`: the current cache of each domain, and what processes tell each other."""
+"""`state.db`: the current cache of each domain, and the facts that processes tell each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class State:
-    """One connection to a vault's `state.db`."""
+    """A connection to a vault's `state.db`."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class State:
 
     @property
     def con(self) -> apsw.Connection:
-        """The connection, for reading what has no method here."""
+        """The connection, for reads that have no method here."""
         return self._con
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class State:
         self._con.close()
 
     def is_locked(self) -> bool:
-        """Say whether another connection is writing just now."""
+        """Say whether another connection is writing at this moment."""
         self._con.set_busy_timeout(0)
         try:
             self._con.execute("BEGIN IMMEDIATE")
@@ -54,17 +54,17 @@ class State:
         except apsw.BusyError:
             return True
         except apsw.Error:
-            return False  # another trouble, found by those who write
+            return False  # another fault, which writers will report
         finally:
             self._con.set_busy_timeout(BUSY_MS)
         return False
 
     def cache_path(self, domain: str) -> Path:
-        """Return the file of a domain's current cache; the first one is number 1."""
+        """Return the file of a domain's current cache; the first cache has number 1."""
         return self.numbered(domain, self.cache_number(domain))
 
     def numbered(self, domain: str, number: int) -> Path:
-        """Return the file of a domain's cache of a given number."""
+        """Return the file of a domain's cache with a given number."""
         return self._folder / f"cache-{domain}.{number}.db"
 
     def cache_number(self, domain: str) -> int:
@@ -73,7 +73,7 @@ class State:
         return int(row[0]) if row else 1
 
     def switch_cache(self, domain: str, number: int) -> None:
-        """Make another cache the current one; every process reopens when it next looks."""
+        """Make another cache the current one; every process reopens when it next checks."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT INTO domain_cache VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number",
@@ -83,7 +83,7 @@ class State:
     # Facts
 
     def put(self, subject: Subject[T], value: T, about: str = "") -> None:
-        """Tell the other processes a fact, replacing the last one of its key. Raises StorageUnavailableError."""
+        """Tell the other processes a fact, replacing the last one with its key. Raises StorageUnavailableError."""
         written = subject.adapter().dump_json(value).decode()
         now = self._wall_clock()
         with transaction(self._con):
@@ -98,7 +98,7 @@ class State:
                 )
 
     def get(self, subject: Subject[T], about: str = "") -> Fact[T] | None:
-        """Return the last fact of a key, or None; a value that does not fit its subject is no fact."""
+        """Return the last fact of a key, or None; a value that does not fit its subject counts as none."""
         key = subject.key(about)
         found = first(self._con, "SELECT value, at, uptime FROM fact WHERE key = ?", (key,))
         if found is None:
@@ -108,11 +108,11 @@ class State:
             value = subject.adapter().validate_json(written)
         except ValidationError as error:
             log.warning(
-                "a fact in state.db cannot be read and is ignored", key=key, errors=error.error_count()
+                "a fact in state.db is unreadable and was ignored", key=key, errors=error.error_count()
             )
             return None
         age = self._clock() - uptime
-        if age < 0:  # said before the last reboot: only the wall clock goes on
+        if age < 0:  # told before the last reboot, which resets the monotonic clock
             age = max(0.0, self._wall_clock() - at)
         return Fact(value, age)
 
@@ -122,7 +122,7 @@ class State:
             self._con.execute("DELETE FROM fact WHERE key = ?", (subject.key(about),))
 
     def delete_momentary(self) -> None:
-        """Delete what is true only while processes run: who lives, what is wrong or vanished, momentary facts."""
+        """Delete what is true only while processes run: processes, problems, vanished notes, momentary facts."""
         with transaction(self._con):
             self._con.execute("DELETE FROM process; DELETE FROM problem; DELETE FROM vanished")
             for subject in SUBJECTS:
@@ -132,7 +132,7 @@ class State:
                     )
 
     def is_first(self, name: str, kept_s: float) -> bool:
-        """Note that something of this name was begun; say whether it was for the first time in `kept_s` seconds."""
+        """Record that something of this name began; say whether it is the first time within `kept_s` seconds."""
         now = self._wall_clock()
         with transaction(self._con):
             self._con.execute("DELETE FROM fact WHERE key GLOB 'began:*' AND at < ?", (now - kept_s,))

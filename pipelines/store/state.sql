@@ -1,4 +1,4 @@
--- What people and history made, one file a vault; not derived, and backed up.
+-- Decisions and history, one file per vault. It cannot be derived from the vault, so it is backed up.
 
 -- The number n of each domain's current cache file, cache-<domain>.<n>.db.
 CREATE TABLE IF NOT EXISTS domain_cache (
@@ -6,8 +6,8 @@ CREATE TABLE IF NOT EXISTS domain_cache (
     number INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What one process tells the others, as `pipelines.store.facts` lists it: value is JSON. When, by the wall clock,
--- and by the monotonic one, which cannot be set.
+-- Facts that one process tells the others, listed in `pipelines.store.facts`. value: JSON. at, uptime: when it was
+-- told, by the wall clock and by the monotonic clock, which cannot be set.
 CREATE TABLE IF NOT EXISTS fact (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL,
@@ -15,13 +15,13 @@ CREATE TABLE IF NOT EXISTS fact (
     uptime REAL NOT NULL
 ) WITHOUT ROWID;
 
--- The domains that an operator paused. since: UTC, ISO 8601.
+-- The domains that the operator paused. since: UTC, ISO 8601.
 CREATE TABLE IF NOT EXISTS paused_domain (
     domain TEXT PRIMARY KEY,
     since TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- The parked notes that an operator dismissed, each with the generation that failed: a later failure is shown again.
+-- Parked notes that the operator dismissed, each with the generation that failed; a later failure is shown again.
 CREATE TABLE IF NOT EXISTS dismissed_note (
     domain TEXT NOT NULL,
     path TEXT NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS dismissed_note (
     PRIMARY KEY (domain, path)
 ) WITHOUT ROWID;
 
--- An evidence record: a question, how well the notes answered it, and what a reader made of it (the write-back).
+-- An evidence record: a question, how well the notes answered it, and the result that a reader wrote back.
 CREATE TABLE IF NOT EXISTS evidence (
     id TEXT PRIMARY KEY,
     question TEXT NOT NULL,
@@ -40,8 +40,8 @@ CREATE TABLE IF NOT EXISTS evidence (
     curated_at TEXT
 );
 
--- The notes that answered, best first. chunk and text_hash name the passage, NULL where it was gone again at once.
--- source_hash: of the note's bytes that the passage was cut from.
+-- The notes that answered, best first. chunk and text_hash name the passage, NULL if it was already gone.
+-- source_hash: the hash of the note's bytes that the passage was cut from.
 CREATE TABLE IF NOT EXISTS evidence_hit (
     record TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS evidence_hit (
     PRIMARY KEY (record, position)
 ) WITHOUT ROWID;
 
--- What the write-back quotes. text_hashes: a JSON array, the passages that the quote is compared with.
+-- The quotes of the write-back. text_hashes: a JSON array, the passages that the quote is compared with.
 CREATE TABLE IF NOT EXISTS evidence_citation (
     record TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE IF NOT EXISTS evidence_citation (
     PRIMARY KEY (record, position)
 ) WITHOUT ROWID;
 
--- The passages themselves: a record is verified from these, whatever became of the notes.
+-- The passages themselves: a record is verified against these, whatever happens to the notes.
 CREATE TABLE IF NOT EXISTS evidence_text (
     record TEXT NOT NULL,
     text_hash TEXT NOT NULL,
@@ -78,9 +78,9 @@ CREATE TABLE IF NOT EXISTS evidence_text (
     PRIMARY KEY (record, text_hash)
 ) WITHOUT ROWID;
 
--- A tag suggested for a note, and what became of it. key: the tag without case, as notes are asked for it.
--- state: waiting, accepted (ticked, owed to the note), applied, rejected, refused (reason says why).
--- note_hash: of the note's bytes that the proposer saw; NULL for a tag that the operator typed.
+-- A tag suggested for a note, and its outcome. key: the case-folded tag, for lookups.
+-- state: waiting, accepted (ticked, not yet in the note), applied, rejected, refused (reason says why).
+-- note_hash: the hash of the note's bytes that the proposer saw; NULL for a tag that the operator typed.
 CREATE TABLE IF NOT EXISTS tag_proposal (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     domain TEXT NOT NULL,
@@ -99,9 +99,9 @@ CREATE TABLE IF NOT EXISTS tag_proposal (
 );
 CREATE INDEX IF NOT EXISTS tag_proposal_state ON tag_proposal (domain, state);
 
--- The notes that were looked at for tags: a sketch of the text (to see how much of it changed), its bytes' hash
--- (to know it again under another name). outcome: baseline, proposed, nothing, private, failed (tried again at
--- next_attempt, wall clock), asked (somebody asked for it).
+-- Notes that were examined for tags: a sketch of the text (to measure how much of it changed), the hash of its bytes
+-- (to recognise it under another name). outcome: baseline, proposed, nothing, private, failed (retried at
+-- next_attempt, wall clock), asked (requested by the operator).
 CREATE TABLE IF NOT EXISTS tag_note (
     domain TEXT NOT NULL,
     path TEXT NOT NULL,
@@ -114,15 +114,15 @@ CREATE TABLE IF NOT EXISTS tag_note (
     PRIMARY KEY (domain, path)
 ) WITHOUT ROWID;
 
--- Notes that are gone while tags of theirs wait: such tags are shown again when the note is back.
+-- Notes that are gone while tags for them wait; these tags are shown again when the note is back.
 CREATE TABLE IF NOT EXISTS tag_gone (
     domain TEXT NOT NULL,
     path TEXT NOT NULL,
     PRIMARY KEY (domain, path)
 ) WITHOUT ROWID;
 
--- What the operator was shown: the items of each page of a review queue, by the id in its first line.
--- An editor may save a page long after the next one was written.
+-- The items that each page of a review queue showed to the operator, by the id in the page's first line.
+-- Kept because an editor may save a page long after the next one was written.
 CREATE TABLE IF NOT EXISTS review_page (
     page TEXT PRIMARY KEY,
     domain TEXT NOT NULL,
@@ -130,7 +130,7 @@ CREATE TABLE IF NOT EXISTS review_page (
     written_at TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- Every change that we made to a note: enough to take it back exactly.
+-- Every change that Everindex made to a note, with enough data to undo it exactly.
 CREATE TABLE IF NOT EXISTS tag_audit (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
@@ -143,7 +143,7 @@ CREATE TABLE IF NOT EXISTS tag_audit (
     undone_at TEXT
 );
 
--- The files that one entry of tag_audit renamed tags in: notes and the taxonomy, each with enough to take it back.
+-- The files in which one entry of tag_audit renamed tags: notes and the taxonomy, each with enough data to undo it.
 -- Such an entry's action is `renaming` until all of its files are done, then `renamed`; its path is the taxonomy's.
 CREATE TABLE IF NOT EXISTS tag_renamed (
     change INTEGER NOT NULL,
@@ -153,7 +153,7 @@ CREATE TABLE IF NOT EXISTS tag_renamed (
     PRIMARY KEY (change, path)
 ) WITHOUT ROWID;
 
--- What a day's proposals by a paid service cost.
+-- The cost of a day's proposals by a paid service.
 CREATE TABLE IF NOT EXISTS tag_spend (
     day TEXT NOT NULL,
     proposer TEXT NOT NULL,
@@ -162,11 +162,11 @@ CREATE TABLE IF NOT EXISTS tag_spend (
     PRIMARY KEY (day, proposer)
 ) WITHOUT ROWID;
 
--- Every job that a worker took up, kept for a while. started_at, finished_at: UTC, ISO 8601, milliseconds.
--- state: running, done, failed, put off (a full disk, a queue that is away), lost (its worker died).
--- path: the note of a job about one, else NULL; paths: the first ones, U+001F between.
--- log: a JSON array of lines. waited_ms: from enqueue to start. saved_ms: a JSON array, of each save that it made
--- findable, since its discovery; NULL: none.
+-- Every job that a worker started, kept for a while. started_at, finished_at: UTC, ISO 8601, milliseconds.
+-- state: running, done, failed, put off (a full disk, an unavailable queue), lost (its worker died).
+-- path: the note of a job about a single note, else NULL; paths: the first ones, separated by U+001F.
+-- log: a JSON array of lines. waited_ms: from enqueue to start. saved_ms: a JSON array, for each save that it made
+-- findable the time since its discovery; NULL: none.
 CREATE TABLE IF NOT EXISTS job_history (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     task_id TEXT NOT NULL,
@@ -187,13 +187,13 @@ CREATE TABLE IF NOT EXISTS job_history (
     saved_ms TEXT
 );
 CREATE INDEX IF NOT EXISTS job_history_running ON job_history (id) WHERE state = 'running';
--- All that jobs are looked for by: a page is found without reading a row.
+-- Covers every filter of the job list, so that a page is found without reading a row.
 CREATE INDEX IF NOT EXISTS job_history_page ON job_history (id, task, domain, state, paths, error);
 CREATE INDEX IF NOT EXISTS job_history_ended ON job_history (finished_at, state, ran_ms, notes);
 CREATE INDEX IF NOT EXISTS job_history_saved ON job_history (finished_at, domain, saved_ms)
     WHERE saved_ms IS NOT NULL;
 
--- How many jobs ever came to an end, and what was observed of them: a metric must not fall when history is pruned.
+-- How many jobs ever ended, and their measurements: a metric must not fall when history is pruned.
 CREATE TABLE IF NOT EXISTS job_count (
     task TEXT NOT NULL,
     state TEXT NOT NULL,
@@ -210,7 +210,7 @@ CREATE TABLE IF NOT EXISTS job_histogram (
     PRIMARY KEY (name, le)
 ) WITHOUT ROWID;
 
--- The processes that run, or ran until they died. name: host:pid/when it began. When it last spoke: as `fact` has it.
+-- Processes that run, or that died without notice. name: host:pid/start time. at, uptime: its last report, as in `fact`.
 CREATE TABLE IF NOT EXISTS process (
     name TEXT PRIMARY KEY,
     role TEXT NOT NULL,
@@ -221,7 +221,7 @@ CREATE TABLE IF NOT EXISTS process (
     uptime REAL NOT NULL
 ) WITHOUT ROWID;
 
--- What is wrong now, as the processes report it. kind: a constant of the code; subject: a domain, a path, or ''.
+-- The current problems that processes report. kind: a constant name; subject: a domain, a path, or ''.
 -- since: UTC, ISO 8601, when it was first reported.
 CREATE TABLE IF NOT EXISTS problem (
     kind TEXT NOT NULL,
@@ -232,7 +232,7 @@ CREATE TABLE IF NOT EXISTS problem (
 ) WITHOUT ROWID;
 
 -- Notes whose files vanished: they wait to be forgotten (forgotten = 0), or were forgotten within the last minutes.
--- When, as `fact` has it.
+-- at, uptime: when, as in `fact`.
 CREATE TABLE IF NOT EXISTS vanished (
     domain TEXT NOT NULL,
     path TEXT NOT NULL,

@@ -1,4 +1,4 @@
-"""The file `state.db`: every connection to it is opened here, and finds all of its tables."""
+"""The file `state.db`: every connection to it is opened here, with all of its tables created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.store.connection import connect, row, rows, transaction
 
 STATE_FILE = "state.db"
 _CREATED = re.compile(r"^CREATE (?:TABLE|INDEX) IF NOT EXISTS (\w+)", re.MULTILINE)
-# Earlier versions (0.1.0, 0.2.0) kept these two decisions among the facts. A pause counts whatever its value is.
+# Versions 0.1.0 and 0.2.0 kept these two decisions among the facts. A pause counts whatever its value is.
 _OLD_DECISIONS = "key GLOB 'paused:*' OR key GLOB 'forgotten:*'"
 _MOVE_OLD_DECISIONS = f"""
 INSERT OR IGNORE INTO paused_domain
@@ -29,18 +29,18 @@ DELETE FROM fact WHERE {_OLD_DECISIONS};
 
 
 def state_schema() -> str:
-    """Return the SQL that makes what a `state.db` lacks."""
+    """Return the SQL that creates whatever a `state.db` lacks."""
     return files("pipelines.store").joinpath("state.sql").read_text(encoding="utf-8")
 
 
 def open_state(folder: Path) -> apsw.Connection:
-    """Open a vault's `state.db` with all of its tables; those that it lacks are made.
+    """Open a vault's `state.db`, and create the tables that it lacks.
 
     Raises StateError, CacheCorruptError, StorageUnavailableError.
     """
     con = connect(folder / STATE_FILE)
     schema = state_schema()
-    # A file that has every table and index is only read: a process that holds its lock delays no reader.
+    # Only read a file that has every table and index, so that a process that holds its lock delays no reader.
     present = {name for (name,) in rows(con, "SELECT name FROM sqlite_schema")}
     if not present.issuperset(_CREATED.findall(schema)):
         with transaction(con):

@@ -1,4 +1,4 @@
-"""What a traversal reads of notes: the edges at them, and which vectors are theirs."""
+"""What a traversal reads about notes: the edges at them, and the vectors that belong to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Linked:
 
 
 def edges_at(cache: Cache, paths: Sequence[str]) -> list[Linked]:
-    """Return the edges from and to notes of a domain, each pair and kind once for each end that was asked for."""
+    """Return the edges from and to notes of a domain, one per pair and kind for each end that was asked for."""
     return [
         Linked(*found)
         for found in rows(
@@ -40,7 +40,7 @@ def edges_at(cache: Cache, paths: Sequence[str]) -> list[Linked]:
 
 
 def text_hashes(cache: Cache, paths: Sequence[str]) -> dict[str, list[str]]:
-    """Return the hashes of notes' passages that have a vector, in the order of the text, by path."""
+    """Return, by path, the hashes of notes' passages that have a vector, in the order of the text."""
     found: dict[str, list[str]] = defaultdict(list)
     for path, text_hash in rows(
         cache.con,

@@ -1,4 +1,4 @@
-"""Which passages may say little: those that have many links, and the names of notes without text."""
+"""Find passages that may say little: those with many links, and the names of notes without text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.store.connection import rows as select
 
 @dataclass(frozen=True, slots=True)
 class LinkChunk:
-    """A chunk that has links, its note's title, and the text of its note's first chunk."""
+    """A chunk with links, its note's title, and the text of its note's first chunk."""
 
     chunk_id: int
     title: str
@@ -22,7 +22,7 @@ class LinkChunk:
 
 
 def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]:
-    """Return those of these chunks, but for first ones, that have two links or more, one per 100 characters."""
+    """Return these chunks, without first ones, that have at least two links and at least one per 100 characters."""
     rows = select(
         cache.con,
         "SELECT c.id, n.title, c.section, c.text, f.text FROM vault_chunk c JOIN vault_node n USING (path)"
@@ -37,7 +37,7 @@ def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]
 
 
 def chunks_of_names(cache: Cache, ids: Sequence[int]) -> set[int]:
-    """Return those of these chunks whose notes have no text: they are the notes' names."""
+    """Return those of these chunks that hold only their note's names, because the note has no text."""
     found = select(
         cache.con,
         "SELECT id FROM vault_chunk WHERE id IN (SELECT value FROM json_each(?)) AND start_offset = end_offset",

@@ -1,4 +1,4 @@
-"""The notes of a vault whose files vanished, in `state.db`: which wait, and how many were forgotten lately."""
+"""Notes whose files vanished, in `state.db`: which still wait, and how many were forgotten recently."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from pipelines.store.connection import one, rows, transaction
 from pipelines.store.state_file import open_state
 
-# Said before the last reboot: only the wall clock goes on.
+# If told before the last reboot, which resets the monotonic clock, use the wall clock.
 _AGE = "CASE WHEN uptime <= :now THEN :now - uptime ELSE max(0.0, :wall - at) END"
 
 
 class Vanished:
-    """One connection to the vanished notes in a vault's `state.db`."""
+    """A connection to the vanished notes in a vault's `state.db`."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Vanished:
         self._con.close()
 
     def waiting(self, domain: str) -> dict[str, float]:
-        """Return the vanished notes of a domain that wait, each with how many seconds ago it was missed first."""
+        """Return the vanished notes of a domain that wait, each with the seconds since it was first missed."""
         found = rows(
             self._con,
             f"SELECT path, {_AGE} FROM vanished WHERE domain = :domain AND forgotten = 0",
@@ -48,7 +48,7 @@ class Vanished:
         return int(count)
 
     def any_of(self, domain: str, paths: Collection[str]) -> bool:
-        """Say whether any of the paths waits, or was forgotten lately."""
+        """Say whether any of the paths waits or was recently forgotten."""
         (found,) = one(
             self._con,
             "SELECT EXISTS (SELECT 1 FROM json_each(?) given"
@@ -58,7 +58,7 @@ class Vanished:
         return bool(found)
 
     def forgotten_among(self, domain: str, paths: Collection[str]) -> set[str]:
-        """Return those of the paths that were forgotten lately."""
+        """Return those of the paths that were recently forgotten."""
         found = rows(
             self._con,
             "SELECT path FROM vanished WHERE domain = ? AND forgotten = 1"
@@ -77,7 +77,7 @@ class Vanished:
         return int(count)
 
     def add(self, domain: str, paths: Collection[str]) -> None:
-        """Record that notes vanished just now; those that wait already keep their time."""
+        """Record that notes vanished just now; notes that already wait keep their time."""
         self._write(
             "INSERT INTO vanished VALUES (:domain, :path, :wall, :now, 0) ON CONFLICT DO UPDATE"
             " SET at = excluded.at, uptime = excluded.uptime, forgotten = 0 WHERE forgotten = 1",
@@ -86,15 +86,15 @@ class Vanished:
         )
 
     def forget(self, domain: str, paths: Collection[str]) -> None:
-        """Record that notes are forgotten just now."""
+        """Record that notes were forgotten just now."""
         self._write("INSERT OR REPLACE INTO vanished VALUES (:domain, :path, :wall, :now, 1)", domain, paths)
 
     def drop(self, domain: str, paths: Collection[str]) -> None:
-        """Take notes out: they came back, or somebody decided on them."""
+        """Remove notes that came back, or that the operator decided on."""
         self._write("DELETE FROM vanished WHERE domain = :domain AND path = :path", domain, paths)
 
     def prune(self, seconds: float) -> None:
-        """Take out what was forgotten longer ago than `seconds`."""
+        """Remove the notes that were forgotten more than `seconds` ago."""
         with transaction(self._con):
             self._con.execute(
                 f"DELETE FROM vanished WHERE forgotten = 1 AND {_AGE} >= :seconds",

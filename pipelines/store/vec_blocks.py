@@ -1,7 +1,7 @@
-"""The space that deleted vectors leave in `vault_chunk_vec`, and how it is won back.
+"""Reclaim the space that deleted vectors leave in `vault_chunk_vec`.
 
-sqlite-vec keeps vectors in blocks, fills only the newest one, and frees a block when its last vector goes: a
-vault that is edited for a year would keep, and read, mostly holes.
+sqlite-vec stores vectors in blocks, fills only the newest block, and frees a block when its last vector is deleted.
+Without this, the index of a vault that is edited for a year would consist mostly of holes, which each search reads.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ _LARGEST_DEAD_SHARE = 0.5
 
 
 def reclaim(cache: Cache) -> int:
-    """Move the vectors out of the emptiest blocks while more than half of all room is dead.
+    """Move the vectors out of the emptiest blocks while more than half of the space is unused.
 
-    Returns how many blocks were emptied: one short transaction each. Raises CacheError.
+    Return how many blocks were emptied, one short transaction each. Raises CacheError.
     """
     emptied = 0
     while (block := _block_to_empty(cache)) is not None:
@@ -25,7 +25,7 @@ def reclaim(cache: Cache) -> int:
 
 
 def _block_to_empty(cache: Cache) -> int | None:
-    """Return the block with the fewest vectors, the one that is being filled aside."""
+    """Return the block with the fewest vectors, except for the block that is being filled."""
     blocks = rows(
         cache.con,
         "SELECT b.chunk_id, b.size, count(r.rowid) FROM vault_chunk_vec_chunks b"

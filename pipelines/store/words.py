@@ -1,4 +1,4 @@
-"""The full-text index compared with what the chunks' texts give."""
+"""Compare the full-text index with what the texts of the chunks give."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _END: tuple[Any, ...] = (None, None)
 
 
 def word_drift(cache: Cache) -> dict[int, str]:
-    """Return the paths of the chunks, by id, whose full-text rows are not what their texts give.
+    """Return the paths of the chunks, by id, whose full-text rows differ from what their texts give.
 
-    The path is "" for words that are left of a chunk that is not there. A contentless index
-    cannot be asked for a row, so it is made a second time, in a temporary table, and the two are compared
-    word by word.
+    The path is "" for words left behind by a chunk that no longer exists. A contentless index cannot return a row, so
+    it is built a second time in a temporary table, and the two are compared word by word.
     """
     con = cache.con
     (made,) = one(con, "SELECT sql FROM sqlite_master WHERE name = 'vault_chunk_fts'")
@@ -46,16 +45,16 @@ def word_drift(cache: Cache) -> dict[int, str]:
         con.execute("SELECT term, doc, col, offset FROM temp.found_words"),
     )
     if not drifted and _totals(con, "main.vault_chunk_fts") != _totals(con, "temp.expected_fts"):
-        raise corrupt(cache.path, ValueError("the full-text index has lost count of its words"))
-    drifted -= {rowid for (rowid,) in select(con, STRAY_WORDS)}  # `orphans` names these
+        raise corrupt(cache.path, ValueError("the full-text index counts its words wrongly"))
+    drifted -= {rowid for (rowid,) in select(con, STRAY_WORDS)}  # `orphans` reports these
     paths = dict(select(con, "SELECT id, path FROM vault_chunk"))
     return {chunk_id: paths.get(chunk_id, "") for chunk_id in sorted(drifted)}
 
 
 def _totals(con: apsw.Connection, table: str) -> list[int]:
-    """Return how many rows and words per column FTS5 believes to have, which BM25 is computed with.
+    """Return the numbers of rows, and of words per column, that FTS5 has recorded and computes BM25 with.
 
-    It keeps them as varints in the first record: https://sqlite.org/fileformat2.html#varint.
+    FTS5 stores them as varints in its first record: https://sqlite.org/fileformat2.html#varint.
     """
     numbers, number = [], 0
     ((block,),) = select(con, f"SELECT coalesce((SELECT block FROM {table}_data WHERE id = 1), x'')")
@@ -77,7 +76,7 @@ def _index_rows(con: apsw.Connection) -> Iterator[tuple[Any, ...]]:
 
 
 def _differing(expected: Iterator[tuple[Any, ...]], found: Iterator[tuple[Any, ...]]) -> set[int]:
-    """Return the rows of which two lists of (word, row, ...) differ; both are sorted by word and row."""
+    """Return the rows in which two lists of (word, row, ...) differ; both are sorted by word and row."""
     rows: set[int] = set()
     left, right = next(expected, _END), next(found, _END)
     while left is not _END or right is not _END:
