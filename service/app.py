@@ -92,8 +92,8 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
 def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> None:
     resources = questions.resources
     templates = make_templates(resources.root)
-    add_pages(app, questions, sessions, templates)
     graph, traversal, names_found = Graph(questions), Traversal(questions), TitleSearch(questions)
+    add_pages(app, questions, names_found, sessions, templates)
     add_graph(app, graph, partial(graph_page, templates))
     add_traversal(app, traversal)
     add_names(app, names_found)

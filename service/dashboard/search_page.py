@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
 from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
@@ -25,13 +27,19 @@ from service.http.sessions import Sessions
 from service.usecases.health import count_notes
 from service.usecases.phrases import as_sum
 from service.usecases.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer
+from service.usecases.schemas.titles import TitleHit
 from service.usecases.search import SearchService
+from service.usecases.titles import TitleSearch
 
 _SHOWN = 20
+_TITLES = 5
+_LONGEST_NAME = 500
 _DIGITS = 8
 _FILTERS = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
+_ONCE = ("since", "until")
 _WORKER = "graph-layout.js"
 _SCRIPTED = {"Content-Security-Policy": SCRIPTED_POLICY}
+_Question = Annotated[str, Query(max_length=LONGEST_QUERY)]
 
 
 def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
@@ -69,45 +77,120 @@ def make_templates(root: Path) -> Environment:
     return templates
 
 
-def add_pages(app: FastAPI, questions: SearchService, sessions: Sessions, templates: Environment) -> None:
+def add_pages(
+    app: FastAPI, questions: SearchService, names: TitleSearch, sessions: Sessions, templates: Environment
+) -> None:
     """Add the HTML routes, and those that sign a browser in."""
     app.mount("/static", _Static(packages=[("service.dashboard", "static")]), name="static")
-    _add_search_page(app, questions, templates)
+    _add_search_page(app, questions, names, templates)
     _add_note_page(app, questions, templates)
     add_signing_in(app, sessions)
 
 
-def _add_search_page(app: FastAPI, questions: SearchService, templates: Environment) -> None:
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def search_page(
-        request: Request, q: Annotated[str, Query(max_length=LONGEST_QUERY)] = ""
-    ) -> HTMLResponse:
-        """Show the search box and, for a question, its answers, each with what every layer made of it."""
-        # A form sends every field, also those that were left empty.
-        given = {name: request.query_params.get(name, "") for name in _FILTERS}
-        offset = _offset(request)
-        answer, complaint = _answer(questions, q, given, offset)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the address of the search page asks: the question, its filters, and which page of the answers."""
+
+    q: str
+    filters: tuple[tuple[str, str], ...]
+    offset: int
+    generation: str
+
+    def address(self, *changed: tuple[str, object], without: tuple[str, str] | None = None) -> str:
+        """Return the address of the same question with more in it, or without one of its filters."""
+        kept = [pair for pair in self.filters if pair != without]
+        return f"/?{urlencode([('q', self.q), *kept, *changed])}"
+
+
+class _SearchPage:
+    """The search page, whole and in the parts that its script asks for while one types."""
+
+    def __init__(self, questions: SearchService, names: TitleSearch, templates: Environment) -> None:
+        self._questions = questions
+        self._names = names
+        self._templates = templates
+
+    def page(self, asked: _Asked) -> HTMLResponse:
+        """Show everything."""
+        return self._shown(
+            "search.html",
+            asked,
+            titles=[] if asked.filters or asked.offset else self._titles(asked.q),
+            domains=[domain.slug for domain in self._questions.resources.domains()],
+            has=HAS,
+        )
+
+    def answers(self, asked: _Asked) -> HTMLResponse:
+        """Show what depends on the answers."""
+        return self._shown("search/answers.html", asked)
+
+    def titles(self, q: str) -> HTMLResponse:
+        """Show the notes that have such a name."""
+        return HTMLResponse(self._templates.get_template("search/titles.html").render(titles=self._titles(q)))
+
+    def _titles(self, q: str) -> list[TitleHit]:
+        return self._names.titles(q, _TITLES).results if 0 < len(q) <= _LONGEST_NAME else []
+
+    def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
+        answer, complaint = self._answer(asked)
         results, answers = (answer.results, answer.answers) if answer else ([], 0)
         # Who asks for a further page asks for what is no answer, too.
-        end = len(results) if offset else answers
-        since = request.query_params.get("generation", "")
-        text = templates.get_template("search.html").render(
-            q=q,
+        end = len(results) if asked.offset else answers
+        text = self._templates.get_template(template).render(
+            asked=asked,
             answer=answer,
             shown=results[:end],
             rest=results[end:],
-            next=_next_page(q, given, answer) if answer else "",
-            changed=bool(answer and since and since != answer.index.generation),
+            changed=bool(answer and asked.generation and asked.generation != answer.index.generation),
             problem=complaint,
-            given=given,
-            filtered=any(given.values()),
-            domains=[domain.slug for domain in questions.resources.domains()],
-            has=HAS,
-            index=answer.index if answer else questions.index_state(),
-            notes=count_notes(questions.readers()),
-            root=questions.resources.root,
+            shown_at_once=_SHOWN,
+            index=answer.index if answer else self._questions.index_state(),
+            notes=count_notes(self._questions.readers()),
+            root=self._questions.resources.root,
+            **context,
         )
         return HTMLResponse(text, 422 if complaint else 200, _SCRIPTED)
+
+    def _answer(self, asked: _Asked) -> tuple[SearchAnswer | None, str | None]:
+        """Return the answer, or why a filter cannot be used."""
+        if not asked.q.strip():
+            return None, None
+        try:
+            filters = parse_filters(asked.filters)
+            return self._questions.search(asked.q, _SHOWN, filters, explain=True, offset=asked.offset), None
+        except (FilterError, DomainNotFoundError) as error:
+            return None, str(error)
+
+
+def _add_search_page(
+    app: FastAPI, questions: SearchService, names: TitleSearch, templates: Environment
+) -> None:
+    page = _SearchPage(questions, names, templates)
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    def search_page(request: Request, q: _Question = "") -> HTMLResponse:
+        """Show the search box and, for a question, its answers, each with what every layer made of it."""
+        return page.page(_asked(q, request.query_params))
+
+    @app.get("/parts/answers", response_class=HTMLResponse, include_in_schema=False)
+    def answers(request: Request, q: _Question = "") -> HTMLResponse:
+        """Show the parts of the search page that depend on the answers."""
+        return page.answers(_asked(q, request.query_params))
+
+    @app.get("/parts/titles", response_class=HTMLResponse, include_in_schema=False)
+    def titles(q: _Question = "") -> HTMLResponse:
+        """Show the part of the search page that names notes."""
+        return page.titles(q)
+
+
+def _asked(q: str, given: QueryParams) -> _Asked:
+    # A form sends every field, also those that were left empty.
+    pairs = [
+        (name, value.strip()) for name, value in given.multi_items() if name in _FILTERS and value.strip()
+    ]
+    last = dict(pairs)
+    filters = [pair for pair in pairs if pair[0] not in _ONCE or pair[1] == last[pair[0]]]
+    return _Asked(q, tuple(dict.fromkeys(filters)), _offset(given), given.get("generation", ""))
 
 
 def _add_note_page(app: FastAPI, questions: SearchService, templates: Environment) -> None:
@@ -126,34 +209,11 @@ def _add_note_page(app: FastAPI, questions: SearchService, templates: Environmen
         raise questions.no_such_note(path)
 
 
-def _offset(request: Request) -> int:
+def _offset(given: QueryParams) -> int:
     """Return how many results come before the page; 0 where the address says nothing sensible."""
-    given = request.query_params.get("offset", "")
-    return (
-        min(int(given), FARTHEST_OFFSET)
-        if given.isascii() and given.isdecimal() and len(given) < _DIGITS
-        else 0
-    )
-
-
-def _next_page(q: str, given: dict[str, str], answer: SearchAnswer) -> str:
-    """Return the query of the next page's address."""
-    asked = {"q": q} | {name: value for name, value in given.items() if value}
-    generation = answer.index.generation
-    return urlencode(asked | {"offset": answer.offset + _SHOWN, "generation": generation})
-
-
-def _answer(
-    questions: SearchService, q: str, given: dict[str, str], offset: int
-) -> tuple[SearchAnswer | None, str | None]:
-    """Return the answer, or why a filter cannot be used."""
-    if not q.strip():
-        return None, None
-    try:
-        filters = parse_filters([pair for pair in given.items() if pair[1].strip()])
-        return questions.search(q, _SHOWN, filters, explain=True, offset=offset), None
-    except (FilterError, DomainNotFoundError) as error:
-        return None, str(error)
+    text = given.get("offset", "")
+    is_number = text.isascii() and text.isdecimal() and len(text) < _DIGITS
+    return min(int(text), FARTHEST_OFFSET) if is_number else 0
 
 
 def _text(questions: SearchService, raw: str) -> str:

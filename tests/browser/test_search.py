@@ -1,0 +1,228 @@
+"""The search page while one types: its requests, its keys, its history, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.browser.test_ops import LOOKS, PHONE, RULES
+
+STATES = {
+    "start": "/",
+    "answers": "/?q=soil+compost",
+    "filtered": "/?q=soil&folder=Soils&tag=soil",
+    "none": "/?q=%22no+such+words%22",
+}
+
+
+@pytest.fixture
+def page(large, open_page):
+    page = open_page(*large)
+    page.goto("/")
+    return page
+
+
+def parts_of(page, kind):
+    """Collect the addresses that the page asks for a kind of part."""
+    asked = []
+    page.on("request", lambda sent: asked.append(sent.url) if f"/parts/{kind}?" in sent.url else None)
+    return asked
+
+
+def words(address):
+    return parse_qs(urlsplit(address).query).get("q", [""])[0]
+
+
+def first_hit(page):
+    return page.locator("#found .hit").first
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.id || document.activeElement.getAttribute('href')")
+
+
+def test_answers_come_while_one_types_and_the_focus_stays_in_the_field(page):
+    titles, answers = parts_of(page, "titles"), parts_of(page, "answers")
+    page.get_by_role("searchbox").press_sequentially("soil compost", delay=5)
+    first_hit(page).wait_for()
+    page.wait_for_url("**/?q=soil+compost")
+    assert words(answers[-1]) == words(titles[-1]) == "soil compost"
+    assert len(answers) < len(titles)
+    assert focused(page) == "q"
+    assert re.fullmatch(r"\d+ notes?", page.locator("#said").inner_text())
+    assert page.title() == "soil compost · Everindex"
+
+
+def test_names_are_shown_before_answers(page):
+    page.route("**/parts/answers?*", lambda _: None)  # never answered
+    page.get_by_role("searchbox").press_sequentially("soil 1")
+    page.locator("#titles .hit", has_text="Soil 1").first.wait_for()
+    assert page.locator("#found .hit").count() == 0
+
+
+def test_a_newer_question_cancels_the_older_one(page):
+    held = []
+    page.route(
+        "**/parts/answers?*",
+        lambda route: held.append(route) if words(route.request.url) == "soil" else route.continue_(),
+    )
+    cancelled = []
+    page.on(
+        "requestfailed", lambda sent: cancelled.append(words(sent.url)) if "answers" in sent.url else None
+    )
+    field = page.get_by_role("searchbox")
+    with page.expect_request("**/parts/answers?q=soil"):
+        field.press_sequentially("soil")
+    field.press_sequentially(" bread")
+    first_hit(page).wait_for()
+    assert cancelled == ["soil"]
+    assert len(held) == 1
+    assert page.get_by_role("searchbox").input_value() == "soil bread"
+
+
+def test_back_and_forward_lead_through_the_questions_that_were_settled(page):
+    field = page.get_by_role("searchbox")
+    for question in ("soil", "bread"):
+        field.fill("")
+        field.press_sequentially(question)
+        field.press("Enter")
+        page.wait_for_url(f"**/?q={question}")
+    page.go_back()
+    page.wait_for_url("**/?q=soil")
+    assert field.input_value() == "soil"
+    page.locator("#found mark", has_text=re.compile("soil", re.IGNORECASE)).first.wait_for()
+    page.go_back()
+    page.wait_for_url(re.compile(r"/$"))
+    assert field.input_value() == ""
+    page.locator("#found .hit").first.wait_for(state="detached")
+    page.go_forward()
+    page.wait_for_url("**/?q=soil")
+    first_hit(page).wait_for()
+
+
+def test_back_from_a_note_shows_the_question_that_was_typed(page):
+    page.get_by_role("searchbox").press_sequentially("soil compost")
+    first_hit(page).click()
+    page.wait_for_url("**/notes/**")
+    page.go_back()
+    page.wait_for_url("**/?q=soil+compost")
+    first_hit(page).wait_for()
+    assert page.get_by_role("searchbox").input_value() == "soil compost"
+
+
+def test_keys_reach_the_field_the_notes_and_the_help(page):
+    page.goto("/?q=soil+compost")
+    page.locator("h2").first.click(position={"x": 600, "y": 2})
+    page.keyboard.press("/")
+    assert focused(page) == "q"
+    page.keyboard.press("ArrowDown")
+    hits = [link.get_attribute("href") for link in page.locator("main .hit:visible").all()]
+    assert focused(page) == hits[0]
+    page.keyboard.press("ArrowDown")
+    assert focused(page) == hits[1]
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert focused(page) == "q"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keys and syntax").wait_for()
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("dialog").is_visible()
+    page.keyboard.press("Escape")
+    assert focused(page) == "q"
+    page.keyboard.type("a/b?")
+    assert page.get_by_role("searchbox").input_value() == "a/b?"
+    page.goto("/?q=soil+compost")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/notes/[^#]+#L\d+$"))
+
+
+def test_a_filter_becomes_a_chip_that_can_be_removed(page):
+    page.get_by_role("searchbox").press_sequentially("soil")
+    page.get_by_text("Add a filter").click()
+    page.get_by_label("Folder").fill("Soils")
+    page.get_by_label("Folder").press("Tab")
+    page.wait_for_url("**/?q=soil&folder=Soils")
+    page.locator(".chip", has_text="folder: Soils").wait_for()
+    assert page.get_by_label("Folder", exact=True).input_value() == ""
+    page.get_by_label("Tag", exact=True).fill("soil")
+    page.get_by_label("Tag", exact=True).press("Enter")
+    page.wait_for_url("**/?q=soil&folder=Soils&tag=soil")
+    page.locator(".chip", has_text="tag: soil").wait_for()
+    page.get_by_role("link", name="Remove the filter folder: Soils").click()
+    page.wait_for_url("**/?q=soil&tag=soil")
+    page.locator(".chip", has_text="folder").wait_for(state="detached")
+    page.go_back()
+    page.locator(".chip", has_text="folder: Soils").wait_for()
+
+
+def test_a_service_that_is_away_is_named_and_asked_again(page, open_page):
+    page.route("**/parts/**", lambda route: route.abort())
+    page.get_by_role("searchbox").press_sequentially("soil")
+    page.get_by_role("alert").get_by_text("The service cannot be reached").wait_for()
+    page.unroute("**/parts/**")
+    first_hit(page).wait_for()
+    assert page.locator("#notice").inner_text() == ""
+    open_page.complaints[:] = [text for text in open_page.complaints if "ERR_FAILED" not in text]
+
+
+def test_a_session_that_ended_while_one_types_is_said_with_its_cure(page, open_page):
+    page.context.clear_cookies()
+    page.get_by_role("searchbox").press_sequentially("soil")
+    page.get_by_role("alert").get_by_text("everindex open").wait_for()
+    assert page.get_by_role("searchbox").input_value() == "soil"
+    open_page.complaints[:] = [text for text in open_page.complaints if "401" not in text]
+
+
+def test_a_filter_that_cannot_be_used_is_said_while_one_types(page, open_page):
+    page.goto("/?q=soil&tag=two+words")
+    page.get_by_role("searchbox").press_sequentially(" and")
+    page.get_by_role("alert").get_by_text("tag cannot be").wait_for()
+    page.get_by_role("link", name=re.compile("Remove the filter")).click()
+    first_hit(page).wait_for()
+    open_page.complaints[:] = [text for text in open_page.complaints if "422" not in text]
+
+
+def test_without_javascript_the_form_answers(large, open_page):
+    page = open_page(*large, java_script_enabled=False)
+    page.goto("/")
+    page.get_by_text("Add a filter").click()
+    page.get_by_label("Folder").fill("Soils")
+    page.get_by_role("searchbox").fill("soil")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**folder=Soils**")
+    assert first_hit(page).is_visible()
+    page.get_by_role("searchbox").fill("compost")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=compost&folder=Soils**")
+    page.get_by_role("link", name="Remove the filter folder: Soils").click()
+    page.wait_for_url(re.compile(r"\?q=compost$"))
+
+
+def test_a_phone_shows_every_state_without_overflow_while_one_types(large, open_page):
+    page = open_page(*large, viewport=PHONE, has_touch=True)
+    page.goto("/")
+    page.get_by_role("searchbox").press_sequentially("soil compost with a rather long question about rivers")
+    first_hit(page).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_state_is_accessible(look, large, open_page, axe, screenshots):
+    page = open_page(*large, **LOOKS[look])
+    for name, address in STATES.items():
+        page.goto(address)
+        page.screenshot(path=screenshots / f"search-{name}-{look}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        if look not in RULES:
+            continue
+        found = axe.run(page, options={"resultTypes": ["violations"]} | RULES[look]).response["violations"]
+        assert [
+            (one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")
+        ] == [], name
+    page.goto("/?q=soil")
+    page.get_by_role("button", name="Keys and syntax").click()
+    page.screenshot(path=screenshots / f"search-help-{look}.png")
