@@ -1,1 +1,1 @@
-"""From a question to ranked notes: each layer a function from hits to hits."""
+"""Turn a question into ranked notes: each layer is a function from hits to hits."""

@@ -1,4 +1,4 @@
-"""Near-duplicates among the answers: copies, drafts and templates stand behind the best one of them."""
+"""Fold near-duplicate answers: copies, drafts and templates are listed behind the best one of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A note among the answers, and those after it whose best passage says the same."""
+    """A note among the answers, and the lower-ranked notes whose best passage says the same."""
 
     first: Found
     alike: tuple[Found, ...] = ()
@@ -25,9 +25,9 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """What is compared of a note's best passage: its words, its numbers, and its vector by a model.
+    """What is compared of a note's best passage: its words, its numbers, and its vector with the model's name.
 
-    A note without text has no `words`, and is like none: two drafts may share a title.
+    A note without text has no `words` and is like no other, because two drafts may share a title.
     """
 
     words: str
@@ -36,9 +36,10 @@ class _Passage:
     vector: Vector | None
 
     def is_like(self, other: _Passage) -> bool:
-        """Say whether two passages are the same text, or as near as the model's copies are.
+        """Say whether two passages have the same text, or are as near as copies are for their model.
 
-        Passages with other numbers are not: the reports of two quarters are two notes, however near they are.
+        Passages with different numbers are not alike: the reports of two quarters are two notes, however near they
+        are.
         """
         if not (self.words and other.words):
             return False
@@ -53,10 +54,10 @@ class _Passage:
 def fold(
     found: Sequence[Found], query: str, models: Mapping[str, str], vectors: Mapping[tuple[str, int], Vector]
 ) -> list[Folded]:
-    """Put each answer that is like a better one behind that, over all domains.
+    """Put each answer behind a better one that it is like, across all domains.
 
-    `models`: each domain's; `vectors`: of passages, by domain and chunk. A note that the question names stands for
-    itself.
+    `models`: each domain's model; `vectors`: passage vectors by domain and chunk. A note that the question names is
+    never folded.
     """
     folded: list[Folded] = []
     passages: list[_Passage] = []

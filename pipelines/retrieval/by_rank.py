@@ -1,7 +1,7 @@
-"""Domains of different models as one answer: nothing but ranks can be compared.
+"""Merge domains that have different models into one answer, where only ranks are comparable.
 
-Each has a first, however far it is from the question. Where another one has a strong answer, such a first must not
-stand above it unless it has a title, phrase or rare word of the question.
+Every domain has a first note, however far it is from the question. If another domain has a strong answer, such a note
+must not rank above it unless it has a title, phrase or rare word of the question.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pipelines.store import search as store
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A note among the candidates of all domains, and how its own domain ranked it.
+    """A note among the candidates of all domains, with the ranking of its own domain.
 
-    `place` is where it stands among them all (from 1); None where one domain alone was asked.
+    `place` is its position among all candidates (from 1); None if only one domain was asked.
     """
 
     source: Source
@@ -33,21 +33,21 @@ class Placed:
 
     @property
     def ranks(self) -> dict[str, int]:
-        """Return the note's place (from 1) in each layer that has it."""
+        """Return the note's place (from 1) in each layer that contains it."""
         ranks = self.ranking.ranks_of(self.hit.path)
         return ranks if self.place is None else {**ranks, "merged": self.place}
 
     @property
     def match(self) -> Match | None:
-        """Return how near the note is in meaning, or None where that is not known."""
+        """Return how near the note is in meaning, or None if that is unknown."""
         return match_of(self.source.cache.meta.model, self.hit.scores.get("cosine"))
 
 
 def merge_by_rank(groups: Sequence[Sequence[Placed]], query: str, sources: Sequence[Source]) -> list[Placed]:
-    """Merge the rankings of several groups of domains by rank (RRF); a single one stays as it is.
+    """Merge the rankings of several groups of domains by rank (RRF); a single group stays as it is.
 
-    Where ranks are equal (every group has a first), a strong match leads. What is weak in meaning and has no title,
-    phrase or rare word of the question stands below all that is a strong match.
+    At equal ranks (every group has a first note), a strong match leads. A note that is weak in meaning and has no
+    title, phrase or rare word of the question goes below all strong matches.
     """
     if len(groups) <= 1:
         return [one for group in groups for one in group]
@@ -67,10 +67,10 @@ def _scored(one: Placed, place: float) -> Placed:
 
 
 def _guarded(ranked: list[Placed], query: str, sources: Sequence[Source]) -> list[Placed]:
-    """Let what is groundless give way to all strong matches, and leave every other order as it is."""
+    """Move groundless notes below all strong matches, and keep the order otherwise."""
     end = max((place for place, one in enumerate(ranked, start=1) if one.match == "strong"), default=0)
     groundless: set[tuple[str, int]] = set()
-    with suppress(CacheError):  # the domain that cannot be read fails when its answers are
+    with suppress(CacheError):  # an unreadable domain fails later, when its answers are read
         groundless = _groundless(
             [one for one in ranked[:end] if one.match in ("weak", "none")], query, sources
         )
@@ -91,7 +91,7 @@ def _key(one: Placed) -> tuple[str, int]:
 
 
 def _groundless(weak: Sequence[Placed], query: str, sources: Sequence[Source]) -> set[tuple[str, int]]:
-    """Return those of the weak answers that nothing but their rank speaks for. Raises CacheError."""
+    """Return those of the weak answers that only their rank speaks for. Raises CacheError."""
     if not weak:
         return set()
     asked = {source.domain.slug: source for source in sources}

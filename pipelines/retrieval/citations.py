@@ -1,13 +1,13 @@
-"""Does a passage contain a quote, word for word? Pure and deterministic; nobody's judgement is asked.
+"""Check whether a passage contains a quote, word for word; pure and deterministic, without anyone's judgement.
 
-A quote passes where it is a substring of the passage, both normalised alike; the passage as it is written, or as a
-reader sees it, without its Markdown. What must not pass:
+A quote passes if it is a substring of the passage, with both normalised alike. The passage is tried as written and as
+a reader sees it, without its Markdown. These must not pass:
 
 - a match that begins or ends inside a word or a number: `5 percent` in `5 percentages`, `the rate rose by 5` in
-  `the rate rose by 5.3`, `we can` in `we can't`. What a hyphen, an apostrophe, a dot, a slash or an underscore
-  joins is one word; a digit's sign, comma and colon belong to its number.
-- crumbs: an ellipsis splits a quote into fragments, and each must be as long as a quote has to be. They must
-  stand in the passage in the quote's order, without overlap.
+  `the rate rose by 5.3`, `we can` in `we can't`. Parts joined by a hyphen, an apostrophe, a dot, a slash or an
+  underscore form one word; a sign, comma or colon next to digits belongs to the number.
+- crumbs: an ellipsis splits a quote into fragments, and each must have the minimum length of a quote. The fragments
+  must occur in the passage in the quote's order, without overlap.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ Reason = Literal["match", "no_quote", "no_chunk_text", "too_short", "not_found"]
 Status = Literal["no_quotes", "all_verified", "has_mismatch", "unverifiable"]
 
 SHORTEST_QUOTE = 12
-"""In normalised characters: what is shorter stands in many a text by chance."""
+"""In normalised characters; shorter quotes occur in many texts by chance."""
 
 _FOLDED = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
     | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
     | dict.fromkeys("\u2010\u2012\u2013\u2014\u2015\u2212", "-")
 )
-# A soft hyphen and what joins or parts without any width: no reader sees them.
+# A soft hyphen and zero-width characters that join or separate: readers do not see them.
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
 _ELLIPSIS = re.compile(r"\[\s*\.{3,}\s*\]|\.{3,}")
 
-# NFKC alone would make 102 of 10², and eleven halves of 1½.
+# NFKC alone would turn 10² into 102, and 1½ into eleven halves.
 _POWER = re.compile(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079])")
 _FRACTION = re.compile(r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215e\u2189])")
 
-# Thai, Lao, Burmese, Khmer, kana, Han: written without spaces, so any character may begin or end a word.
+# Thai, Lao, Burmese, Khmer, kana, Han are written without spaces, so any character may begin or end a word.
 _UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     r"\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 _MARK = "\ue000"
 _WORD = rf"(?:[^\W_{_UNSPACED}]|{_MARK})"
-_JOIN = "['\u2019\\-\u2010\u2012\u2013\u2212._/]"  # no em dash: it parts words, with or without spaces
+_JOIN = "['\u2019\\-\u2010\u2012\u2013\u2212._/]"  # no em dash: it separates words, with or without spaces
 _INSIDE_A_WORD = re.compile(
     rf"(?={_MARK})"
     rf"|(?<={_WORD})(?=(?:{_JOIN})?{_WORD})"
@@ -59,16 +59,16 @@ _INSIDE_A_WORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of comparing a quote with passages; `found_in` is the index of the one that has it."""
+    """The result of comparing a quote with passages; `found_in` is the index of the passage that contains it."""
 
     reason: Reason
     found_in: int | None = None
 
 
 def check_quote(quote: str | None, passages: Sequence[str]) -> Check:
-    """Look for a quote in passages, the first one first: it must stand in one of them as a whole.
+    """Search for a quote in passages, in order; one passage must contain the whole quote.
 
-    A quote that stands there with its ellipses as they are is a match whatever its fragments.
+    A quote that occurs verbatim, ellipses included, matches whatever its fragments are.
     """
     wanted = normalise(quote or "")
     if not wanted:
@@ -88,7 +88,7 @@ def check_quote(quote: str | None, passages: Sequence[str]) -> Check:
 
 
 def status_of(reasons: Iterable[Reason]) -> Status:
-    """Sum up an answer's citations; those without a quote say nothing."""
+    """Summarise the checks of an answer's citations; those without a quote do not count."""
     quoted = {reason for reason in reasons if reason != "no_quote"}
     if not quoted:
         return "no_quotes"
@@ -98,7 +98,7 @@ def status_of(reasons: Iterable[Reason]) -> Status:
 
 
 def normalise(text: str) -> str:
-    """Return what is compared: NFKC, quotes and dashes folded, casefolded, white space collapsed.
+    """Return the form that is compared: NFKC, quotes and dashes unified, case folded, white space collapsed.
 
     https://www.unicode.org/reports/tr15/ (NFKC), https://www.unicode.org/reports/tr21/ (case folding).
     """
@@ -106,20 +106,20 @@ def normalise(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text normalised but for its quotes and dashes, which tell where words end."""
+    """Return a text normalised except for its quotes and dashes, which mark the ends of words."""
     if not text.isascii():
         text = _FRACTION.sub(" ", _POWER.sub("^", text))
         text = unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
-    # Folding may take a composed character apart again.
+    # Case folding may decompose a composed character.
     return " ".join(unicodedata.normalize("NFKC", text.casefold()).split())
 
 
 _read = lru_cache(maxsize=1024)(plain)
 
 
-@lru_cache(maxsize=2048)  # a write-back's quotes are compared with the same few notes, written and read
+@lru_cache(maxsize=2048)  # a write-back compares all its quotes with the same few notes, in both forms
 def _prepared(text: str) -> tuple[str, str]:
-    """Return a passage normalised, and its shape: as long, with dashes as they are and one sign for accents."""
+    """Return a normalised passage, and its shape: of equal length, dashes unchanged, one sign for all accents."""
     plain = _plain(text)
     shape = plain
     if not plain.isascii():
@@ -136,7 +136,7 @@ def _has_words(fragment: str) -> bool:
 
 
 def _stand_in(fragments: Sequence[str], text: str, shape: str) -> bool:
-    """Say whether fragments stand in a text in order, none inside a word; the earliest place of each will do."""
+    """Say whether the fragments occur in the text in order, none inside a word; the first place of each counts."""
     end = 0
     for fragment in fragments:
         start = text.find(fragment, end)

@@ -1,7 +1,7 @@
-"""A cache's vectors in memory, a byte a dimension: they name the candidates, the stored vectors decide.
+"""A cache's vectors in memory, one byte per dimension: they select the candidates, the stored vectors decide.
 
-A scan of 25,000 codes of 384 dimensions takes a quarter of a millisecond on a processor with VNNI, and the exact
-sixty nearest were among the best seventy-five of every query that was tried (docs/notes/performance.md).
+A scan of 25,000 codes of 384 dimensions takes 0.25 ms on a processor with VNNI. For every query tried, the exact
+nearest sixty were among the best seventy-five (docs/notes/performance.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipelines.store.connection import snapshot
 
 _LARGEST = 127
 _AT_ONCE = 4_000
-_CANDIDATES = 2  # times what is asked for
+_CANDIDATES = 2  # as a multiple of the requested number
 _NO_CHUNK = -1
 _FIRST_ROOM = 1_024
 _SIZES = 16
@@ -29,30 +29,30 @@ _EVERY = 16
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Rows of codes, what a code's unit is worth, and whose they are; a free row has no chunk."""
+    """Rows of codes, the value of each code's unit, and the chunk of each row; a free row has no chunk."""
 
     codes: npt.NDArray[np.int8]
     units: npt.NDArray[np.float32]
     ids: npt.NDArray[np.int64]
 
     def first(self, count: int) -> _Table:
-        """Return so many rows and at least one more: for every number of them the library below keeps a program."""
+        """Return at least `count` rows plus one, rounded up: oneDNN compiles and caches a kernel per shape."""
         step = max(1, len(self.ids) // _SIZES)
         end = (count // step + 1) * step
         return _Table(self.codes[:end], self.units[:end], self.ids[:end])
 
 
 def to_codes(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """Return vectors as signed bytes, and what a unit of each is worth: shapes (..., dimension), (...)."""
+    """Return vectors as signed bytes, and the value of a unit of each: shapes (..., dimension), (...)."""
     units = np.abs(vectors).max(axis=-1) / _LARGEST
     return np.round(vectors / units[..., np.newaxis]).astype(np.int8), units
 
 
 class VectorCodes:
-    """The codes of one cache file. One thread keeps them in step (`follow`); any may ask."""
+    """The codes of one cache file. One thread keeps them up to date (`follow`); any thread may ask."""
 
     def __init__(self, dimension: int) -> None:
-        import torch  # noqa: PLC0415 - takes seconds, and the process that asks has it already
+        import torch  # noqa: PLC0415 - takes seconds; a process that asks has already loaded it
 
         self._torch: Any = torch
         self._table = _room_for(_FIRST_ROOM, dimension)
@@ -65,7 +65,7 @@ class VectorCodes:
         return len(self._rows)
 
     def follow(self, cache: Cache) -> None:
-        """Take in what was committed since the last time, and nothing else. Raises CacheError."""
+        """Take in only what was committed since the last call. Raises CacheError."""
         with snapshot(cache.con):
             self._take_in(cache)
 
@@ -77,7 +77,7 @@ class VectorCodes:
             row = self._rows.pop(chunk)
             self._table.ids[row] = _NO_CHUNK
             self._freed.append(row)
-        # Not a difference of sets: that would look at all rows for each commit.
+        # Not a set difference, which would visit all rows for each commit.
         new = sorted(chunk for chunk in there if chunk not in self._rows)
         for start in range(0, len(new), _AT_ONCE):
             self._add(store.vectors_of_chunks(cache, new[start : start + _AT_ONCE]))
@@ -89,7 +89,7 @@ class VectorCodes:
         for chunk, vector in vectors.items():
             row = self._freed.pop() if self._freed else len(self._rows)
             self._table.codes[row], self._table.units[row] = to_codes(vector)
-            self._table.ids[row] = chunk  # after its code: until then the row is nobody's
+            self._table.ids[row] = chunk  # after its code: until then the row has no chunk
             self._rows[chunk] = row
 
     def _grow(self) -> None:
@@ -101,9 +101,9 @@ class VectorCodes:
         self._table = table
 
     def compare(self, cache: Cache, after: int, upto: int, most: int) -> Compared:
-        """Compare which chunks with ids in (after, upto] are known, and some of their codes, with the cache.
+        """Compare with the cache which chunks with ids in (after, upto] are known, and some of their codes.
 
-        Only for the thread that follows. Raises CacheError.
+        Only for the thread that calls `follow`. Raises CacheError.
         """
         with snapshot(cache.con):
             self._take_in(cache)
@@ -129,7 +129,7 @@ class VectorCodes:
         return sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
 
     def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:
-        # A row that comes or goes just now may be in neither; `first` gives more.
+        # A row that is being added or removed may be missing here; `first` returns spare rows.
         table = self._table.first(len(self._rows) + len(self._freed))
         question, _ = to_codes(vector)
         scores = self._product(table.codes, question).astype(np.float32) * table.units
@@ -142,15 +142,15 @@ class VectorCodes:
         return found
 
     def _product(self, codes: npt.NDArray[np.int8], question: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
-        # `reshape`: a view by `[:, None]` has a stride of 0, which torch misreads.
+        # `reshape`, because a view by `[:, None]` has a stride of 0, which torch misreads.
         column = self._torch.from_numpy(question.reshape(-1, 1))
-        # No public name gives int8 times int8 on a CPU.
+        # torch has no public function for int8 times int8 on a CPU.
         found = self._torch._int_mm(self._torch.from_numpy(codes), column)  # noqa: SLF001
         product: npt.NDArray[np.int32] = found.numpy()[:, 0]
         return product
 
     def is_right(self) -> bool:
-        """Say whether this machine multiplies codes as it should: the operation is none of torch's public ones."""
+        """Say whether this machine multiplies codes correctly; the operation is not part of torch's public API."""
         chance = np.random.default_rng(0)
         codes = chance.integers(-_LARGEST, _LARGEST, (256, self._table.codes.shape[1])).astype(np.int8)
         try:
@@ -161,7 +161,7 @@ class VectorCodes:
 
 
 def _best(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
-    """Return the rows of the `count` largest scores: every 16th score bounds what the others must reach."""
+    """Return the rows of the `count` largest scores; every 16th score gives a lower bound for the rest."""
     some = scores[::_EVERY]
     place = min(max(1, count // 4), len(some))
     bound = np.partition(some, -place)[-place]

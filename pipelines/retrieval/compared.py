@@ -1,4 +1,4 @@
-"""What came of comparing a part of what is held in memory with the cache."""
+"""The result of comparing part of the in-memory data with the cache."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How many lists in memory were compared with the cache, and how many differed."""
+    """How many in-memory lists were compared with the cache, and how many differed."""
 
     checked: int
     differing: int
 
     def __add__(self, other: Compared) -> Compared:
-        """Return both together."""
+        """Return the sum of both."""
         return Compared(self.checked + other.checked, self.differing + other.differing)

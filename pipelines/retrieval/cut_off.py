@@ -1,4 +1,4 @@
-"""Where the answers end: after it stands only what is nearest among the rest."""
+"""Find where the answers end: after that come only the nearest of the remaining notes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pipelines.store.search import ChunkRow
 
 
 def cut_off(found: Sequence[Found], best: Match | None, sources: Mapping[str, Source], query: str) -> int:
-    """Return how many notes stand up to the last that is an answer. Raises CacheError.
+    """Return the position of the last note that is an answer. Raises CacheError.
 
-    An answer matches in meaning: strongly, or weakly where the `best` match is no better. Others are answers by their
-    name, by a title, phrase or rare word of the question, or by all of its words. What is not judged by meaning is an
-    answer.
+    A note is an answer if it matches in meaning: strongly, or weakly if the `best` match is no better. It is also one
+    by its name, by a title, phrase or rare word of the question, or by having all of the question's words. A note
+    that is not judged by meaning is an answer.
     """
     no_answers = {"none", "weak"} if best == "strong" else {"none"}
     end = max(

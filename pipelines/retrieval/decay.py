@@ -1,4 +1,4 @@
-"""Layer 2: an author's older notes count less, by their place among the candidates."""
+"""Layer 2: an author's older notes count less, by their position among the candidates."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _Group = tuple[str, str]
 def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> dict[str, float]:
     """Return the factor of each note's score, by path.
 
-    Notes are grouped by author and ordered by `published_at`, newest first; the factor is `ladder[position]`, and
-    the last one past the ladder's end. A note of a kind in `kind_overrides` (its `kind`, else its top folder below
-    `root`, the domain's own) stands in a group of its folder, on that kind's ladder. A note without an author is a
-    group of its own; an evergreen one has 1.0 and takes nobody's place. Equal dates are ordered by path, notes
-    without a date come last. With `mode: off` every factor is 1.0. The source document's layer 2, "ranked_grouped".
+    Notes are grouped by author and ordered by `published_at`, newest first. The factor is `ladder[position]`, or the
+    ladder's last value past its end. A note whose kind is in `kind_overrides` (its `kind`, else its top folder below
+    `root`, the domain's own) is grouped by its folder and uses that kind's ladder. A note without an author is its
+    own group; an evergreen note has 1.0 and takes no position. Equal dates are ordered by path, and notes without a
+    date come last. With `mode: off` every factor is 1.0. The source document's layer 2, "ranked_grouped".
     """
     factors: dict[str, float] = {}
     groups: dict[_Group, list[NoteFacts]] = defaultdict(list)
@@ -32,7 +32,7 @@ def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> d
         ladders[group] = ladder
     for group, members in groups.items():
         ladder = ladders[group]
-        if len(members) > 1:  # most are alone, and a date takes a while to read
+        if len(members) > 1:  # most groups have one note, and parsing dates is slow
             members.sort(key=lambda note: (-_published(note), note.path))
         factors |= {note.path: ladder[min(i, len(ladder) - 1)] for i, note in enumerate(members)}
     return factors
@@ -50,7 +50,7 @@ def _group(note: NoteFacts, decay: Decay, root: str) -> tuple[_Group, tuple[floa
 
 
 def _published(note: NoteFacts) -> float:
-    """Return the moment of publication in seconds; a date is its midnight, a time without a zone is UTC."""
+    """Return the time of publication in seconds; a date means its midnight, a time without a zone means UTC."""
     if note.published_at is None:
         return float("-inf")
     moment = datetime.fromisoformat(note.published_at)

@@ -1,4 +1,4 @@
-"""Retrieval that goes on from the search's best notes along links: what deep mode adds to the walk."""
+"""Deep retrieval: start a walk along links at the search's best notes, and compare it with the fast walk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.store.cache import Cache, Vector
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The notes that only the deep walk kept, the most similar first, and those that only the fast one kept."""
+    """The notes that only the deep walk kept, most similar first, and those that only the fast walk kept."""
 
     added: tuple[str, ...]
     lost: tuple[str, ...]
@@ -33,9 +33,9 @@ def retrieve(
     present: bool,
     now: datetime,
 ) -> Found:
-    """Search a domain for a question (its words, and their unit vector), and walk on from its best notes.
+    """Search a domain for a question (its words and their unit vector), and walk on from its best notes.
 
-    While the vault is away (`present` false) no note is left out for its file's sake. Raises CacheError.
+    While the vault is unavailable (`present` false), no note is left out for a missing file. Raises CacheError.
     """
     source = Source(domain, cache, vector)
     best, failed = find([source], query, effort.seeds, root=root, present=present, now=now)
@@ -46,7 +46,7 @@ def retrieve(
 
 
 def compare(fast: Found, deep: Found) -> Difference:
-    """Say what deep mode adds, and what it leaves out because better notes took the beam."""
+    """Return what deep mode adds, and what it leaves out because better notes filled the beam."""
     known, wide = {note.path for note in fast.kept}, {note.path for note in deep.kept}
     by_similarity = sorted(deep.kept, key=lambda note: (-(note.similarity or 0.0), note.path))
     return Difference(

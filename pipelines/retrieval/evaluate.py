@@ -1,4 +1,4 @@
-"""How good answers are by a person's own judgement: nDCG, recall and reciprocal rank."""
+"""Measure how good answers are by a person's own judgements: nDCG, recall and reciprocal rank."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pipelines.errors import DomainsFileError, JudgedQueriesError, UnsafePathErr
 from pipelines.vault import note_key
 
 QUERIES_FILE = "_queries.yaml"
-_LIMIT = 1_000_000  # bytes: some 10,000 questions
+_LIMIT = 1_000_000  # bytes: about 10,000 questions
 
 Grades = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How good one answer is, or several in the mean."""
+    """How good one answer is, or several on average."""
 
     ndcg_10: float
     recall_10: float
@@ -33,7 +33,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A question that was answered worse after a step than before it, by nDCG@10."""
+    """A question answered worse after a step than before it, by nDCG@10."""
 
     query: str
     before: str
@@ -53,7 +53,7 @@ def read_judged(root: Path) -> dict[str, dict[str, int]]:
         data = yaml.safe_load(text)
     except FileNotFoundError as error:
         raise JudgedQueriesError(
-            f"{file} is not there; write in it what you ask and what should be found, "
+            f"{file} does not exist; write into it what you ask and what should be found, "
             'as in `"how long to rest between sets": fitness/Rest.md`'
         ) from error
     except (OSError, UnsafePathError, DomainsFileError, yaml.YAMLError, *YAML_SURPRISES) as error:
@@ -69,17 +69,17 @@ def _grades(file: Path, query: str, value: object) -> dict[str, int]:
     if isinstance(value, list):
         value = dict.fromkeys(value, 1)
     if not isinstance(value, dict) or not value:
-        raise JudgedQueriesError(f"{file}: {query!r} names no note; write a path, a list, or `path: grade`")
+        raise JudgedQueriesError(f"{file}: {query!r} has no note; write a path, a list, or `path: grade`")
     for path, grade in value.items():
         if not isinstance(path, str) or not isinstance(grade, int) or isinstance(grade, bool) or grade < 1:
             raise JudgedQueriesError(
-                f"{file}: {query!r}: {path!r}: {grade!r} is no path with a grade from 1 on"
+                f"{file}: {query!r}: {path!r}: {grade!r} is not a path with a grade of at least 1"
             )
     return {note_key(path): grade for path, grade in value.items()}
 
 
 def ndcg(paths: Sequence[str], grades: Grades, k: int = 10) -> float:
-    """Return nDCG@k with the grade as gain. Jarvelin and Kekalainen, TOIS 2002, as trec_eval computes it."""
+    """Return nDCG@k with the grade as gain. Jarvelin and Kekalainen, TOIS 2002, as computed by trec_eval."""
     gains = [grades.get(path, 0) for path in paths[:k]]
     best = sorted(grades.values(), reverse=True)[:k]
     return _discounted(gains) / _discounted(best)
@@ -90,17 +90,17 @@ def _discounted(gains: Sequence[int]) -> float:
 
 
 def recall(paths: Sequence[str], grades: Grades, k: int) -> float:
-    """Return which share of the relevant notes is among the first `k`."""
+    """Return the share of the relevant notes among the first `k`."""
     return len(grades.keys() & set(paths[:k])) / len(grades)
 
 
 def reciprocal_rank(paths: Sequence[str], grades: Grades) -> float:
-    """Return one over the place of the first relevant note; 0 where there is none."""
+    """Return the reciprocal of the first relevant note's place; 0 if there is none."""
     return next((1 / place for place, path in enumerate(paths, start=1) if path in grades), 0.0)
 
 
 def figures(first: Sequence[str], more: Sequence[str], grades: Grades) -> Figures:
-    """Return how good an answer is: the paths of ten results, and of sixty, best first."""
+    """Return how good an answer is, from the paths of its ten and of its sixty best results, best first."""
     return Figures(
         ndcg(first, grades),
         recall(first, grades, 10),
@@ -110,15 +110,15 @@ def figures(first: Sequence[str], more: Sequence[str], grades: Grades) -> Figure
 
 
 def mean(answers: Iterable[Figures]) -> Figures:
-    """Return the means of some answers' figures. Raises ValueError where there are none."""
+    """Return the means of several answers' figures. Raises ValueError if there are none."""
     columns = zip(*map(astuple, answers), strict=True)
     return Figures(*map(fmean, columns))
 
 
 def losses(steps: Mapping[str, Mapping[str, Figures]], alone: Collection[str], most: int) -> list[Loss]:
-    """Return the questions that lost most from one step to the next, worst first: step -> question -> figures.
+    """Return the questions that lost most from one step (step -> question -> figures) to the next, worst first.
 
-    Steps that stand `alone` follow no other; in the one after them a question loses what the best of them had.
+    Steps in `alone` are independent of each other; for the step after them, a loss is counted from the best of them.
     """
     found, before = [], tuple(alone)
     for name, answers in steps.items():

@@ -1,4 +1,4 @@
-"""Layer 4: the two sentences of a chunk that answer best, with the words that were asked for marked."""
+"""Layer 4: pick the two sentences of a chunk that answer best, and mark the words of the question in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 320
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a text, `text[start:end]`, its white space folded."""
+    """A sentence of a text, `text[start:end]`, with its white space collapsed."""
 
     text: str
     start: int
@@ -28,7 +28,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What is shown of a chunk, as plain text; the ranges of it that match; where its sentences are in the chunk."""
+    """A chunk's excerpt as plain text, the ranges in it that match, and the ranges of its sentences in the chunk."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
@@ -36,9 +36,9 @@ class Excerpt:
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """Split a text at ends of lines, and after `.`, `!` or `?` before a space and their CJK forms.
+    """Split a text at line ends, and after `.`, `!` or `?` before a space and their CJK forms.
 
-    A heading's line alone says little: headings are among them only if nothing else is there.
+    Headings are left out because they say little on their own, unless there is nothing else.
     """
     found = [
         Sentence(" ".join(match[0].split()), match.start(), match.start() + len(match[0].rstrip()))
@@ -53,11 +53,11 @@ def excerpt(
     terms: Sequence[str],
     similarities: Sequence[float] | None = None,
 ) -> Excerpt:
-    """Choose two sentences of a text, in its order, show them without Markdown, and mark the terms in them.
+    """Choose two sentences of a text, in its order; return them without Markdown, with the terms marked.
 
-    Those most similar to the question are chosen (the source document's "Excerpt extraction"); where the
-    similarities are not known, those with the most of the terms, and the first ones where no term occurs. A sentence
-    of links, addresses or tags alone is chosen only where there is no other.
+    Chooses those most similar to the question (the source document's "Excerpt extraction"). If the similarities are
+    unknown, chooses those with most of the terms, or the first ones if no term occurs. A sentence that consists only
+    of links, addresses or tags is chosen only if there is no other.
     """
     pattern = _pattern(terms)
     plain = plain_text(text)
@@ -72,7 +72,7 @@ def excerpt(
 
 
 def _composed(text: str) -> str:
-    """Return a text as the terms are: composed, in one piece."""
+    """Return a text in the form of the terms: composed Unicode (NFC)."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -81,25 +81,25 @@ def _terms_in(sentence: str, pattern: re.Pattern[str] | None) -> int:
 
 
 def _pattern(terms: Sequence[str]) -> re.Pattern[str] | None:
-    """Match any of the terms, a group each: a Latin word whole or with an English ending, others as they stand."""
+    """Match any term, one group each: Latin words whole or with an English ending, other terms anywhere."""
     longest_first = sorted(filter(None, terms), key=len, reverse=True)
     words = [term for term in longest_first if term.isalnum() and not _CJK.search(term)]
     parts = [f"({re.escape(term)})" for term in longest_first if term not in words]
     if words:
-        # Where no word begins, none of them is tried.
+        # No word is tried where none can begin.
         any_word = "|".join(f"({re.escape(word)})" for word in words)
         parts.append(rf"(?<!\w)(?:{any_word})(?:s|es|ed|ing)?(?!\w)")
     return re.compile("|".join(parts), re.IGNORECASE) if parts else None
 
 
 def _around(sentence: str, pattern: re.Pattern[str] | None) -> str:
-    """Cut a very long sentence down to what stands around its first match."""
+    """Cut a very long sentence down to the part around its first match."""
     if len(sentence) <= _LONGEST:
         return sentence
     match = pattern.search(sentence) if pattern else None
     start = max(0, min((match.start() if match else 0) - _LONGEST // 3, len(sentence) - _LONGEST))
     end = start + _LONGEST
-    # Whole words where there are spaces to cut at.
+    # Cut between words if there are spaces.
     if start and " " in sentence[start : start + _LONGEST // 4]:
         start = sentence.index(" ", start) + 1
     if end < len(sentence) and " " in sentence[end - _LONGEST // 4 : end]:

@@ -1,4 +1,4 @@
-"""Why a note is among the answers to a question, or is not."""
+"""Explain why a note is among the answers to a question, or is not."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pipelines.store.connection import snapshot
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an indexed note stands to a question.
+    """How an indexed note relates to a question.
 
-    `found` is what the layers made of it and `place` where it stands among all candidates (from 1), if any retriever
-    gave it and its file is there; `left_out` says why the question's operators leave it out. `cosine` and `bm25` are
-    of its best passages for each, whether given or not; `nearer` counts the passages of its domain that are nearer in
-    meaning.
+    `found` is the layers' result and `place` its position among all candidates (from 1), if a retriever returned it
+    and its file exists; `left_out` says why the question's operators exclude it. `cosine` and `bm25` are those of its
+    best passage for each, whether a retriever returned it or not; `nearer` counts the passages of its domain that are
+    nearer in meaning.
     """
 
     found: Found | None
@@ -33,7 +33,7 @@ class Standing:
 
 
 def standing(source: Source, query: str, path: str, k: int, found: Sequence[Found]) -> Standing:
-    """Find where a note of this domain stands among all candidates for `k` results. Raises CacheError."""
+    """Find the place of a note of this domain among all candidates for `k` results. Raises CacheError."""
     cache = source.cache
     with snapshot(cache.con):
         chunks = [chunk.chunk_id for chunk in store.chunks_of(cache, path)]
@@ -60,9 +60,9 @@ def standing(source: Source, query: str, path: str, k: int, found: Sequence[Foun
 
 
 def reason(standing: Standing, shown: int, result: int | None, before: str | None) -> str:
-    """Say in words why the note is among the results, of which so many are shown, or is not.
+    """Say why the note is or is not among the results, of which `shown` are shown.
 
-    `result` is its place among them, `before` the note like it that it stands behind, if any.
+    `result` is its place among them, `before` the similar note that it is folded behind, if any.
     """
     if before is not None:
         return f"it is folded behind {before}, result {result}, whose best passage says the same"
@@ -77,7 +77,9 @@ def reason(standing: Standing, shown: int, result: int | None, before: str | Non
         by_word = (
             "none has a word of the question" if standing.bm25 is None else "others match its words better"
         )
-        return f"neither retriever gave it: {by_meaning}, {by_word}; each gives {standing.depth} passages"
+        return (
+            f"neither retriever returned it: {by_meaning}, {by_word}; each returns {standing.depth} passages"
+        )
     among = f"it is number {standing.place} of {standing.candidates} candidates"
     if result is not None:
         return among
@@ -86,5 +88,5 @@ def reason(standing: Standing, shown: int, result: int | None, before: str | Non
     last = list(ranks)[-1]
     return (
         f"{among}, and {shown} are shown; "
-        f"it stood best in the layer {best[1]!r} (number {best[0]}), and {last!r} decided"
+        f"its best layer was {best[1]!r} (number {best[0]}), and {last!r} decided"
     )

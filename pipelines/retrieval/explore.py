@@ -1,4 +1,4 @@
-"""A walk over a domain's cache: what the beam search asks for, read in one snapshot."""
+"""Run a beam search over a domain's cache, reading everything it needs in one snapshot."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def explore(
     depth: int = MOST_HOPS,
     root: Path | None,
 ) -> Found:
-    """Walk from notes of a domain towards what resembles a unit vector. Raises CacheError.
+    """Walk from notes of a domain towards notes that resemble a unit vector. Raises CacheError.
 
-    A note whose file below `root` is gone is left out; nothing is, while the vault is away (None).
+    A note whose file below `root` is gone is left out; with None (the vault is unavailable) files are not checked.
     """
     with snapshot(cache.con):
         return _walk(domain, _Passages(cache), seeds, vector, effort, depth, root)
@@ -41,9 +41,9 @@ def explore(
 def explore_from(
     domain: Domain, cache: Cache, path: str, effort: Effort, *, depth: int, root: Path | None
 ) -> Found | None:
-    """Walk from a note towards what resembles it: its mean vector is the question. Raises CacheError.
+    """Walk from a note towards notes that resemble it: the question is its mean vector. Raises CacheError.
 
-    Returns None where the note has no vector. What is left out: as `explore`.
+    Return None if the note has no vector. Notes are left out as in `explore`.
     """
     with snapshot(cache.con):
         passages = _Passages(cache)
@@ -80,7 +80,7 @@ def _walk(
 
 
 class _Passages:
-    """Notes' passages, each read once: a question is one vector, so what is kept of a passage is its cosine."""
+    """Notes' passages, each read once; the question is one vector, so only a passage's cosine is kept."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
@@ -88,7 +88,7 @@ class _Passages:
         self._told = 0
 
     def mean(self, path: str, most: int) -> Vector | None:
-        """Return the mean of a note's vectors (the first `most`) at unit length, or None where it has none."""
+        """Return the mean of a note's (first `most`) vectors at unit length, or None if it has none."""
         hashes = text_hashes(self.cache, [path]).get(path, [])[:most]
         vectors = self.cache.vectors(set(hashes))
         mean = mean_vector([vectors[text_hash] for text_hash in hashes if text_hash in vectors])
@@ -97,9 +97,10 @@ class _Passages:
         return mean
 
     def measure(self, wanted: Vector, paths: Sequence[str], most: int) -> Measured:
-        """Return the similarity of each note's best passage to a unit vector, as far as `most` embeddings go.
+        """Return the similarity of each note's best passage to a unit vector, reading at most `most` embeddings.
 
-        First one passage of each note is read, in their order; then the others of those that look best so far.
+        Reads one passage of each note first, in their order, then the other passages of the notes that look best so
+        far.
         """
         hashes = text_hashes(self.cache, paths[:most])
         first = {path: hashes.get(path, [])[:1] for path in paths[:most]}

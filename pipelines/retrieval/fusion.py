@@ -1,4 +1,4 @@
-"""Layer 1: what two retrievers found becomes one ranked list."""
+"""Layer 1: fuse the results of two retrievers into one ranked list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 Signals = dict[str, float]
-"""What each retriever adds to an item's score, by its name."""
+"""What each retriever adds to an item's score, by the retriever's name."""
 
 RRF_K = 60
 """The constant of Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion", SIGIR 2009."""
@@ -19,8 +19,8 @@ def reciprocal_rank_fusion(
 ) -> list[tuple[Id, Signals]]:
     """Fuse rankings by `sum of weight(r) / (k + rank_r)`, best first.
 
-    Ranks count from 1; an item that a ranking lacks gets nothing from it. Ties keep the order in which the
-    rankings were given. Cormack, Clarke and Buettcher, SIGIR 2009.
+    Ranks count from 1; an item gets nothing from a ranking that lacks it. Ties keep the order in which the rankings
+    were given. Cormack, Clarke and Buettcher, SIGIR 2009.
     """
     signals: dict[Id, Signals] = {}
     for name, ranking in rankings.items():
@@ -30,11 +30,11 @@ def reciprocal_rank_fusion(
 
 
 def convex_combination(scores: Mapping[str, Mapping[Id, float]]) -> list[tuple[Id, Signals]]:
-    """Fuse scores of several kinds by the mean of `score / max score`, best first.
+    """Fuse several kinds of scores by the mean of `score / max score`, best first.
 
-    An item that a kind lacks, or has below zero, gets nothing from it. Ties keep the order in which the items were
-    given. Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023, with the
-    theoretical minima of all scores taken as zero, and equal weights.
+    An item gets nothing from a kind that lacks it or scores it below zero. Ties keep the order in which the items
+    were given. Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023, with zero as
+    the theoretical minimum of all scores, and equal weights.
     """
     signals: dict[Id, Signals] = {item: {} for values in scores.values() for item in values}
     for name, values in scores.items():
@@ -46,5 +46,5 @@ def convex_combination(scores: Mapping[str, Mapping[Id, float]]) -> list[tuple[I
 
 
 def best_first(signals: Mapping[Id, Signals]) -> list[tuple[Id, Signals]]:
-    """Order items by the sum of their signals; equal ones stay in the order in which they were given."""
+    """Order items by the sum of their signals; ties keep the given order."""
     return sorted(signals.items(), key=lambda pair: -sum(pair[1].values()))

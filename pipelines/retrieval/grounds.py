@@ -1,4 +1,4 @@
-"""What speaks for an answer that is not near in meaning: a title, a phrase or a rare word of the question."""
+"""Find support for answers that are not near in meaning: a title, a phrase or a rare word of the question."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _SHORTEST_STEM = 3
 def with_grounds(
     answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
 ) -> dict[str, set[int]]:
-    """Return the ids of the answers' chunks, by domain, for which the question's own words speak. Raises CacheError.
+    """Return, by domain, the ids of the answers' chunks that the question's own words support. Raises CacheError.
 
-    A word is rare if no more chunks of all domains asked have it than the square root of their number, or three.
+    A word is rare if the number of chunks with it, over all domains asked, is at most three or the square root of the
+    number of all chunks.
     """
     grounds = {}
     for slug, (telling, complete) in _words_of(answers, sources, query).items():
@@ -35,7 +36,7 @@ def with_grounds(
 def with_words(
     answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
 ) -> dict[str, set[int]]:
-    """Return what `with_grounds` returns, and the chunks that have all words of the question. Raises CacheError."""
+    """Return what `with_grounds` returns, plus the chunks with all words of the question. Raises CacheError."""
     return {
         slug: telling | complete for slug, (telling, complete) in _words_of(answers, sources, query).items()
     }
@@ -44,7 +45,7 @@ def with_words(
 def _words_of(
     answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
 ) -> dict[str, tuple[set[int], set[int]]]:
-    """Return by domain which chunks a name, a phrase or a rare word speaks for, and which have all words."""
+    """Return, by domain, the chunks supported by a name, phrase or rare word, and those with all words."""
     asked, wanted = _stems(query), lexical.wanted(query)
     named = {
         slug: {chunk.chunk_id for chunk in chunks if _is_named(chunk, asked)}
@@ -72,14 +73,14 @@ def _words_of(
 
 
 def _with_title(cache: Cache, query: str, chunks: Sequence[int]) -> set[int]:
-    """Return those of the chunks whose note's title or aliases have all words of the question."""
+    """Return the chunks whose note's title or aliases contain all words of the question."""
     wanted = lexical.wanted(query)
     words = " AND ".join(f'"{word}"' for word in wanted.weights) if wanted else ""
     return store.matching_among(cache, f"title : ({words})", chunks)
 
 
 def _is_named(chunk: store.ChunkRow, asked: set[str]) -> bool:
-    """Say whether all words of the note's title or file name stand in the question, given by its stems."""
+    """Say whether the question, given by its stems, contains all words of the note's title or file name."""
     names = (chunk.title, PurePosixPath(chunk.path).stem)
     return any(words and words <= asked for words in map(_stems, names))
 

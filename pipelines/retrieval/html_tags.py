@@ -1,4 +1,4 @@
-"""HTML tags within a note's text."""
+"""Remove HTML tags from a note's text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BLOCK = re.compile(
 
 
 def without_tags(text: str, filler: str) -> str:
-    """Return a text, as long as before, with a filler instead of its HTML tags.
+    """Return a text of the same length with its HTML tags replaced by a filler.
 
-    Tags are those that HTML knows, and others that are closed or have a value: `<your name>` and `Vec<u8>` are text.
-    What a block's tag parts stays apart by a space, and a power by `^`.
+    Tags are those that HTML defines, and others that are closed or have an attribute; `<your name>` and `Vec<u8>` are
+    text. A block tag leaves a space, so that words stay separate, and `<sup>` leaves `^`.
     """
 
     def change(match: re.Match[str]) -> str:

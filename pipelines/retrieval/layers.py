@@ -1,4 +1,4 @@
-"""The layers in order: two retrievers, fusion, decay, the graph, names. Each leaves its number on the hit."""
+"""The layers in order: two retrievers, fusion, decay, graph, names. Each leaves its number on the hit."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from pipelines.store.notes import first_chunks
 from pipelines.store.sentences import codes_of_chunks
 
 _SHALLOWEST = 60
-_COMPARED = 40  # candidates, sentence by sentence
-_FEWEST_WORDS = 4  # of a question: fewer are a name or key words, which no sentence answers
+_COMPARED = 40  # candidates that are compared sentence by sentence
+_FEWEST_WORDS = 4  # shorter questions are names or keywords, which no sentence answers
 Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 
 
@@ -45,9 +45,9 @@ Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
-    `codes` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git` says
-    when files were committed. `names` are its notes' names, read when they are first needed; without them (None) no
-    name counts. Where `by_words` is false, words are left out.
+    `codes` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
+    gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
+    count. With `by_words` false, words are left out.
     """
 
     domain: Domain
@@ -62,7 +62,7 @@ class Source:
 
     @stage("words")
     def matches(self, query: str) -> Matches:
-        """Return the function that gives the best so many chunk ids (of only these) with their BM25."""
+        """Return f(depth, only): the `depth` best chunk ids and their BM25, optionally restricted to `only`."""
         wanted = lexical.wanted(query) if self.by_words else None
         if wanted is None:
             return lambda _depth, _only: []
@@ -71,7 +71,7 @@ class Source:
         return stage("words")(partial(store.matching, self.cache, wanted.expression()))
 
     def look_up(self, wanted: lexical.Wanted, ids: Sequence[int]) -> WordsFound:
-        """Return where the words of a question are in at least these chunks. Raises CacheError."""
+        """Return where the question's words occur, at least in these chunks. Raises CacheError."""
         with snapshot(self.cache.con):
             if self.words is not None:
                 return self.words.look_up(self.cache, wanted)
@@ -80,18 +80,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The candidates, best first, and the paths as each layer ordered them (`meaning`, `words`, `fused`, ...)."""
+    """The candidates, best first, and the paths in the order of each layer (`meaning`, `words`, `fused`, ...)."""
 
     hits: list[Hit]
     layers: Mapping[str, list[str]]
 
     def ranks_of(self, path: str) -> dict[str, int]:
-        """Return a note's place (from 1) in each layer that has it."""
+        """Return a note's place (from 1) in each layer that contains it."""
         return {name: paths.index(path) + 1 for name, paths in self.layers.items() if path in paths}
 
 
 def depth_for(k: int) -> int:
-    """Return how many chunks each retriever gives for `k` results."""
+    """Return how many chunks each retriever returns for `k` results."""
     return max(_SHALLOWEST, 4 * k)
 
 
@@ -123,7 +123,7 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
 
 @stage("words")
 def _allowed(source: Source, query: str) -> Sequence[int] | None:
-    """Return the chunks that the question's operators leave of `only`; signs that a note has in its name are none."""
+    """Return the chunks of `only` that the question's operators leave; signs in a note's name are no operators."""
     if source.names and lexical.operators(query) and source.names.is_name(source.cache, query):
         return source.only
     return restricted(source.cache, query, source.only)
@@ -132,7 +132,7 @@ def _allowed(source: Source, query: str) -> Sequence[int] | None:
 def _visible(
     best: Callable[[int], Iterable[tuple[int, float]]], depth: int, hidden: Collection[int]
 ) -> dict[int, float]:
-    """Return the best chunks and their scores without the hidden ones, whose places others take."""
+    """Return the best `depth` chunks that are not hidden, with their scores."""
     found = ((chunk, score) for chunk, score in best(depth + len(hidden)) if chunk not in hidden)
     return dict(islice(found, depth))
 
@@ -149,12 +149,12 @@ def _nearest(source: Source, depth: int) -> list[tuple[int, float]]:
 def _fuse(
     source: Source, query: str, near: dict[int, float], match: dict[int, float], matches: Matches
 ) -> tuple[list[tuple[int, Signals]], dict[int, float], dict[int, float]]:
-    """Fuse chunks by their scores, best first; return with them what is known of their cosines and BM25."""
+    """Fuse chunks by their scores, best first; also return their known cosines and BM25."""
     if source.domain.fusion == "rrf":
         rankings = {"meaning": list(near), "words": list(match)}
         weights = {"meaning": 1.0, "words": source.domain.lexical_weight}
         return reciprocal_rank_fusion(rankings, weights), near, match
-    # Both scores of what either retriever found.
+    # Complete both scores for everything that either retriever found.
     only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
     match = match | dict(matches(len(only_near), only_near))
     if source.vector is not None:
@@ -169,9 +169,9 @@ def _fuse(
 def _nearest_pieces(
     source: Source, query: str, near: Mapping[int, float], best: Sequence[int]
 ) -> dict[int, float]:
-    """Return the cosine of each chunk's nearest piece, of the best ones a sentence perhaps, of others the whole.
+    """Return the cosine of each chunk's nearest piece: for the best chunks possibly a sentence, else the whole chunk.
 
-    Nothing where sentences do not count, or are not prepared.
+    Return nothing if sentences do not count or are not prepared.
     """
     if source.vector is None or not source.domain.sentences or len(query.split()) < _FEWEST_WORDS:
         return {}
@@ -184,7 +184,7 @@ def _best_of_notes(
     match: Mapping[int, float],
     paths: Mapping[int, str],
 ) -> list[Hit]:
-    """Keep each note's best chunk; `paths` are the chunks' notes."""
+    """Keep each note's best chunk; `paths` maps chunks to notes."""
     hits: dict[str, Hit] = {}
     for chunk_id, signals in fused:
         path = paths.get(chunk_id)
@@ -221,7 +221,7 @@ def _decay(hits: Sequence[Hit], notes: Mapping[str, NoteFacts], domain: Domain) 
 
 @stage("fusion")
 def _lift(source: Source, hits: Sequence[Hit], named: Mapping[str, float]) -> list[Hit]:
-    """Put the notes that the question names first, also those that no retriever found."""
+    """Put the notes that the question names first, including those that no retriever found."""
     first = first_chunks(source.cache, named.keys() - set(_paths(hits)))
     added = [
         Hit(path, chunk, {}) for path, chunk in first.items() if source.only is None or chunk in source.only
@@ -232,7 +232,7 @@ def _lift(source: Source, hits: Sequence[Hit], named: Mapping[str, float]) -> li
 
 @stage("graph")
 def _has_links(source: Source, hits: Sequence[Hit]) -> bool:
-    """Say whether the candidates are linked enough for the graph to say something."""
+    """Say whether the candidates have enough links for the graph to be informative."""
     over = source.domain.pagerank_over
     found = store.citations_touching(source.cache, _paths(hits), over, FEWEST_CITATIONS)
     return found >= FEWEST_CITATIONS

@@ -1,8 +1,8 @@
-"""Several domains as one answer: rank the notes of all domains by evidence that can be compared.
+"""Merge several domains into one answer: rank the notes of all domains by comparable evidence.
 
-Each domain ranks its own notes, as it does when it is asked alone, and keeps that order. Where its notes stand among
-those of other domains is for their evidence to say: cosines of one model can be compared as they are, BM25 by the
-statistics of all domains asked. Between the cosines of different models only ranks can be compared.
+Each domain ranks its own notes as if it were asked alone, and keeps that order. The evidence decides where its notes
+go among those of other domains. Cosines of one model are comparable as they are, BM25 is by the statistics of all
+domains asked. Between different models' cosines only ranks are comparable.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pipelines.store import search as store
 from pipelines.store.connection import snapshot
 
 _ALPHA = 0.5
-"""How much of the evidence is the cosine's."""
+"""The cosine's share of the evidence."""
 
 _LEAST_SHARE = 0.4
-"""The best BM25 counts in full from this share of what the question could reach: few words in common say little."""
+"""Minimum share of the reachable BM25 for the best BM25 to count in full: few common words say little."""
 
 Step = TypeVar("Step")
 _Evidence = tuple[float, float]
@@ -38,7 +38,7 @@ _Evidence = tuple[float, float]
 
 
 class Asked:
-    """Domains that are asked together. One that fails is left out from then on, and `failed` says why."""
+    """Domains that are asked together. A domain that fails is left out from then on, with its error in `failed`."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = list(sources)
@@ -46,13 +46,13 @@ class Asked:
 
     @contextmanager
     def snapshots(self) -> Iterator[None]:
-        """Let each domain's reads see one state of its cache."""
+        """Let all reads of a domain see the same state of its cache."""
         with ExitStack() as opened:
             self.each(lambda source: opened.enter_context(snapshot(source.cache.con)))
             yield
 
     def each(self, step: Callable[[Source], Step], only: Sequence[Source] | None = None) -> dict[str, Step]:
-        """Do something for each domain (of `only` these) that has not failed; return what came of it, by slug."""
+        """Run `step` for each domain (of `only` these) that has not failed; return the results by slug."""
         done = {}
         for source in self.sources if only is None else only:
             slug = source.domain.slug
@@ -64,7 +64,7 @@ class Asked:
         return done
 
     def rank(self, query: str, depth: int, now: datetime) -> list[Placed]:
-        """Rank the notes of all domains, best first. Call it within `snapshots`."""
+        """Rank the notes of all domains, best first. Call this within `snapshots`."""
         rankings = self.each(lambda source: rank_notes(source, query, depth, now))
         if len(self.sources) == 1:
             return [
@@ -82,7 +82,7 @@ class Asked:
             ]
 
     def _merge(self, sources: Sequence[Source], rankings: Mapping[str, Ranking], query: str) -> list[Placed]:
-        """Merge the rankings of domains whose evidence can be compared."""
+        """Merge the rankings of domains whose evidence is comparable."""
         words = self._look_up(sources, rankings, query)
         over = reduce(add, (found.statistics for found in words.values())) if words else None
 
@@ -111,7 +111,7 @@ class Asked:
     def _look_up(
         self, sources: Sequence[Source], rankings: Mapping[str, Ranking], query: str
     ) -> dict[str, WordsFound]:
-        """Return where the words of the question are in the hits of each domain that is asked by words."""
+        """Return where the question's words occur in the hits of each domain that is asked by words."""
         wanted = lexical.wanted(query)
         if wanted is None:
             return {}
@@ -123,14 +123,14 @@ class Asked:
 
 
 def _named_first(merged: Sequence[Placed]) -> list[Placed]:
-    """Put what the question names before all else, as each domain did for itself."""
+    """Put notes that the question names before all others, as each domain did for itself."""
     hits = with_titles([one.hit for one in merged])
     titled = [replace(one, hit=hit) for one, hit in zip(merged, hits, strict=True)]
     return sorted(titled, key=lambda one: -one.hit.score)
 
 
 def _comparable(sources: Sequence[Source]) -> list[list[Source]]:
-    """Group domains by model, and apart those that are asked by words alone: their evidence can be compared."""
+    """Group domains with comparable evidence: by model, and those asked only by words in a group of their own."""
     groups: dict[str | None, list[Source]] = {}
     for source in sources:
         groups.setdefault(source.cache.meta.model if source.vector is not None else None, []).append(source)
@@ -138,7 +138,7 @@ def _comparable(sources: Sequence[Source]) -> list[list[Source]]:
 
 
 def _cosines(source: Source, hits: Sequence[Hit]) -> dict[int, float]:
-    """Return the cosines of hits' passages; a domain that fuses by rank has not looked at all of them."""
+    """Return the cosines of hits' passages; a domain that fuses by rank may not have computed all of them."""
     known = {hit.chunk_id: hit.scores["cosine"] for hit in hits if "cosine" in hit.scores}
     others = [hit.chunk_id for hit in hits if hit.chunk_id not in known]
     return (
@@ -149,9 +149,9 @@ def _cosines(source: Source, hits: Sequence[Hit]) -> dict[int, float]:
 
 
 def _in_order(hits: Sequence[Hit], evidence: Sequence[_Evidence], nearest: float, best: float) -> list[Hit]:
-    """Return a domain's hits in its order, with the scores that their evidence has, the best first.
+    """Return a domain's hits in its order, with the scores of their evidence sorted in descending order.
 
-    What a hit gains or loses by its place in its domain is its signal `order`.
+    The signal `order` is what a hit gains or loses by its place in its domain.
     """
     own = [
         _weighed(cosine, bm25, nearest, best, hit.scores.get("decay", 1.0))
@@ -171,7 +171,7 @@ def _in_order(hits: Sequence[Hit], evidence: Sequence[_Evidence], nearest: float
 
 
 def _weighed(cosine: float, bm25: float, nearest: float, best: float, decay: float) -> dict[str, float]:
-    """Return the signals of a hit's evidence, as shares of the nearest cosine and the best BM25 of all domains."""
+    """Return the signals of a hit's evidence, relative to the nearest cosine and the best BM25 of all domains."""
     meaning = _ALPHA * cosine / nearest if cosine > 0.0 else 0.0
     words = (1 - _ALPHA) * bm25 / best if bm25 > 0.0 else 0.0
     if decay == 1.0:

@@ -1,4 +1,4 @@
-"""Which notes a question names: a question that is a note's title, alias or file name asks for that note."""
+"""Find the notes that a question names: a question that is a title, alias or file name asks for that note."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from pipelines.store.cache import Cache
 from pipelines.store.postings import newest_chunk
 
 TITLE, ALIAS, FILE = 1.2, 1.15, 1.1
-"""What a name is worth, as a share of the best score: above 1, so that a note comes first by its name alone."""
+"""The worth of a name as a share of the best score: above 1, so that its note comes first by its name alone."""
 
 _MOST_NAMESAKES = 10
-_SIGNS = "+#"  # C, C++ and C# are three names
+_SIGNS = "+#"  # C, C++ and C# are different names
 _APOSTROPHE = re.compile("['\u2019\u02bc]")
 _BETWEEN_CJK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
 
 
 def name_key(name: str) -> str:
-    """Return a name as names are compared: its words without case, diacritics and punctuation.
+    """Return the form in which names are compared: its words without case, diacritics and punctuation.
 
-    Of a name that has no words (an emoji, `???`) everything counts.
+    If a name has no words (an emoji, `???`), all of its characters count.
     """
     folded = fold_name(_APOSTROPHE.sub("", name))
     kept = "".join(c if c in _SIGNS or unicodedata.category(c)[0] in "LMN" else " " for c in folded)
@@ -38,7 +38,7 @@ def name_key(name: str) -> str:
 
 
 class NoteNames:
-    """The names of one cache's notes, read once; then only those of notes that changed. Any thread may ask."""
+    """The names of one cache's notes, read once and then only for changed notes. Any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,22 +50,23 @@ class NoteNames:
         self._keys: dict[str, tuple[str, ...]] = {}
 
     def called(self, cache: Cache, question: str) -> dict[str, float]:
-        """Return the notes that a question names, by path, each with what that is worth.
+        """Return the notes that a question names, by path, each with the worth of its name.
 
-        Notes that share a name share its worth: each gets a part of its own for every one with an equal or better
-        claim. A name of more than ten notes names none. Call it within a snapshot of the cache. Raises CacheError.
+        Notes that share a name share its worth: each note's worth is divided by the number of notes with an equal or
+        better claim. A name shared by more than ten notes names none. Call this within a snapshot of the cache.
+        Raises CacheError.
         """
         asked = question if self.is_name(cache, question) else lexical.without_unwanted(question)
         with self._lock:
             worth = dict(self._worth.get(name_key(asked), {}))
-        there = store.first_chunks(cache, worth) if worth else {}  # a note that was deleted is still held
+        there = store.first_chunks(cache, worth) if worth else {}  # a deleted note is still in memory
         worth = {path: own for path, own in worth.items() if path in there}
         if len(worth) > _MOST_NAMESAKES:
             return {}
         return {path: own / sum(other >= own for other in worth.values()) for path, own in worth.items()}
 
     def is_name(self, cache: Cache, text: str) -> bool:
-        """Say whether a text is a note's title or alias, sign for sign. Raises CacheError."""
+        """Say whether a text is a note's title or alias, character by character. Raises CacheError."""
         self.follow(cache)
         with self._lock:
             paths = list(self._worth.get(name_key(text), {}))[: _MOST_NAMESAKES + 1]
@@ -74,12 +75,12 @@ class NoteNames:
         return _typed(text) in map(_typed, names)
 
     def follow(self, cache: Cache) -> None:
-        """Take in the names of notes that came or changed: these have new chunks. Raises CacheError."""
+        """Take in the names of notes that were added or changed, which have new chunks. Raises CacheError."""
         newest = newest_chunk(cache)
         if newest == self._newest:
             return
         with self._lock:
-            if newest < self._newest:  # another file took the place of the one that was read
+            if newest < self._newest:  # the cache file was replaced
                 self._begin()
             for path, (title, aliases) in store.names_since(cache, self._newest).items():
                 self._hold(path, _worth(path, title, json.loads(aliases)))
@@ -98,7 +99,7 @@ def _typed(name: str) -> str:
 
 
 def _worth(path: str, title: str, aliases: Sequence[str]) -> dict[str, float]:
-    """Return what each name of a note is worth, by its key."""
+    """Return the worth of each name of a note, by its key."""
     stem = PurePosixPath(path).stem
     named = [
         (stem, FILE),
@@ -110,7 +111,7 @@ def _worth(path: str, title: str, aliases: Sequence[str]) -> dict[str, float]:
 
 
 def with_titles(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits, those that the question names (`named` among their scores) with the signal `title`."""
+    """Return the hits; those that the question names (`named` in their scores) get the signal `title`."""
     untitled = [sum(added for name, added in hit.signals.items() if name != "title") for hit in hits]
     best = max(untitled, default=0.0) or 1.0
     return [

@@ -1,8 +1,8 @@
-r"""A Markdown text as a reader sees it, character by character.
+r"""Convert Markdown to the text that a reader sees, character by character.
 
-The text keeps its length while it is read: what is not shown becomes NUL, which no note contains (`decode` replaces
-it). So a place in the result is a place in the source, and the parts of a long text can be shown one by one. A text
-may begin or end anywhere, as a chunk does: what is left of a cut link or emphasis is hidden too.
+The text keeps its length: what is not shown becomes NUL, which no note contains (`decode` replaces it). A position in
+the result is therefore the same position in the source, and the parts of a long text can be shown one by one. A text
+may begin or end anywhere, as a chunk does, so the remains of a cut link or emphasis are hidden too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pipelines.retrieval.html_tags import without_tags
 
 HIDDEN = "\0"
-# Stands for a character that later rules must leave alone.
+# Placeholder for a character that later rules must leave alone.
 _KEPT = "\1"
 _CELL = "\u00b7"
 
@@ -26,7 +26,7 @@ _PROSE = re.compile(r"\]\(|\[\[|\*\*\w")
 _LIST = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _INDENTED = re.compile(r"(?:\A|(?<=\n\n))(?:(?: {4}|\t)[^\n]*(?:\n|\Z))+")
 _LONGEST = 2_000
-# Every branch of these begins with its own character, which `re` then looks for without trying the rest.
+# Every branch begins with its own character, which `re` searches for before it tries the rest.
 _VERBATIM = re.compile(
     r"\\(?:(?P<escape>(?=[!-/:-@\[-`{}~])[^|\n])|(?P<line_break>$))"
     rf"|`(?<!``)(?P<ticks>`*)(?!`)(?P<code>[^\n]{{1,{_LONGEST}}}?)(?<!`)`(?P=ticks)(?!`)"
@@ -82,17 +82,17 @@ _DEEPEST = 3
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """A text as it is shown, and without its links, addresses and tags: each as long as the source."""
+    """A text as it is shown, and the same without links, addresses and tags; each is as long as the source."""
 
     shown: str
     telling: str
 
     def between(self, start: int, end: int) -> str:
-        """Return what is shown of a part of the source, on one line, without a bullet at its beginning."""
+        """Return the shown text of a part of the source, on one line, without a leading bullet."""
         return _BULLET.sub("", _visible(self.shown[start:end]))
 
     def says(self, start: int, end: int) -> bool:
-        """Say whether a part of the source has a word that is no link, address or tag."""
+        """Say whether a part of the source has a word outside links, addresses and tags."""
         return any(character.isalnum() for character in self.telling[start:end])
 
 
@@ -115,7 +115,7 @@ def _visible(shown: str) -> str:
 
 @dataclass(slots=True)
 class _Reading:
-    """A text while the rules read it, with the places of what is kept as it is, and of links."""
+    """A text while rules are applied, with the places of verbatim text and of links."""
 
     now: str
     verbatim: list[tuple[int, int, str]] = field(default_factory=list)
@@ -123,16 +123,16 @@ class _Reading:
     has_tables: bool = False
 
     def keep(self, start: int, end: int, text: str) -> str:
-        """Return what stands for a text, as long as its place, that no later rule changes."""
+        """Keep a text from later rules: record it, and return a placeholder of the same length."""
         self.verbatim.append((start, end, text.ljust(end - start, HIDDEN)))
         return _KEPT * (end - start)
 
     def apply(self, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> None:
-        """Change what a pattern finds into something of the same length."""
+        """Replace each match of a pattern by something of the same length."""
         self.now = pattern.sub(change, self.now)
 
     def done(self) -> PlainText:
-        """Put back what was kept, unless a later rule hid it."""
+        """Restore the kept texts, unless a later rule hid them."""
         shown = self.now
         if self.verbatim:
             parts, at = [], 0
@@ -152,12 +152,12 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Hide a match, but for a space: what stands before it and after it does not become one word."""
+    """Hide a match but leave a space, so that the words around it stay separate."""
     return " ".ljust(len(match[0]), HIDDEN)
 
 
 def _only(match: re.Match[str], group: str) -> str:
-    """Hide all of a match but a group."""
+    """Hide all of a match except for a group."""
     start, end = match.span(group)
     return HIDDEN * (start - match.start()) + match[group] + HIDDEN * (match.end() - end)
 
@@ -185,13 +185,13 @@ def _code_blocks(reading: _Reading) -> None:
 
 
 def _begins_inside(text: str, fences: list[re.Match[str]]) -> bool:
-    """Guess whether a part of a note begins within a code block: one of its fences has no other half."""
+    """Guess whether a part of a note begins within a code block: one of its fences has no counterpart."""
     odd = sum(fence["mark"][0] == fences[0]["mark"][0] for fence in fences) % 2 == 1
     return odd and not text.startswith("#") and not fences[0]["info"] and not fences[-1]["info"]
 
 
 def _verbatim(reading: _Reading) -> None:
-    """Keep code, formulas, addresses and escaped characters from all other rules, and hide comments."""
+    """Keep code, formulas, addresses and escaped characters from all later rules, and hide comments."""
 
     def change(match: re.Match[str]) -> str:
         kind, (start, end) = match.lastgroup, match.span()
@@ -214,14 +214,14 @@ def _verbatim(reading: _Reading) -> None:
 
 
 def _lines(reading: _Reading) -> None:
-    """Hide what begins or ends a line, or fills it: marks of headings, lists and quotes, rules, block ids."""
+    """Hide marks at the beginning or end of lines, or whole lines: headings, lists, quotes, rules, block ids."""
     reading.has_tables = "|" in reading.now and _HAS_DELIMITERS.search(reading.now) is not None
     reading.apply(_LINE_MARKS, _hide)
     reading.apply(_LINE_ENDS, _hide)
 
 
 def _links(reading: _Reading) -> None:
-    """Show of each link its text; nothing of embeds, footnotes' marks and references' definitions."""
+    """Show the text of each link; show nothing of embeds, footnote marks and reference definitions."""
 
     def change(match: re.Match[str]) -> str:
         kind = match.lastgroup
@@ -236,13 +236,13 @@ def _links(reading: _Reading) -> None:
     if "[" in reading.now or "]" in reading.now:
         reading.apply(_LINKS, change)
         if "](" in reading.now:
-            reading.apply(_LINKS, change)  # an image within a link
+            reading.apply(_LINKS, change)  # for images within links
         reading.apply(_CUT_LINKS, _hide)
     reading.linked += [match.span() for match in _TAG.finditer(reading.now)]
 
 
 def _wikilink(match: re.Match[str]) -> str:
-    """Show a wikilink's alias, else its target."""
+    """Show a wikilink's alias, or else its target."""
     inner = match["wikilink"]
     target, bar, alias = inner.partition("|")
     if bar:
@@ -254,7 +254,7 @@ def _wikilink(match: re.Match[str]) -> str:
 
 
 def _tables(reading: _Reading) -> None:
-    """Show the cells of a table's rows, with a dot between them."""
+    """Show the cells of table rows, with a dot between them."""
     if "|" in reading.now:
         reading.apply(_ANY_ROW if reading.has_tables else _ROW, _row)
 
@@ -274,14 +274,14 @@ def _row(match: re.Match[str]) -> str:
 
 
 def _html(reading: _Reading) -> None:
-    """Hide HTML tags, and show a link in angle brackets without them."""
+    """Hide HTML tags, and show a link in angle brackets without the brackets."""
     if "<" in reading.now:
         reading.apply(_AUTOLINK, lambda m: _only(m, "address"))
         reading.now = without_tags(reading.now, HIDDEN)
 
 
 def _emphasis(reading: _Reading) -> None:
-    """Hide the marks of emphasis, from the innermost on, and those that a cut left without their other half."""
+    """Hide the marks of emphasis, from the innermost outwards, and those that lost their counterpart to a cut."""
 
     def change(match: re.Match[str]) -> str:
         return _only(match, next(name for name in "abcde" if match[name] is not None))

@@ -1,7 +1,7 @@
-"""A cache's words in memory: BM25 as FTS5 computes it, without walking through its lists for every question.
+"""A cache's words in memory: BM25 as FTS5 computes it, without walking its lists for every question.
 
-FTS5 takes a microsecond for each chunk that has any of the words, and fifteen words find a third of all chunks.
-Here a word's list is read once and is an array from then on; when chunks were added, only its end is read.
+FTS5 takes a microsecond for each chunk that has any of the words, and fifteen words match a third of all chunks. Here
+a word's list is read once and kept as an array; when chunks are added, only the end of the list is read.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from pipelines.store import search
 from pipelines.store.cache import Cache
 from pipelines.store.connection import snapshot
 
-# FTS5's: https://sqlite.org/fts5.html#the_bm25_function
+# FTS5's constants: https://sqlite.org/fts5.html#the_bm25_function
 _K1, _B, _LEAST_IDF = 1.2, 0.75, 1e-6
 
 _SAMPLE = 2_000
-_COMMON = 2  # chunks of the sample: the list of a rarer word is read in a moment
+_COMMON = 2  # chunks of the sample: the list of a rarer word is read quickly
 _AHEAD_SECONDS = 0.05
 _GROWN = 2.0
-_MOST_POSTINGS = 192  # for each chunk, 8 bytes each: all its words twice, and some phrases
+_MOST_POSTINGS = 192  # per chunk, 8 bytes each: all its words twice, and some phrases
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """The chunks in order of their ids: how many words they have, and whether they are still there."""
+    """The chunks by ascending id: how many words they have, and whether they still exist."""
 
     ids: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ class _Chunks:
     newest: int
 
     def rows(self, ids: npt.ArrayLike) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-        """Return the rows of those of these ids that are known, and which these are."""
+        """Return the rows of the known ids, and a mask of the ids that are known."""
         asked = np.asarray(ids, np.int64)
         rows = np.searchsorted(self.ids, asked)
         known = rows < len(self.ids)
@@ -53,14 +53,14 @@ class _Chunks:
 
 @dataclass(frozen=True, slots=True)
 class _Postings:
-    """The rows that have a word, its counts in them by column weight, and up to which chunk they were read."""
+    """The rows that have a word, its counts in them by column weight, and the newest chunk read so far."""
 
     rows: npt.NDArray[np.int32]
     counts: npt.NDArray[np.float32]
     newest: int
 
     def among(self, rows: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        """Say which of some rows have the word, and where these stand here."""
+        """Return a mask of the rows that have the word, and their positions in this list."""
         at = np.searchsorted(self.rows, rows)
         has = at < len(self.rows)
         has[has] = self.rows[at[has]] == rows[has]
@@ -72,7 +72,7 @@ _NO_POSTINGS = _Postings(np.zeros(0, np.int32), np.zeros(0, np.float32), 0)
 
 
 class WordPostings:
-    """The words of one cache file. One thread keeps them in step (`follow`); any may ask."""
+    """The words of one cache file. One thread keeps them up to date (`follow`); any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -83,16 +83,16 @@ class WordPostings:
         self._followed: int | None = None
         self._chunks = _NO_CHUNKS
         self._postings: dict[str, _Postings] = {}
-        """Those that were asked for last stand last."""
+        """By phrase, the least recently used first."""
         self._held = 0
         self._sampled = 0
 
     def __len__(self) -> int:
-        """Return how many chunks are there."""
+        """Return how many chunks exist."""
         return int(self._chunks.there.sum())
 
     def follow(self, cache: Cache) -> bool:
-        """Take in what was committed since the last time, and read some common words; say whether all are read.
+        """Take in what was committed since the last call, and read some common words; say whether all are read.
 
         Raises CacheError.
         """
@@ -106,20 +106,20 @@ class WordPostings:
         until = time.monotonic() + _AHEAD_SECONDS
         while self._ahead and time.monotonic() < until:
             with self._lock, snapshot(cache.con):
-                # In this snapshot, too: a posting of a chunk that is not known yet would be lost.
+                # Also in this snapshot, because a posting of a chunk that is not known yet would be lost.
                 self._take_in(cache, is_latest=True)
                 self._read(cache, self._ahead.pop(), store.newest_chunk(cache))
         return not self._ahead
 
     def _take_in(self, cache: Cache, *, is_latest: bool) -> None:
-        """Learn which chunks came and went, or begin anew where the journal no longer tells.
+        """Take in added and deleted chunks, or start over if the journal no longer has them.
 
         `is_latest`: the snapshot began after this object was locked, so nothing newer can have been taken in.
         """
         last, changed = search.chunk_changes(cache, self._followed)
         if changed is None and self._followed is not None:
             if last < self._followed and not is_latest:
-                return  # another thread took in a later moment
+                return  # another thread took in a later state
             self._begin()
         chunks = self._chunks
         if changed:
@@ -139,9 +139,9 @@ class WordPostings:
         self._chunks, self._followed = chunks, last
 
     def _read(self, cache: Cache, phrase: str, newest: int) -> _Postings:
-        """Return a word's postings, reading what is not known of them.
+        """Return a word's postings, after reading those that are missing.
 
-        `newest` is the newest chunk that this connection sees: another one may have taken in more.
+        `newest` is the newest chunk that this connection sees; another connection may have taken in more.
         """
         known = self._postings.get(phrase, _NO_POSTINGS)
         if newest > known.newest:
@@ -160,7 +160,7 @@ class WordPostings:
         return known
 
     def look_up(self, cache: Cache, wanted: lexical.Wanted) -> WordsFound:
-        """Return where the words of a question are. Call it within a snapshot of the cache. Raises CacheError."""
+        """Return where a question's words occur. Call this within a snapshot of the cache. Raises CacheError."""
         with self._lock:
             self._take_in(cache, is_latest=False)
             chunks, newest = self._chunks, store.newest_chunk(cache)
@@ -171,15 +171,15 @@ class WordPostings:
         return WordsFound(chunks, found, statistics)
 
     def window(self, after: int, count: int) -> int | None:
-        """Return the id of the chunk that comes `count` after an id; None where fewer are left."""
+        """Return the id of the chunk that comes `count` after an id; None if fewer are left."""
         ids = self._chunks.ids
         end = int(np.searchsorted(ids, after, side="right")) + count
         return int(ids[end - 1]) if end < len(ids) else None
 
     def compare(self, cache: Cache, after: int, upto: int, most: int) -> Compared:
-        """Compare the chunks with ids in (after, upto], and in them some of the words, with the cache.
+        """Compare with the cache the chunks with ids in (after, upto], and some of the words in them.
 
-        Each word is compared in a snapshot of its own, so that a question waits for one of them at most.
+        Each word is compared in its own snapshot, so that a question waits for at most one of them.
         Raises CacheError.
         """
         with self._lock, snapshot(cache.con):
@@ -203,7 +203,7 @@ class WordPostings:
     def _differs(self, cache: Cache, phrase: str, after: int, upto: int) -> bool:
         postings = self._postings.get(phrase)
         if postings is None:
-            return False  # let go meanwhile
+            return False  # dropped meanwhile
         stored = _pairs(store.occurrences(cache, phrase, after, min(upto, postings.newest)))
         ids, there = self._chunks.ids[postings.rows], self._chunks.there[postings.rows]
         chosen = (ids > after) & (ids <= upto) & there
@@ -212,23 +212,23 @@ class WordPostings:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What BM25 counts: chunks, the words of them all, and how many chunks have each word of a question."""
+    """The counts for BM25: chunks, words in all chunks, and how many chunks have each word of a question."""
 
     chunks: int
     words: float
     having: tuple[int, ...]
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Return the statistics of both together, for the same question."""
+        """Return the combined statistics for the same question."""
         having = tuple(map(sum, zip(self.having, other.having, strict=True)))
         return Statistics(self.chunks + other.chunks, self.words + other.words, having)
 
 
 @dataclass(frozen=True, slots=True)
 class WordsFound:
-    """Where the words of one question are in some chunks, each with how much it counts.
+    """Where the words of one question occur in some chunks, each word with its weight.
 
-    `statistics` are of the whole cache.
+    `statistics` cover the whole cache.
     """
 
     chunks: _Chunks
@@ -245,7 +245,7 @@ class WordsFound:
         return WordScores(self.chunks, scores)
 
     def scores_of(self, ids: Sequence[int], over: Statistics) -> dict[int, float]:
-        """Return how well these chunks match by the statistics of several caches."""
+        """Return how well these chunks match, by the statistics of several caches."""
         rows, known = self.chunks.rows(ids)
         scores = np.zeros(len(rows))
         for (postings, weight), have_it in zip(self.found, over.having, strict=True):
@@ -254,21 +254,21 @@ class WordsFound:
         return dict(zip(np.asarray(ids)[known].tolist(), scores.tolist(), strict=True))
 
     def having(self, ids: Sequence[int]) -> list[set[int]]:
-        """Return which of these chunks have each word, in the question's order."""
+        """Return, for each word in the question's order, which of these chunks have it."""
         rows, known = self.chunks.rows(ids)
         there = self.chunks.there[rows]
         found, rows = np.asarray(ids, np.int64)[known][there], rows[there]
         return [set(found[postings.among(rows)[0]].tolist()) for postings, _ in self.found]
 
     def reach(self, over: Statistics) -> float:
-        """Return what a chunk could score at most: it has all words, without end."""
+        """Return the upper bound of a chunk's score: it would contain each word infinitely often."""
         return sum(
             weight * _idf(n, over) * (_K1 + 1) for (_, weight), n in zip(self.found, over.having, strict=True)
         )
 
 
 def read_words(cache: Cache, wanted: lexical.Wanted, ids: Sequence[int]) -> WordsFound:
-    """Read from the file where the words of a question are in these chunks. Raises CacheError."""
+    """Read from the file where a question's words occur in these chunks. Raises CacheError."""
     lengths = _pairs(store.lengths_of(cache, ids))
     chunks = _Chunks(lengths[:, 0].astype(np.int64), lengths[:, 1], np.ones(len(lengths), np.bool_), 0)
 
@@ -293,7 +293,7 @@ class WordScores:
         self._scores = scores
 
     def best(self, depth: int, only: Sequence[int] | None = None) -> list[tuple[int, float]]:
-        """Return chunk ids (of `only` these) that have any of the words, with their scores, best first."""
+        """Return the ids of chunks (of `only` these) that have any of the words, with their scores, best first."""
         scores = self._scores
         if only is not None:
             rows, _ = self._chunks.rows(only)
@@ -314,14 +314,14 @@ def _idf(have_it: int, over: Statistics) -> float:
 def _bm25(
     counts: npt.NDArray[np.float32], lengths: npt.NDArray[np.float64], have_it: int, over: Statistics
 ) -> npt.NDArray[np.float64]:
-    """Return what a word adds to the score of each of some chunks, by its counts in them and their lengths."""
+    """Return what a word adds to the scores of chunks, from its counts in them and their lengths."""
     average = over.words / over.chunks if over.words else 1.0
     norms = _K1 * (1 - _B + _B * lengths / average)
     return _idf(have_it, over) * (_K1 + 1) * counts / (counts + norms)
 
 
 def _best(scores: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
-    """Return the rows of the largest scores above 0, the largest first; of equal ones the first row leads."""
+    """Return the rows of the largest scores above 0, largest first; ties keep the order of the rows."""
     rows = np.flatnonzero(scores)
     if len(rows) > count:
         own = scores[rows]
@@ -330,7 +330,7 @@ def _best(scores: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
 
 
 def _common_words(cache: Cache, ids: npt.NDArray[np.int64]) -> list[str]:
-    """Return the words that many chunks have, as a sample of them tells, the most common last."""
+    """Return the words that many chunks have, estimated from a sample, the most common last."""
     sample = ids[:: len(ids) // _SAMPLE + 1].tolist()
     found = Counter(
         word

@@ -1,4 +1,4 @@
-"""Layer 3: what the vault's own links say of the candidates."""
+"""Layer 3: rerank the candidates by the vault's own links."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pipelines.model import NoteFacts
 
 VECTOR_WEIGHT, PAGERANK_WEIGHT, CENTRALITY_WEIGHT = 0.6, 0.25, 0.15
 LIFT, LEAD_OVER = 0.15, 5
-"""Links add at most this share of the best score, and at most its lead over the candidate of this place."""
+"""Links add at most `LIFT` times the best score, and at most its lead over the candidate at place `LEAD_OVER`."""
 FEWEST_CITATIONS = 10
-"""With fewer edges among the candidates' the graph says too little to take part."""
+"""With fewer edges among the candidates' links, the graph says too little to be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinearScore:
-    """A candidate's score without recency, and each term before its weight, from 0 to 1; None: it has no rank."""
+    """A candidate's score without recency, and each unweighted term, from 0 to 1; None: it has no rank."""
 
     score: float
     value: float
@@ -30,8 +30,8 @@ class LinearScore:
 def linear_scores(scores: Mapping[str, float], notes: Mapping[str, NoteFacts]) -> dict[str, LinearScore]:
     """Score candidates by `0.6 v + 0.25 pagerank + 0.15 centrality`, by path: the source document's layer 3.
 
-    `v` is the score so far, min-max scaled over the candidates (all equal: 1); PageRank and centrality are divided
-    by the largest among the candidates. Where a note has no rank, `v` stands in for it ("folds back").
+    `v` is the score so far, min-max scaled over the candidates (all equal: 1). PageRank and centrality are divided by
+    the largest value among the candidates. Where a note has no rank, `v` is used instead ("folds back").
     """
     lowest, highest = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     most_linked = _largest(note.pagerank for note in notes.values())
@@ -51,11 +51,11 @@ def linear_scores(scores: Mapping[str, float], notes: Mapping[str, NoteFacts]) -
 
 
 def link_votes(scores: Mapping[str, float], links: Mapping[str, Collection[str]]) -> dict[str, float]:
-    """Return how much the other candidates' links speak for each candidate, from 0 to 1, by path.
+    """Return how much the other candidates' links support each candidate, from 0 to 1, by path.
 
-    `links` are the notes that each candidate links to. A candidate votes for each of them with `v^2 / sqrt(their
-    number)`, `v` as in `linear_scores`: a good match counts, a list of links hardly. Votes for the same note add up
-    as independent chances do: `1 - product of (1 - vote)`.
+    `links` are the notes that each candidate links to. A candidate votes for each of them with `v^2 / sqrt(number of
+    links)`, with `v` as in `linear_scores`: a good match counts much, a list of links hardly. Votes for the same note
+    combine like independent probabilities: `1 - product of (1 - vote)`.
     """
     lowest, highest = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     against: dict[str, float] = defaultdict(lambda: 1.0)
@@ -68,10 +68,10 @@ def link_votes(scores: Mapping[str, float], links: Mapping[str, Collection[str]]
 
 
 def most_lifted(scores: Collection[float]) -> float:
-    """Return what links add to a score at most: a larger gap is never overturned.
+    """Return the most that links can add to a score; a larger gap is never overturned.
 
-    It is 0.15 of the best score, and no more than its lead over the fifth (over the middle one of fewer than ten):
-    scores by rank lie close together, and say little of how much better a match is.
+    It is 0.15 of the best score, and at most its lead over the fifth candidate (with fewer than ten candidates, over
+    the middle one): scores by rank lie close together and say little about how much better a match is.
     """
     ordered = sorted(scores, reverse=True)
     if not ordered:
@@ -83,7 +83,7 @@ def most_lifted(scores: Collection[float]) -> float:
 def is_recent(note: NoteFacts, now: datetime, days: int, committed: datetime | None = None) -> bool:
     """Say whether a note was modified in the last `days`: by its frontmatter, else by git, else by its file.
 
-    `committed` is when the file, as it is, was committed. What is no date, or lies in the future, is passed over.
+    `committed` is the time when the file's current content was committed. Invalid and future dates are skipped.
     """
     for moment in (_moment(note.updated), committed, datetime.fromisoformat(note.modified_at)):
         if moment is not None and moment <= now:
@@ -92,7 +92,7 @@ def is_recent(note: NoteFacts, now: datetime, days: int, committed: datetime | N
 
 
 def _moment(text: str | None) -> datetime | None:
-    """Return the moment of an ISO date or time; a date is its midnight, a time without a zone is UTC."""
+    """Return the time of an ISO date or time; a date means its midnight, a time without a zone means UTC."""
     try:
         moment = datetime.fromisoformat((text or "").strip(" []"))  # [[2026-11-21]] links to a daily note
     except ValueError:

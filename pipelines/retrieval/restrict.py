@@ -1,7 +1,7 @@
-"""Which notes a question's quotes and minus signs leave: a phrase must be there, and what is not wanted must not.
+"""Find the notes that a question's quotes and minus signs leave: required phrases present, unwanted ones absent.
 
-They are asked of the whole note: its text, its title and its aliases. The full-text index names the passages that may
-have a phrase, and the texts decide.
+Operators apply to the whole note: its text, its title and its aliases. The full-text index finds the passages that
+may contain a phrase, and their texts decide.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pipelines.lexical import Operators
 from pipelines.store import search as store
 from pipelines.store.cache import Cache
 
-# What an identifier's parts may put between two words of the index.
+# How many index words the parts of an identifier may put between two words.
 _BETWEEN = 16
-# Passages of a section overlap by more words than a piece has, so that one of them has it whole.
+# Passages of a section overlap by more words than a piece has, so one of them contains the whole piece.
 _PIECE, _PIECE_STEP = 6, 3
 _LETTER = rf"[^\W_{CJK}]"
 _WORD = re.compile(_LETTER)
 
 
 def restricted(cache: Cache, query: str, only: Sequence[int] | None) -> Sequence[int] | None:
-    """Return the ids of the chunks (of `only` these) whose notes a question's operators leave; None leaves all.
+    """Return the ids of the chunks (of `only` these) whose notes satisfy a question's operators; None means all.
 
     Raises CacheError.
     """
@@ -43,19 +43,19 @@ def restricted(cache: Cache, query: str, only: Sequence[int] | None) -> Sequence
 def notes_with_phrase(cache: Cache, phrase: str) -> set[str]:
     """Return the paths of the notes that have exactly these words in this order.
 
-    Case, diacritics and what stands between the words do not matter. Raises CacheError.
+    Case, diacritics and the characters between the words do not matter. Raises CacheError.
     """
     pieces = [_notes_with(cache, piece) for piece in _pieces(lexical.whole_words(phrase))]
     return set.intersection(*pieces)
 
 
 def nothing_left(caches: Iterable[Cache], query: str) -> str | None:
-    """Say why a question's operators leave no note; None where they ask nothing. Raises CacheError."""
+    """Say why a question's operators leave no note; None if it has no operators. Raises CacheError."""
     asked, known = lexical.operators(query), list(caches)
     if not asked:
         return None
     if not asked.asks:
-        return "the question says only what to leave out; say what to look for, too"
+        return "the question says only what to leave out; also say what to look for"
     found = {p: [notes_with_phrase(cache, p) for cache in known] for p in asked.required}
     if lacking := [phrase for phrase, several in found.items() if not any(several)]:
         return f"no note has the phrase {_quoted(lacking, 'or')}; without the quotes, notes about its words are found"
@@ -69,7 +69,7 @@ def nothing_left(caches: Iterable[Cache], query: str) -> str | None:
 
 
 def why_not(cache: Cache, query: str, path: str) -> str | None:
-    """Say why a question's operators leave a note out; None where they do not. Raises CacheError."""
+    """Say why a question's operators exclude a note; None if they do not. Raises CacheError."""
     asked = lexical.operators(query)
     lacking = [phrase for phrase in asked.required if path not in notes_with_phrase(cache, phrase)]
     if lacking:
@@ -90,7 +90,7 @@ def _quoted(texts: Iterable[str], joined: str) -> str:
 
 
 def _pieces(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield a phrase in pieces that share words: a long one may stand in two passages."""
+    """Yield a phrase in overlapping pieces, because a long phrase may cross two passages."""
     for start in range(0, max(1, len(words) - _PIECE + _PIECE_STEP), _PIECE_STEP):
         yield words[start : start + _PIECE]
 
@@ -103,7 +103,7 @@ def _notes_with(cache: Cache, words: Sequence[str]) -> set[str]:
 
 
 def _pattern(words: Sequence[str]) -> str:
-    """Return the regular expression for words in a row, with anything but words and symbols between them."""
+    """Return the regular expression for consecutive words, separated by anything except words and symbols."""
     pattern = rf"(?<!{_LETTER})" if _WORD.match(words[0]) else ""
     pattern += re.escape(words[0])
     for before, word in pairwise(words):
@@ -113,7 +113,7 @@ def _pattern(words: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text as phrases are compared: no case, no diacritics."""
+    """Return a text in the form in which phrases are compared: no case, no diacritics."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", lexical.without_diacritics(text, "NFD")).casefold()

@@ -1,4 +1,4 @@
-"""A question over one or more domains: rank the notes, check the disk, merge, cut excerpts."""
+"""Answer a question from one or more domains: rank the notes, check the disk, merge, cut excerpts."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from pipelines.store.sentences import Codes, codes_of_chunks
 
 _Stat = tuple[str, int, int, bool]
 Similarities = Callable[[Sequence[str], Codes | None], Sequence[float] | None]
-"""How similar sentences, prepared ones by their codes, are to the question; None where that would take too long."""
+"""Return sentences' similarities to the question, by codes if they are prepared; None if it would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A note among the answers: its best chunk, its place in each layer, whether the file changed since.
+    """A note among the answers: its best chunk, its place in each layer, whether the file changed since indexing.
 
-    `sentences` are the codes of the chunk's sentences where they are prepared. `match`: how near it is in meaning,
-    None where that is not known.
+    `sentences` are the codes of the chunk's sentences if they are prepared. `match`: how near it is in meaning, None
+    if that is unknown.
     """
 
     domain: str
@@ -52,10 +52,10 @@ def find(
     now: datetime,
     depth: int | None = None,
 ) -> tuple[list[Found], dict[str, CacheError]]:
-    """Answer a question with at most `k` notes of some domains, best first; say which domains failed, and why.
+    """Return the `k` best notes of some domains for a question, and the error of each domain that failed.
 
-    `depth`: how many passages each retriever gives, where that is not what `k` needs. A note whose file is gone is
-    left out. While the whole vault is away (`present` false) nothing can be checked, and every hit is marked stale.
+    `depth`: how many passages each retriever returns, if not what `k` needs. A note whose file is gone is left out.
+    While the vault is unavailable (`present` false), nothing can be checked and every hit is marked stale.
     """
     asked = Asked(sources)
     with asked.snapshots():
@@ -88,7 +88,7 @@ def _chunks_of(source: Source, kept: Sequence[Placed]) -> tuple[dict[int, store.
 def excerpts(
     found: Sequence[Found], query: str, similarities: Mapping[str, Similarities]
 ) -> list[tuple[Excerpt, bool]]:
-    """Cut each answer's excerpt, by its domain's similarities; say of each whether they chose it."""
+    """Cut each answer's excerpt, by its domain's similarities; also return whether these chose the sentences."""
     terms = lexical.query_terms(query)
     cut = []
     for one in found:
@@ -108,7 +108,7 @@ def excerpts(
 def _on_disk(
     ranked: Sequence[Placed], files: Mapping[str, Mapping[str, _Stat]], root: Path
 ) -> Iterator[tuple[Placed, bool]]:
-    """Yield each hit whose file is there, and whether that changed since it was indexed: one `stat` per note."""
+    """Yield each hit whose file exists, and whether the file changed since it was indexed: one `stat` per note."""
     for one in ranked:
         known = files.get(one.source.domain.slug, {}).get(one.hit.path)
         if known is not None:

@@ -1,4 +1,4 @@
-"""The vectors of sentences: prepared after indexing, or made within a question's budget of time."""
+"""The vectors of sentences: prepared after indexing, or computed within a question's time budget."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.sentences import Codes
 
 BUDGET_SECONDS = 0.03
-"""So long may the sentences of one answer take; after it, excerpts are chosen by words."""
+"""Time budget for encoding one answer's sentences; past it, excerpts are chosen by matching words."""
 _KEPT = 20_000
-# Some thirty sentences: a save that comes meanwhile waits for no more than these.
+# About thirty sentences: the longest that a save has to wait.
 _TEXTS_AT_ONCE = 4
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
-"""One unit vector a text, with the prefix of questions: shape (len(texts), dimension)."""
+"""Return one unit vector per text, with the prefix of questions: shape (len(texts), dimension)."""
 
 
 def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
-    """Encode and keep the sentences of texts that have none yet, until `enough`; return how many sentences."""
+    """Encode and store the sentences of texts that have none yet, until `enough`; return how many sentences."""
     done = 0
     while texts := store.owed_texts(cache, _TEXTS_AT_ONCE):
         split = {text_hash: [s.text for s in split_sentences(text)] for text_hash, text in texts.items()}
-        # A text whose sentences give no vectors is not tried for ever: it is kept without.
+        # Store an empty result for a text whose sentences have no vectors, so that it is not retried for ever.
         codes = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}
         sentences = list(dict.fromkeys(s for several in split.values() for s in several))
         with suppress(BadVectorError):
@@ -54,7 +54,7 @@ def _cosines(codes: Codes, question: Vector) -> list[float]:
 
 
 class SentenceVectors:
-    """The vectors of sentences by one model, the last 20,000 kept. Safe to use from several threads."""
+    """The vectors of the last 20,000 sentences, by one model. Safe to use from several threads."""
 
     def __init__(self, encode: Encode, clock: Callable[[], float] = time.monotonic) -> None:
         self._encode = encode
@@ -63,7 +63,7 @@ class SentenceVectors:
         self._turn = threading.Lock()
 
     def similarities(self, question: Vector) -> Similarities:
-        """Return the function that says how similar sentences are to a question; its time counts from now."""
+        """Return the function that computes sentences' similarities to a question; its time budget starts now."""
         deadline = self._clock() + BUDGET_SECONDS
 
         def similar(sentences: Sequence[str], prepared: Codes | None) -> list[float] | None:
@@ -78,7 +78,7 @@ class SentenceVectors:
             with self._turn:
                 vectors = [self._kept.get(s) for s in sentences]
             if any(vector is None for vector in vectors):
-                return None  # others filled the store meanwhile
+                return None  # other threads evicted some of them meanwhile
             return [float(vector.astype(np.float32) @ question) for vector in vectors if vector is not None]
 
         return similar

@@ -1,4 +1,4 @@
-"""Notes that lie near a note: by the mean of its passages' vectors."""
+"""Find the notes nearest to a note, by the mean of its passages' vectors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pipelines.store.cache import Cache, Vector
 def nearest_notes(
     cache: Cache, vector: Vector, most: int, without: Collection[str]
 ) -> list[tuple[str, int, float]]:
-    """Return at most `most` notes but some, nearest first: path, the nearest chunk's id and its cosine.
+    """Return at most `most` notes except `without`, nearest first: path, the nearest chunk's id and its cosine.
 
-    It looks deeper until there are enough of them: a long note may take all the first places.
+    Searches deeper until there are enough notes, because the chunks of a long note may take all the first places.
     """
     depth = 2 * most
     while True:

@@ -1,4 +1,4 @@
-"""How long the steps of an answer took: measured where they are done, collected where the answer is asked for."""
+"""Measure how long the stages of an answer take: timed where the work is done, collected by the caller."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 STAGES = ("encode", "knn", "words", "fusion", "decay", "graph", "excerpts")
-"""In the order in which an answer goes through them."""
+"""In the order in which an answer passes through them."""
 
 
 class _Stopwatch:
-    """Seconds by stage. A stage within another one stops the other's time, so that the sum counts nothing twice."""
+    """Seconds per stage. A nested stage stops the outer one's time, so that no time is counted twice."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -40,7 +40,7 @@ _watch: ContextVar[_Stopwatch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Count what is done inside, or by the function that this decorates, as a stage of the answer being timed."""
+    """Time the `with` block, or the decorated function, as a stage of the answer that is being timed."""
     watch = _watch.get()
     if watch is None:
         yield
@@ -54,7 +54,7 @@ def stage(name: str) -> Iterator[None]:
 
 @contextmanager
 def timing() -> Iterator[Mapping[str, float]]:
-    """Time the stages of what is done inside; yield the seconds by stage, complete at the end."""
+    """Time the stages within the `with` block; yield the seconds by stage, complete at its end."""
     watch = _Stopwatch()
     token = _watch.set(watch)
     try:

@@ -1,4 +1,4 @@
-"""Passages that say little count less: lists of links below a note's text, and the names of notes without text."""
+"""Lower the score of passages that say little: lists of links after a note's text, names of notes without text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.store import thin as store
 from pipelines.store.cache import Cache
 
 MOSTLY_LINKS = 0.7
-"""The share of a passage's characters from which on it is a list of links."""
+"""The minimum share of a passage's characters within links for it to be a list of links."""
 
 _LOSES = 0.3
 _LINK = re.compile(
@@ -20,7 +20,7 @@ _LINK = re.compile(
 
 
 def share_of_links(text: str) -> float:
-    """Return which share of a Markdown text is links or addresses; white space and its first heading do not count."""
+    """Return the share of a Markdown text that is links or addresses, ignoring white space and its first heading."""
     body = text.partition("\n")[2] if text.startswith("#") else text
     whole = len("".join(body.split()))
     links = sum(len("".join(match[0].split())) for match in _LINK.finditer(body))
@@ -28,10 +28,11 @@ def share_of_links(text: str) -> float:
 
 
 def lessen_thin(cache: Cache, query: str, fused: Sequence[tuple[int, Signals]]) -> list[tuple[int, Signals]]:
-    """Let passages that say little lose a part of their score. Raises CacheError.
+    """Lower the score of passages that say little. Raises CacheError.
 
-    The signal `link_list`: of a list of links. A note that begins with such a list is an index, and keeps its score;
-    so does a list whose note or section the question names. The signal `no_text`: of a note's names alone.
+    The signal `link_list` is for a list of links. A note that begins with such a list is an index and keeps its
+    score, as does a list whose note or section the question names. The signal `no_text` is for a chunk that holds
+    only names.
     """
     ids = [chunk_id for chunk_id, _ in fused]
     asked = set(lexical.telling_words(query))

@@ -1,4 +1,4 @@
-"""What a cosine means, model by model: the one place for numbers that a person chose or a measurement gave."""
+"""What a cosine means for each model: the only place for numbers that were chosen by hand or measured."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """A model's bars: cosines of a question to a note's best passage.
+    """A model's thresholds: cosines of a question to a note's best passage.
 
-    `prune`: the ordinary traversal drops what is below; `floor`: it stops where what it kept has this mean;
-    `note_prune`, `note_floor`: the same where a note's mean vector stands for the question; `noise`: deep retrieval
-    drops what is below. A best answer from `strong` on is a strong match, one from `weak` on
-    a weak one. `calibrated`: the numbers were chosen for this model. Two passages from `alike` on are copies of each
-    other; None: not measured.
+    `prune`: the ordinary traversal drops notes below it. `floor`: the traversal stops when the kept notes have this
+    mean. `note_prune`, `note_floor`: the same if a note's mean vector is the question. `noise`: deep retrieval drops
+    notes below it. `strong`, `weak`: the lowest cosine of a best answer that is a strong or a weak match.
+    `calibrated`: the numbers were chosen for this model. `alike`: the lowest cosine of two passages that are copies
+    of each other; None: not measured.
     """
 
     prune: float
@@ -43,14 +43,14 @@ MINILM = Thresholds(
 "What is alike"."""
 
 UNKNOWN = replace(MINILM, calibrated=False, alike=None)
-"""The lowest bars we have: one that is too low costs some reading, one that is too high hides every answer."""
+"""The lowest thresholds known: one that is too low costs some reading, one that is too high hides every answer."""
 
 _BY_NAME = {"bge-large-en-v1.5": BGE_LARGE, "all-minilm-l6-v2": MINILM}
 
 
 @cache
 def thresholds_of(model: str) -> Thresholds:
-    """Return a model's bars by the last part of its name, a hub's or a folder's; those of `UNKNOWN` for any other."""
+    """Return a model's thresholds by the last part of its name (of a hub or a folder), or else `UNKNOWN`."""
     return _BY_NAME.get(PurePath(model).name.lower(), UNKNOWN)
 
 
@@ -59,7 +59,7 @@ _BANDS: tuple[Match, ...] = ("none", "weak", "strong")
 
 
 def match_of(model: str, cosine: float | None) -> Match | None:
-    """Say how good a cosine of a model is; None where that is not known, or the model was never judged."""
+    """Say how good a cosine of a model is; None if it is unknown, or if the model is not calibrated."""
     bars = thresholds_of(model)
     if cosine is None or not bars.calibrated:
         return None
@@ -67,10 +67,10 @@ def match_of(model: str, cosine: float | None) -> Match | None:
 
 
 def is_noise(model: str, cosine: float | None) -> bool:
-    """Say whether a cosine of a model is below its noise bar; one that is not known is not."""
+    """Say whether a cosine of a model is below its noise threshold; an unknown cosine is not."""
     return cosine is not None and cosine < thresholds_of(model).noise
 
 
 def best_match(matches: Iterable[Match | None]) -> Match | None:
-    """Say how good an answer is by its best hit; None where none is judged."""
+    """Say how good an answer is by its best hit; None if no hit is judged."""
     return max((one for one in matches if one is not None), key=_BANDS.index, default=None)

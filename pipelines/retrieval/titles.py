@@ -1,4 +1,4 @@
-"""Notes by name, as a switcher finds them: what begins with the words, holds them, or is spelled much like them."""
+"""Find notes by name, as a quick switcher does: by prefix, by part of a name, or by similar spelling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Matched = Literal["title", "alias", "path"]
 _SHORTEST_MISSPELT = 3
 _MOST_MISSPELT = 3
 _NAMES_A_NOTE = 4
-_ALIKE = 0.85  # of 1: one letter wrong, missing or swapped in a short word
+_ALIKE = 0.85  # at most 1; allows one letter wrong, missing or swapped in a short word
 _ORDER: dict[Matched, int] = {"title": 0, "alias": 1, "path": 2}
 _BETWEEN_WORDS = re.compile(r"[\s/_.-]+")
 
@@ -48,26 +48,26 @@ def names_of(domain: str, path: str, title: str, aliases: Sequence[str]) -> list
 
 
 def fold_name(name: str) -> str:
-    """Return a name as it is compared: no case, no diacritics, and one space for `/`, `-`, `_`, `.` and spaces."""
+    """Return a name as it is compared: no case, no diacritics, one space per run of `/`, `-`, `_`, `.` and spaces."""
     if not name.isascii():
         name = unicodedata.normalize("NFKC", lexical.without_diacritics(name, "NFKD"))
     return _BETWEEN_WORDS.sub(" ", name.casefold()).strip()
 
 
 class NameIndex:
-    """The names of notes, folded and in the order in which equally good hits are shown: titles first, short first."""
+    """The folded names of notes, in the order in which equal hits are shown: titles first, then short names first."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
-        # All their texts as one, a line each, and where each line begins; None after a change. Each keystroke looks
-        # through it, which is several times faster than looking into as many strings.
+        # All texts joined, one per line, and the start of each line; None after a change. Every keystroke searches
+        # this, which is several times faster than searching as many strings.
         self._lines: tuple[str, list[int]] | None = None
-        # Which entries have a word, and these words in order.
+        # The entries that contain a word, and these words in order.
         self._words: dict[str, list[_Entry]] = {}
         self._spellings: list[str] = []
 
     def add(self, name: NoteName) -> None:
-        """Put a name in."""
+        """Add a name."""
         entry = _entry(name)
         insort(self._entries, entry)
         self._lines = None
@@ -78,7 +78,7 @@ class NameIndex:
             self._words[word].append(entry)
 
     def remove(self, name: NoteName) -> None:
-        """Take a name out that is in."""
+        """Remove a name, which must be present."""
         entry = _entry(name)
         del self._entries[bisect_left(self._entries, entry)]
         self._lines = None
@@ -91,9 +91,9 @@ class NameIndex:
     def find(self, query: str, limit: int) -> list[NoteName]:
         """Return at most `limit` notes, each by the name that matches best.
 
-        First the names that equal the query, then those that begin with it, those in which a word begins with it,
-        and those that hold it; last those that have a word spelled much like each of its first three (the
-        similarity of Jaro and Winkler; W. Winkler, "String Comparator Metrics", 1990).
+        First the names that equal the query, then those that begin with it, those in which a word begins with it, and
+        those that contain it. Last come names with a word similar to each of the query's first three words, by
+        Jaro-Winkler similarity (W. Winkler, "String Comparator Metrics", 1990).
         """
         wanted = fold_name(query)
         return [name for *_, name in _distinct(self._matching(wanted, limit), limit)] if wanted else []
@@ -125,7 +125,7 @@ class NameIndex:
         return nsmallest(_NAMES_A_NOTE * limit, alike, key=lambda entry: (-alike[entry], entry))
 
     def _with_word_like(self, wanted: str) -> dict[_Entry, float]:
-        """Return the entries that have a word like the wanted one, and how alike: 1 where it begins with it."""
+        """Return the entries with a word like the wanted one, and their similarity: 1 if the word begins with it."""
         onwards = islice(self._spellings, bisect_left(self._spellings, wanted), None)
         alike = dict.fromkeys(takewhile(lambda word: word.startswith(wanted), onwards), 1.0)
         close = process.extract(
@@ -134,7 +134,7 @@ class NameIndex:
         for spelling, score, _ in close:
             alike.setdefault(spelling, score)
         best: dict[_Entry, float] = {}
-        for spelling, score in alike.items():  # the most alike first
+        for spelling, score in alike.items():  # most similar first
             for entry in self._words[spelling]:
                 best.setdefault(entry, score)
         return best
@@ -149,20 +149,20 @@ def _entry(name: NoteName) -> _Entry:
 
 
 def _without_suffix(name: NoteName) -> str:
-    """Return a name; a path without the end that every note's path has."""
+    """Return a name; a path loses the suffix that every note's path has."""
     lower = name.name.lower()
     ends = (end for end in NOTE_SUFFIXES if name.matched == "path" and lower.endswith(end))
     return name.name[: len(name.name) - len(next(ends, ""))]
 
 
 def _words(name: NoteName) -> set[str]:
-    """Return the words by which a misspelt query finds a name; folders are not among them."""
+    """Return the words by which a misspelt query finds a name, without those of folders."""
     text = _without_suffix(name)
     return set(fold_name(text.rpartition("/")[2] if name.matched == "path" else text).split(" "))
 
 
 def _distinct(ranked: Iterable[_Entry], limit: int) -> list[_Entry]:
-    """Keep each note's best name, and no more notes than asked for."""
+    """Keep each note's best name, and at most `limit` notes."""
     best: dict[tuple[str, str], _Entry] = {}
     for entry in ranked:
         best.setdefault((entry[3].domain, entry[3].path), entry)

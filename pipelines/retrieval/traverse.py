@@ -1,4 +1,4 @@
-"""A walk along links that keeps what resembles a question: a beam search that reads every neighbour."""
+"""Walk along links and keep what resembles a question: a beam search that reads every neighbour."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ MOST_PER_HOP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How far a walk goes.
+    """The limits of a walk.
 
-    `seeds` notes to start from; `beam` notes carried on at each hop; `prune`: the lowest similarity that is kept;
-    `target` and `floor`: it stops with so many notes of that mean similarity (no floor: never). `decay_filters`
-    says that a weight of 0 drops a note. Each hop reads at most `budget` embeddings, which has to cover the seeds.
+    `seeds`: how many notes to start from. `beam`: how many notes each hop continues with. `prune`: the lowest
+    similarity that is kept. `target` and `floor`: stop at `target` notes whose mean similarity reaches `floor` (None:
+    never). `decay_filters`: a decay weight of 0 drops a note. Each hop reads at most `budget` embeddings, including
+    the seeds'.
     """
 
     seeds: int
@@ -38,7 +39,7 @@ class Effort:
 
 
 def fast(bars: Thresholds, *, by_note: bool = False) -> Effort:
-    """Return what every question may cost; `by_note`: the question is a note's mean vector.
+    """Return the limits for ordinary questions; `by_note`: the question is a note's mean vector.
 
     Source document, "Iterative-deepening graph traversal".
     """
@@ -54,7 +55,7 @@ def fast(bars: Thresholds, *, by_note: bool = False) -> Effort:
 
 
 def deep(bars: Thresholds) -> Effort:
-    """Return what a question may cost that is worth it. Source document, "Deep retrieval mode"."""
+    """Return the limits for questions that are worth more time. Source document, "Deep retrieval mode"."""
     return Effort(
         seeds=8,
         beam=12,
@@ -68,7 +69,7 @@ def deep(bars: Thresholds) -> Effort:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A note that was found: how many hops away, along which edge (None: a seed), how similar (None: no vector)."""
+    """A note that was found: its hop, the edge to it (None: a seed), and its similarity (None: no vector)."""
 
     path: str
     hop: int
@@ -80,7 +81,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A note that was looked at and left out."""
+    """A note that was read and left out."""
 
     path: str
     hop: int
@@ -92,9 +93,9 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a walk found and left out, nearest first; `unread` notes are linked, but past a hop's budget.
+    """What a walk found and left out, nearest first; `unread` counts linked notes beyond a hop's budget.
 
-    `stopped` is `no_more_links` only where every note that is linked with a kept one was read.
+    `stopped` is `no_more_links` only if every note linked with a kept one was read.
     """
 
     kept: tuple[Kept, ...]
@@ -106,7 +107,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The similarity of each note that was read (None: it has no vector), and how many embeddings that took."""
+    """The similarity of each note that was read (None: it has no vector), and the number of embeddings read."""
 
     similarity: Mapping[str, float | None]
     embeddings: int
@@ -116,10 +117,10 @@ Neighbours = Callable[[Sequence[str]], Iterable[Linked]]
 """The edges at notes, in any order."""
 
 Measure = Callable[[Sequence[str], int], Measured]
-"""Reads notes in the order given, at most so many embeddings; what it had to leave is not in its answer."""
+"""Read notes in the given order, at most that many embeddings; notes left unread are missing in the result."""
 
 Weigh = Callable[[Sequence[str]], Mapping[str, float]]
-"""The decay weight of each of these notes among them."""
+"""Return the decay weight of each note, relative to the others."""
 
 
 def beam_search(
@@ -132,10 +133,9 @@ def beam_search(
 ) -> Found:
     """Walk from seeds along edges in both directions, at most `depth` hops.
 
-    Each hop reads all neighbours of what the last one kept; where these are more than its budget, those with the
-    best PageRank first. A note is judged once, at the hop that reads it; what was unread can be read at a later hop.
-    A deeper walk finds everything that a shallower one finds.
-    Source document, "Iterative-deepening graph traversal".
+    Each hop reads all neighbours of the notes that the last hop kept; if they exceed its budget, those with the best
+    PageRank first. A note is judged once, at the hop that reads it; an unread note may be read at a later hop. A
+    deeper walk finds everything that a shallower one finds. Source document, "Iterative-deepening graph traversal".
     """
     walk = _Walk(effort, weigh)
     walk.start(seeds, measure(seeds, effort.budget))
@@ -154,7 +154,7 @@ def beam_search(
 
 
 def _ways(edges: Iterable[Linked], walk: _Walk) -> dict[str, Linked]:
-    """Return the edge by which each new note is reached: from the frontier's best note, a citation before others."""
+    """Return the edge that reaches each new note: from the frontier's best note, citations before other edges."""
     places = {path: place for place, path in enumerate(walk.frontier)}
 
     def key(edge: Linked) -> tuple[int, str, str]:
@@ -169,7 +169,7 @@ def _ways(edges: Iterable[Linked], walk: _Walk) -> dict[str, Linked]:
 
 @dataclass(slots=True)
 class _Walk:
-    """A walk under way."""
+    """A walk in progress."""
 
     effort: Effort
     weigh: Weigh
@@ -189,7 +189,7 @@ class _Walk:
         self.embeddings = measured.embeddings
 
     def judge(self, hop: int, ways: Mapping[str, Linked], measured: Measured) -> None:
-        """Keep or drop every note that was read, and carry on with those that are kept."""
+        """Keep or drop every note that was read, and continue with the kept ones."""
         self.embeddings += measured.embeddings
         self.judged |= measured.similarity.keys()
         self.unread = (self.unread | ways.keys()) - self.judged

@@ -1,4 +1,4 @@
-"""Whether a change of ranking makes answers better: a paired randomisation test, its interval, and a word for it."""
+"""Judge whether a change of ranking makes answers better: a paired randomisation test, its interval and a verdict."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DRAWS = 10_000
 _SEED = 1
 _AT_ONCE = 1_000
 _CLOSE = 1e-12
-"""Differences that are equal but for rounding are equal."""
+"""Differences up to rounding count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What questions say of a change: its mean gain, the 95 % interval of it, and the two-sided p of no gain at all.
+    """The test's result for a change: its mean gain, its 95 % interval, and the two-sided p for no gain at all.
 
-    `useful`: the interval is above 0; `harmful`: below 0; `neutral`: 0 is within it.
+    `useful`: the interval is above 0; `harmful`: below 0; `neutral`: it contains 0.
     """
 
     word: Word
@@ -38,12 +38,12 @@ class Verdict:
 
 
 def judge(gains: Sequence[float], weights: Sequence[float] | None = None) -> Verdict:
-    """Judge a change by what each question gained, a number from -1 to 1.
+    """Judge a change by the gain of each question, a number from -1 to 1.
 
-    A sign flip test: without an effect each gain might as well have been a loss. The interval holds the effects that
-    the same test does not reject. `weights` say how much each question counts in the mean; without them all count
-    alike. Too few questions: less than 20, or so few differ that no outcome could reach p < .05. Fisher, "The Design
-    of Experiments", 1935; Smucker, Allan and Carterette, CIKM 2007.
+    A sign flip test: without an effect, each gain could equally well have been a loss. The interval contains the
+    effects that the same test does not reject. `weights` are the questions' weights in the mean, by default equal.
+    Too few questions: fewer than 20, or so few differ that no outcome could reach p < .05. Fisher, "The Design of
+    Experiments", 1935; Smucker, Allan and Carterette, CIKM 2007.
     """
     values = np.asarray(gains, dtype=np.float64)
     shares = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -58,7 +58,7 @@ def judge(gains: Sequence[float], weights: Sequence[float] | None = None) -> Ver
 
 
 def verdict_of(runs: Sequence[Mapping[str, Mapping[str, float]]], one: str, other: str) -> Verdict | None:
-    """Judge what one way of asking gains over another; None where the runs do not agree on either.
+    """Judge what one way of asking gains over another; None if the runs disagree on either way.
 
     Each run: way -> question -> how good the answer was, from 0 to 1.
     """
@@ -89,23 +89,23 @@ def _draw(terms: NDArray[np.float64], shares: NDArray[np.float64]) -> tuple[NDAr
 
 
 def _interval(gain: float, flipped: NDArray[np.float64], turned: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the least and the largest effect that the test does not reject.
+    """Return the smallest and the largest effect that the test does not reject.
 
-    For an effect d, a draw is at least as extreme as what was seen if |flipped - d turned| >= |gain - d|, which holds
-    between two roots. d is rejected where it lies between those of too few draws.
+    For an effect d, a draw is at least as extreme as the observation if |flipped - d turned| >= |gain - d|, which
+    holds between two roots. d is rejected if it lies between the roots of too few draws.
     """
     all_alike = np.abs(turned) > 1.0 - _CLOSE
     safe = np.where(all_alike, 0.0, turned)
     roots = (gain - flipped) / (1.0 - safe), (gain + flipped) / (1.0 + safe)
     least = np.where(all_alike, -np.inf, np.minimum(*roots))
     largest = np.where(all_alike, np.inf, np.maximum(*roots))
-    place = int(np.ceil(LEVEL * (DRAWS + 1))) - 2  # with the outcome itself, so many draws are enough
+    place = int(np.ceil(LEVEL * (DRAWS + 1))) - 2  # the observed outcome counts as one more draw
     low, high = np.sort(least)[place], -np.sort(-largest)[place]
     return max(-1.0, float(low)), min(1.0, float(high))
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return each p corrected for having tried all of them. Holm, Scandinavian Journal of Statistics 6, 1979."""
+    """Return each p corrected for the number of tests. Holm, Scandinavian Journal of Statistics 6, 1979."""
     corrected, worst = {}, 0.0
     for place, (name, p) in enumerate(sorted(p_values.items(), key=lambda pair: pair[1])):
         worst = max(worst, min(1.0, p * (len(p_values) - place)))

@@ -1,4 +1,4 @@
-"""The ways in which a domain can be asked: as its settings say, without a layer, with another setting."""
+"""The ways in which a domain can be asked: by its settings, without a layer, or with another setting."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pipelines.model import Domain
 from pipelines.retrieval.layers import Source
 
 Way = Callable[[Source], Source]
-"""What is changed in a domain's source before it is asked."""
+"""Return a changed copy of a domain's source, to be asked instead of it."""
 
 
 def as_it_is(source: Source) -> Source:
-    """Ask a domain as its settings say."""
+    """Ask a domain by its settings, unchanged."""
     return source
 
 
@@ -54,14 +54,14 @@ WITHOUT: Mapping[str, Way] = {
     "recency": _no_recency,
     "names": _no_names,
 }
-"""Each layer of the answers, in the order in which they follow one another, and how to ask without it."""
+"""How to ask without each layer, in the order of the layers."""
 
 RETRIEVERS = ("meaning", "words")
-"""The layers that find notes; the others only order what these found."""
+"""The layers that find notes; the other layers only order them."""
 
 
 def without(layers: Iterable[str]) -> Way:
-    """Return the way to ask without some layers."""
+    """Return the way to ask without these layers."""
     names = tuple(layers)
 
     def ask(source: Source) -> Source:
@@ -73,12 +73,12 @@ def without(layers: Iterable[str]) -> Way:
 
 
 def with_settings(domains: Mapping[str, Domain]) -> Way:
-    """Return the way to ask each domain by other settings, given by its slug."""
+    """Return the way to ask each domain with other settings, by slug."""
     return lambda source: replace(source, domain=domains.get(source.domain.slug, source.domain))
 
 
 def steps() -> dict[str, Way]:
-    """Return each retriever alone, both of them, and what each further layer makes of it; the last has them all."""
+    """Return each retriever alone, both together, then each further layer added; the last has all layers."""
     later = [name for name in WITHOUT if name not in RETRIEVERS]
     found = {name: without({*WITHOUT} - {name}) for name in RETRIEVERS}
     found["fused"] = without(later)
