@@ -93,19 +93,28 @@ def _unusable(path: Path, why: str) -> NotPrivateError:
     return NotPrivateError(f"{path} {why}; delete it and start again, and a new one is made")
 
 
+def check_owner(folder: Path, *, vault: Path) -> None:
+    """Refuse a state folder of another user; root may use that of the vault's owner.
+
+    Raises NotPrivateError, OSError.
+    """
+    owner, me = folder.stat().st_uid, os.geteuid()
+    if owner != me and (me != 0 or owner != vault.stat().st_uid):
+        raise NotPrivateError(
+            f"the state folder {folder} belongs to {_name(owner)}, who could read your notes in it; "
+            "choose another with --state"
+        )
+
+
 def secure_folder(folder: Path, mark: str, *, vault: Path) -> None:
     """Make a state folder and all in it private; one that is open to others must be empty, or hold the file `mark`.
 
     The folder belongs to the user who runs this process. Root may also work in the folder of the user whose vault it
     is. Raises NotPrivateError, OSError.
     """
-    info, me = folder.stat(), os.geteuid()
-    if info.st_uid != me and (me != 0 or info.st_uid != vault.stat().st_uid):
-        raise NotPrivateError(
-            f"the state folder {folder} belongs to {_name(info.st_uid)}, who could read your notes in it; "
-            "choose another with --state"
-        )
-    owners = {me, info.st_uid}
+    check_owner(folder, vault=vault)
+    info = folder.stat()
+    owners = {os.geteuid(), info.st_uid}
     if info.st_mode & _OTHERS:
         if any(folder.iterdir()) and (info.st_mode & stat.S_ISVTX or not _is_marked(folder / mark, owners)):
             raise NotPrivateError(

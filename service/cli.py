@@ -13,14 +13,14 @@ import click
 
 from pipelines.durable_files import keep_private
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
-from service.commands import ask, deep, evaluate, evidence, install, links, services, tags
+from service.commands import ask, deep, doctor, evaluate, evidence, install, links, services, tags
 from service.commands import maintenance as upkeep
 from service.commands import titles as names
 from service.commands.console import complain, err
 from service.commands.terminal import Commands
 
 # In the order that help shows.
-_PARTS = (services, install, ask, names, links, deep, tags, evidence, evaluate, upkeep)
+_PARTS = (services, install, ask, names, links, deep, tags, evidence, evaluate, upkeep, doctor)
 # Imports make many objects and no garbage: looking for it at every 700 of them is a tenth of each start.
 _OBJECTS_BETWEEN_LOOKS = 50_000
 _QUESTIONS = ("search", "deep")

@@ -43,16 +43,9 @@ def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True)
     Both are made at first sight; without `create` nothing is written, and a vault that was never indexed raises
     NotFoundError. Raises VaultNotFoundError, VaultIdError, StateError, ConfigurationError.
     """
-    if vault is None:
-        raise ConfigurationError("no vault was given; name its folder (--vault, or EVERINDEX_VAULT)")
-    root = vault.expanduser().resolve()
-    identity = identify(root, lambda: _seen(root, state), create=create)
-    if state is None and create and _is_copy(root, identity):
-        identity = identify_anew(root)
-    folder = (state or state_home() / identity.vault_id).expanduser().resolve()
-    if folder.is_relative_to(root):
-        raise StateError(f"the state folder {folder} lies in the vault; choose one outside it (--state)")
-    if not create and (not _is_of(folder, root, identity) or (state is None and _is_copy(root, identity))):
+    place = find_vault(vault, state, create=create)
+    root, identity, folder = place.root, place.identity, place.state
+    if not create and not was_indexed(place, named=state is not None):
         raise NotFoundError(f"{root} was never indexed; run `everindex up {root}`")
     try:
         if create:
@@ -65,7 +58,41 @@ def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True)
         raise StateError(str(error)) from error
     except OSError as error:
         raise cannot_be_written(folder, error) from error
+    return place
+
+
+def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) -> VaultPaths:
+    """Return where a vault and its state folder lie, whether or not there is such a folder.
+
+    Only with `create` is anything written: the id. Raises VaultNotFoundError, VaultIdError, StateError where the
+    state folder lies in the vault, ConfigurationError.
+    """
+    if vault is None:
+        raise ConfigurationError("no vault was given; name its folder (--vault, or EVERINDEX_VAULT)")
+    root = vault.expanduser().resolve()
+    identity = identify(root, lambda: _seen(root, state), create=create)
+    if state is None and create and _is_copy(root, identity):
+        identity = identify_anew(root)
+    folder = (state or state_home() / identity.vault_id).expanduser().resolve()
+    if folder.is_relative_to(root):
+        raise StateError(f"the state folder {folder} lies in the vault; choose one outside it (--state)")
     return VaultPaths(root, folder, identity)
+
+
+def was_indexed(place: VaultPaths, *, named: bool) -> bool:
+    """Say whether a state folder belongs to its vault; `named`: it was chosen with --state, not by the vault's id."""
+    return _is_of(place.state, place.root, place.identity) and (
+        named or not _is_copy(place.root, place.identity)
+    )
+
+
+def remembered(root: Path) -> list[Path]:
+    """Return the state folders, of those that ids name, that were made for the vault at a path."""
+    return sorted(
+        file.parent
+        for file in state_home().glob(f"*/{VAULT_FILE}")
+        if _said(file.parent).get("root") == str(root)
+    )
 
 
 def vault_around(folder: Path) -> Path | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from pipelines.durable_files import write_atomic
@@ -89,6 +91,27 @@ def unit_files(vault_id: str) -> list[Path]:
     """Return the units of a vault that are written."""
     paths = [unit_folder() / unit_name(vault_id, process) for process in PROCESSES]
     return [path for path in paths if path.exists()]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPaths:
+    """What a written unit needs: the Python that it starts, the vault and the state folder."""
+
+    python: Path
+    vault: Path
+    state: Path
+
+    @classmethod
+    def read(cls, unit: Path) -> UnitPaths:
+        """Return the paths in a unit's command. Raises OSError, ValueError or LookupError without such a command."""
+        lines = unit.read_text(encoding="utf-8").splitlines()
+        command = next((line for line in lines if line.startswith("ExecStart=")), "")
+        words = [
+            word.replace("$$", "$").replace("%%", "%")
+            for word in shlex.split(command.removeprefix("ExecStart="))
+        ]
+        options = dict(pairwise(words))
+        return cls(Path(words[0]), Path(options["--vault"]), Path(options["--state"]))
 
 
 def install(wanted: Installed) -> list[Path]:

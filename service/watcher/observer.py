@@ -8,7 +8,6 @@ import sys
 import threading
 from pathlib import Path
 
-import psutil
 from watchdog.events import (
     DirAttribEvent,
     DirCreatedEvent,
@@ -26,8 +25,6 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer as AnyObserver
 
-from pipelines.beneath import subfolders
-
 if sys.platform == "linux":
     from service.watcher.inotify import InotifyObserver as Observer
 else:
@@ -39,22 +36,6 @@ PROBE_PATIENCE = 5.0
 _DEEPEST_WALK = 5_000
 _MOUNTS = Path("/proc/self/mountinfo")
 _MOUNTS_SECONDS = 2.0
-_WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
-# Their changes on other machines reach no observer here.
-_NETWORK = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb",
-    "smb2",
-    "smb3",
-    "smbfs",
-    "afpfs",
-    "webdav",
-    "davfs",
-    "9p",
-    "fuse.sshfs",
-}
 # Reading a file is an event, too, and is not wanted. A change of attributes is: of permissions, or the probe's.
 _EVENTS: list[type[FileSystemEvent]] = [
     FileAttribEvent,
@@ -69,34 +50,6 @@ _EVENTS: list[type[FileSystemEvent]] = [
     DirMovedEvent,
     DirDeletedEvent,
 ]
-
-
-def why_poll(root: Path) -> str | None:
-    """Say why a folder cannot be observed and must be polled, or None where it can."""
-    kind = _file_system(root)
-    if kind in _NETWORK:
-        return f"it lies on a network file system ({kind})"
-    try:
-        limit = int(_WATCH_LIMIT.read_text())
-    except (OSError, ValueError):
-        return None  # not Linux: there is no such limit
-    folders = _count_folders(root)
-    if folders > limit:
-        return f"it has {folders} folders, more than fs.inotify.max_user_watches = {limit}"
-    return None
-
-
-def _count_folders(root: Path) -> int:
-    count, waiting = 0, [""]
-    while waiting:
-        count += 1
-        waiting += subfolders(root, waiting.pop())
-    return count
-
-
-def _file_system(root: Path) -> str:
-    mounts = [p for p in psutil.disk_partitions(all=True) if root.is_relative_to(p.mountpoint)]
-    return max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else ""
 
 
 def _mounts_in(root: Path) -> tuple[bytes, ...]:

@@ -23,8 +23,9 @@ from pipelines.reconcile import check_paths
 from pipelines.store.facts import WATCHER, WatcherFacts
 from queue_config.settings import Settings
 from service.runtime.lock import only_one
+from service.runtime.watch_limits import why_poll
 from service.watcher.debouncer import Debouncer
-from service.watcher.observer import Observation, why_poll
+from service.watcher.observer import Observation
 from workers.complaints import Complaint
 from workers.resources import Resources
 from workers.tasks import Tasks, announce, make_tasks, reconcile_now, rehash_share

@@ -17,8 +17,9 @@ from pipelines.comparison import last_comparison
 from pipelines.holds import SETTLE_SECONDS
 from pipelines.store.facts import WATCHER
 from queue_config.settings import Settings
+from service.runtime.watch_limits import why_poll
 from service.watcher import observer as observe
-from service.watcher.observer import Observation, why_poll
+from service.watcher.observer import Observation
 from service.watcher.watcher import Watcher
 from workers.resources import Resources
 
@@ -235,16 +236,6 @@ def test_a_vault_that_cannot_be_observed_is_polled(settings, vault, monkeypatch)
     finally:
         stop.set()
         thread.join(20)
-
-
-def test_more_folders_than_watches_are_polled(vault, tmp_path, monkeypatch):
-    (vault / "a/b").mkdir(parents=True)
-    limit = tmp_path / "max_user_watches"
-    monkeypatch.setattr(observe, "_WATCH_LIMIT", limit)
-    limit.write_text("2\n")
-    assert "max_user_watches = 2" in why_poll(vault)
-    limit.write_text("3\n")
-    assert why_poll(vault) is None
 
 
 @pytest.fixture

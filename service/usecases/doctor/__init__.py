@@ -1,0 +1,1 @@
+"""What may be wrong with an installation: small checks that each return findings, and write nothing."""

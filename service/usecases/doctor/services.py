@@ -1,0 +1,132 @@
+"""Checks of what runs: the port, this vault's service, others that are in its way, and systemd units."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from pipelines.errors import ConfigurationError, EverindexError
+from queue_config.folders import state_home
+from queue_config.private import TOKEN, NotPrivateError, check_secrets
+from service.runtime.client import Service, running
+from service.runtime.sockets import bind
+from service.runtime.systemd import UnitPaths, unit_folder
+from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
+from workers.vault_paths import VaultPaths, remembered
+
+
+def check_port(looked_at: Installation) -> Iterator[Finding]:
+    """Say who listens on the port of the settings."""
+    port = looked_at.settings.port
+    mine = running(looked_at.place.state) if looked_at.place else None
+    if mine is not None or not port:
+        return  # what runs has its port
+    try:
+        bind(port).close()
+    except ConfigurationError:
+        yield failure(
+            "port",
+            f"port {port} is used by {_listener(port)}",
+            "choose another with --port or EVERINDEX_PORT, or end that program",
+        )
+    else:
+        yield ok("port", f"{port} is free")
+
+
+def _listener(port: int) -> str:
+    """Name the program that listens on a port of this machine."""
+    home = state_home()
+    services = (running(folder) for folder in home.iterdir()) if home.is_dir() else ()
+    for service in filter(None, services):
+        if service.port == port:
+            return f"Everindex on {service.root}"
+    with suppress(psutil.Error):  # not every system lets a user ask
+        for one in psutil.net_connections("tcp"):
+            if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
+                return f"another program ({psutil.Process(one.pid).name()}, process {one.pid})"
+    return "another program"
+
+
+def check_service(looked_at: Installation) -> Iterator[Finding]:
+    """Ask the vault's service, if one runs, for its problems. It has to prove that it knows the token first."""
+    place = looked_at.place
+    service = running(place.state) if place else None
+    if place is None or service is None:
+        return
+    try:
+        check_secrets(place.state)
+        if not os.path.lexists(place.state / TOKEN.name):
+            return  # without a token there is nothing to ask with, and none is made here
+        problems = service.call("GET", "/health")["problems"]
+    except NotPrivateError:
+        return  # its own check says so
+    except EverindexError as error:
+        yield failure("service", str(error), "stop what listens there, then run `everindex up`")
+        return
+    for problem in problems:
+        yield warning("service", problem, "see `everindex status`")
+    if not problems:
+        yield ok("service", f"{service.address} (process {service.pid})")
+
+
+def check_others(looked_at: Installation) -> Iterator[Finding]:
+    """Look for other state folders of this vault, and for services that use them."""
+    place = looked_at.place
+    if place is None:
+        return
+    watching = dict(_watching(place))
+    for folder in sorted({*remembered(place.root), *watching} - {place.state}):
+        process = watching.get(folder) or _process_of(running(folder))
+        if process:
+            yield failure(
+                "services",
+                f"another Everindex (process {process}) runs on {place.root}, with its state in {folder}",
+                "stop one of the two: both apply accepted tags to the same notes",
+            )
+        else:
+            yield warning(
+                "services",
+                f"{folder} is another state folder of {place.root}",
+                f"delete it if you do not need its history, or choose it with `--state {folder}`",
+            )
+
+
+def _process_of(service: Service | None) -> int | None:
+    return service.pid if service else None
+
+
+def _watching(place: VaultPaths) -> Iterator[tuple[Path, int]]:
+    """Yield the state folder and process of each watcher of this vault, wherever its state lies."""
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        vault, state = _after("--vault", words), _after("--state", words)
+        if "watch" in words and vault == str(place.root) and state:
+            yield Path(state), process.pid
+
+
+def _after(option: str, words: list[str]) -> str | None:
+    return words[words.index(option) + 1] if option in words[:-1] else None
+
+
+def check_units(looked_at: Installation) -> Iterator[Finding]:  # noqa: ARG001 - every check takes it
+    """Look for systemd units that start what is no longer there."""
+    for file in sorted(unit_folder().glob("everindex-*.service")):
+        try:
+            named = UnitPaths.read(file)
+        except (OSError, ValueError, LookupError) as error:
+            yield warning(
+                "units", f"{file} cannot be read ({error})", "run `everindex service install` again"
+            )
+            continue
+        gone = [path for path in (named.python, named.vault, named.state) if not path.exists()]
+        if gone:
+            yield warning(
+                "units",
+                f"the unit {file.name} needs {gone[0]}, which does not exist",
+                f"remove it: `systemctl --user disable --now {file.name}`, then `rm {file}`; "
+                "`everindex service install VAULT` makes new ones",
+            )

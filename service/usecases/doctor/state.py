@@ -1,0 +1,77 @@
+"""Checks of the state folder: whose it is, who may read it, its secrets, its database, its disk."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Iterator
+
+from pipelines.store.intact import damage
+from pipelines.store.state_file import STATE_FILE
+from queue_config.private import NotPrivateError, check_owner, check_secrets
+from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
+from service.usecases.health import storage_problem
+from workers.vault_paths import was_indexed
+
+_LITTLE_SPACE = 1_000_000_000
+_OTHERS = 0o077
+
+
+def check_state(looked_at: Installation) -> Iterator[Finding]:
+    """Say whether the vault has a state folder that its user alone may read."""
+    place = looked_at.place
+    if place is None:
+        return
+    if not place.state.is_dir() or not was_indexed(place, named=looked_at.settings.state is not None):
+        yield warning("state", f"{place.root} was never indexed", f"run `everindex up {place.root}`")
+        return
+    try:
+        check_owner(place.state, vault=place.root)
+    except NotPrivateError as error:
+        yield failure("state", *cured(error))
+        return
+    mode = stat.S_IMODE(place.state.stat().st_mode)
+    if mode & _OTHERS:
+        yield failure(
+            "state",
+            f"other users may open the state folder {place.state} (mode {mode:o})",
+            f"close it: `chmod 700 {place.state}`",
+        )
+    else:
+        yield ok("state", str(place.state))
+
+
+def check_private_files(looked_at: Installation) -> Iterator[Finding]:
+    """Check the token and the queue's key, where they are made."""
+    place = looked_at.place
+    if place is None or not place.state.is_dir():
+        return
+    try:
+        check_secrets(place.state)
+    except NotPrivateError as error:
+        yield failure("secrets", *cured(error))
+
+
+def check_database(looked_at: Installation) -> Iterator[Finding]:
+    """Read the database of decisions and history."""
+    place = looked_at.place
+    if place is not None and (problem := damage(place.state / STATE_FILE)):
+        yield failure(
+            "database",
+            f"{place.state / STATE_FILE} is damaged ({problem})",
+            "stop Everindex, then `everindex restore FILE`; without a backup `everindex index --rebuild`",
+        )
+
+
+def check_disk(looked_at: Installation) -> Iterator[Finding]:
+    """Say whether the state folder can be written, and how much space its disk has."""
+    place = looked_at.place
+    if place is None or not place.state.is_dir():
+        return
+    free = shutil.disk_usage(place.state).free
+    if problem := storage_problem(place.state):
+        yield failure("disk", problem, "free some space, or make the folder writable")
+    elif free < _LITTLE_SPACE:
+        yield warning("disk", f"{free / 1e6:.0f} MB are free on the disk of {place.state}", "free some space")
+    else:
+        yield ok("disk", f"{free / 1e9:.0f} GB free")

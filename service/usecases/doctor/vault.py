@@ -1,0 +1,139 @@
+"""Checks of the vault: its id, its own files, what can be watched, and the times of its notes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from pipelines import domains
+from pipelines.beneath import walk
+from pipelines.domains import DOMAINS_FILE
+from pipelines.errors import DomainsFileError, JudgedQueriesError, VaultIdError
+from pipelines.identity import DOT_FOLDER, ID_FILE, read_id
+from pipelines.retrieval.evaluate import QUERIES_FILE, read_judged
+from pipelines.tagging import taxonomy
+from pipelines.vault import is_note
+from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
+from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
+from service.usecases.phrases import counted
+from workers.vault_paths import was_indexed
+
+_A_DAY = 86_400.0
+
+
+def check_id(looked_at: Installation) -> Iterator[Finding]:
+    """Read the id that ties the vault to its state folder."""
+    root, place = looked_at.root, looked_at.place
+    if root is None:
+        yield warning("vault", "no vault was examined", "name one: `everindex doctor VAULT`")
+        return
+    file = root / DOT_FOLDER / ID_FILE
+    try:
+        found = read_id(root)
+    except VaultIdError:
+        if place is not None:
+            yield warning(
+                "id",
+                f"{file} is damaged",
+                f"run `everindex up {root}`, which writes {place.identity.vault_id} again",
+            )
+        else:
+            yield failure(
+                "id",
+                f"{file} is damaged, and no state folder remembers what was in it",
+                "write the name of the vault's state folder into it, or delete it to index the vault from scratch",
+            )
+        return
+    if found:
+        yield ok("id", f"{root} is {found}")
+    elif place is not None and was_indexed(place, named=looked_at.settings.state is not None):
+        yield warning("id", f"{file} is lost", f"run `everindex up {root}`, which writes it again")
+
+
+def check_files(looked_at: Installation) -> Iterator[Finding]:
+    """Read the files with which a vault configures Everindex, as the services would."""
+    root = looked_at.root
+    if root is None:
+        return
+    try:
+        known = domains.load(root).domains
+        yield ok("domains", ", ".join(domain.slug for domain in known))
+    except DomainsFileError as error:
+        yield failure(
+            "domains", str(error), f"correct {DOMAINS_FILE}; until then the last good one is in force"
+        )
+        known = ()
+    for domain in known:
+        if problem := taxonomy.load(root, domain.within(domain.taxonomy)).error:
+            yield failure(
+                "taxonomy", problem, "correct the file; until then the last good vocabulary is in force"
+            )
+    if os.path.lexists(root / QUERIES_FILE):
+        try:
+            read_judged(root)
+        except JudgedQueriesError as error:
+            yield failure("queries", str(error), f"correct {QUERIES_FILE}; `everindex eval` needs it")
+
+
+def check_watching(looked_at: Installation) -> Iterator[Finding]:
+    """Compare the vault with what can be watched."""
+    root = looked_at.root
+    if root is None:
+        return
+    if kind := network_file_system(root):
+        yield warning(
+            "watcher",
+            f"{root} lies on a network file system ({kind}), so it is compared every two seconds instead of watched",
+            "to have saves found at once, keep the vault on a local disk",
+        )
+        return
+    folders, watches, instances = (
+        count_folders(root),
+        read_limit("max_user_watches"),
+        read_limit("max_user_instances"),
+    )
+    instances_used, watches_used = inotify_in_use()
+    if watches is not None and folders > watches:
+        yield _raise_limit(
+            "max_user_watches", watches, f"{root} has {counted(folders, 'folder')}", 2 * folders
+        )
+    elif watches is not None and watches_used >= watches:
+        yield _raise_limit("max_user_watches", watches, "your programs use all watches", 2 * watches)
+    if instances is not None and instances_used >= instances:
+        yield _raise_limit("max_user_instances", instances, "your programs use all instances", 2 * instances)
+
+
+def _raise_limit(name: str, limit: int, why: str, wanted: int) -> Finding:
+    return warning(
+        "watcher",
+        f"{why}, and fs.inotify.{name} is {limit}",
+        f"raise it: `sudo sysctl fs.inotify.{name}={wanted}`, and write that line into /etc/sysctl.d/90-inotify.conf",
+    )
+
+
+def check_times(looked_at: Installation) -> Iterator[Finding]:
+    """Look for notes that were saved in the future: the clock, or they, are wrong."""
+    if looked_at.root is None:
+        return
+    late = sorted(_from_the_future(looked_at.root, time.time() + _A_DAY), reverse=True)
+    if late:
+        latest, path = late[0]
+        day = datetime.fromtimestamp(latest).astimezone().strftime("%Y-%m-%d")
+        yield warning(
+            "clock",
+            f"{counted(len(late), 'note was', 'notes were')} saved in the future, the latest on {day} ({path})",
+            "set the clock (`timedatectl set-ntp true`); if it is right, `touch` these notes",
+        )
+
+
+def _from_the_future(root: Path, now: float) -> Iterator[tuple[float, str]]:
+    for folder, descriptor, names in walk(root):
+        for name in filter(is_note, names):
+            with suppress(OSError):  # deleted meanwhile
+                changed = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mtime
+                if changed > now:
+                    yield changed, f"{folder}/{name}" if folder else name
