@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from pipelines.store.rename_log import RENAMED, RENAMING, RenamedFile
 from pipelines.tagging import renames
 from pipelines.tagging.candidates import due
 from pipelines.tagging.heads import heads
-from pipelines.tagging.promote import UNDONE, undo
+from pipelines.tagging.promote import UNDONE, take_accepted_back, undo
 from pipelines.tagging.propose import propose
 from pipelines.tagging.review import Reviewed, review
 from pipelines.tagging.taxonomy import TAXONOMY_LIMIT
@@ -41,6 +41,7 @@ class TagTasks:
     review_tags: Callable[[str, str, bool], Any]
     apply_renames: Callable[[str, str, bool], Any]
     undo_change: Callable[[str, str, int], Any]
+    undo_decisions: Callable[[str, str, list[int]], Any]
 
 
 def make_tag_tasks(huey: Queue, desk: TagDesk) -> TagTasks:
@@ -72,7 +73,11 @@ def make_tag_tasks(huey: Queue, desk: TagDesk) -> TagTasks:
     def undo_change(domain: str, request: str, number: int, task: Task) -> None:
         run(task, domain, request, lambda found: take_back(desk, found, number))
 
-    return TagTasks(propose_tags, review_tags, apply_renames, undo_change)
+    @huey.task(name="undo_decisions", priority=HIGH_PRIORITY, once=True, context=True)  # type: ignore[untyped-decorator]
+    def undo_decisions(domain: str, request: str, ids: list[int], task: Task) -> None:
+        run(task, domain, request, lambda found: take_decisions_back(desk, found, ids))
+
+    return TagTasks(propose_tags, review_tags, apply_renames, undo_change, undo_decisions)
 
 
 def _answered(desk: TagDesk, request: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -162,6 +167,12 @@ def take_back(desk: TagDesk, domain: Domain, number: int) -> dict[str, Any]:
         return done | _take_back_renames(desk, domain, change)
     undo(desk.notes(domain), change, now_iso())
     return done | {"restored": [change.path], "left": []}
+
+
+def take_decisions_back(desk: TagDesk, domain: Domain, ids: Collection[int]) -> dict[str, Any]:
+    """Let accepted proposals wait again, out of their notes; return the notes that are left alone, and why."""
+    desk.resources.require_present()
+    return {"left": take_accepted_back(desk.notes(domain), ids, now_iso())}
 
 
 # Renames

@@ -15,6 +15,7 @@ _HEADING = re.compile(r"#{1,6}\s")
 _CJK = re.compile(f"[{CJK}]")
 _SENTENCES = 2
 _LONGEST = 320
+_READ, _OPENING_LINES, _LONGEST_LINE = 1_000, 4, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,20 @@ def split_sentences(text: str) -> list[Sentence]:
         for match in _SENTENCE.finditer(text)
     ]
     return [s for s in found if not _HEADING.match(s.text)] or found
+
+
+def opening(text: str) -> list[str]:
+    """Return the first lines of a Markdown text as a reader sees them, without headings and empty lines."""
+    beginning = text[:_READ]
+    reading, lines, start = plain_text(beginning), list[str](), 0
+    for line in beginning.splitlines(keepends=True):
+        shown = reading.between(start, start + len(line))
+        start += len(line)
+        if shown and not _HEADING.match(line):
+            lines.append(shown[:_LONGEST_LINE])
+        if len(lines) == _OPENING_LINES:
+            break
+    return lines
 
 
 def excerpt(

@@ -1,4 +1,4 @@
-"""Tags in `state.db`: proposals and their outcomes, the pages shown to the operator, the audit log, the spend."""
+"""Tags in `state.db`: proposals and their outcomes, the pages shown to the operator, the audit log."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pipelines.model import Suggestion
 from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.rename_log import RENAMED, RENAMING, RenameLog
+from pipelines.store.spending import Spending
 from pipelines.store.state_file import open_state
 
 State = Literal["waiting", "accepted", "applied", "rejected", "refused", "addition"]
@@ -87,6 +88,7 @@ class Proposals:
     def __init__(self, folder: Path) -> None:
         self._con = open_state(folder)
         self.renames = RenameLog(self._con)
+        self.spending = Spending(self._con)
 
     def close(self) -> None:
         """Close the connection."""
@@ -164,19 +166,34 @@ class Proposals:
             )
             return self._con.total_changes() - before
 
-    def of_state(self, domain: str | None, *states: State, limit: int = -1) -> list[Proposal]:
-        """Return the proposals in these states, of one domain or all, newest first, a note's best first.
+    def of_state(
+        self, domain: str | None, *states: State, limit: int = -1, tag: str | None = None, sure: float = 0.0
+    ) -> list[Proposal]:
+        """Return the proposals in these states, newest first, a note's best first.
 
-        Those that wait for a note that is gone are left out.
+        They may be of one domain or all, of one tag, at least so `sure`. Those that wait for a note that is
+        gone are left out.
         """
         found = rows(
             self._con,
             f"SELECT {_PROPOSAL} FROM tag_proposal WHERE (?1 IS NULL OR domain = ?1)"
             f" AND state IN (SELECT value FROM json_each(?2)) AND {_SHOWN}"
+            " AND (?4 IS NULL OR key = ?4) AND confidence >= ?5"
             " ORDER BY proposed_at DESC, path, confidence DESC, id LIMIT ?3",
-            (domain, json.dumps(states), limit),
+            (domain, json.dumps(states), limit, tag and tag.casefold(), sure),
         )
         return [Proposal(*row) for row in found]
+
+    def tags(self, domain: str | None, *states: State) -> dict[str, int]:
+        """Count the proposals in these states by tag, those for a note that is gone left out, by name."""
+        return dict(
+            rows(
+                self._con,
+                "SELECT tag, count(*) FROM tag_proposal WHERE (?1 IS NULL OR domain = ?1)"
+                f" AND state IN (SELECT value FROM json_each(?2)) AND {_SHOWN} GROUP BY key ORDER BY key",
+                (domain, json.dumps(states)),
+            )
+        )
 
     def of_note(self, domain: str, path: str) -> list[Proposal]:
         """Return a note's proposals in every state, newest first, then best first."""
@@ -344,26 +361,6 @@ class Proposals:
                 " AND state = 'applied' AND key IN (SELECT value FROM json_each(?))",
                 (change.domain, change.path, json.dumps([tag.casefold() for tag in change.tags])),
             )
-
-    # Spend
-
-    def spend(self, day: str, proposer: str, dollars: float) -> None:
-        """Add one note to a day's spend."""
-        with transaction(self._con):
-            self._con.execute(
-                "INSERT INTO tag_spend VALUES (?1, ?2, 1, ?3)"
-                " ON CONFLICT DO UPDATE SET notes = notes + 1, dollars = dollars + ?3",
-                (day, proposer, dollars),
-            )
-
-    def spent(self, day: str) -> tuple[int, float]:
-        """Return for how many notes a day's paid proposals were, and their cost in dollars."""
-        notes, dollars = one(
-            self._con,
-            "SELECT coalesce(sum(notes), 0), coalesce(sum(dollars), 0) FROM tag_spend WHERE day = ?",
-            (day,),
-        )
-        return int(notes), float(dollars)
 
 
 def _change(row: tuple[Any, ...]) -> Change:

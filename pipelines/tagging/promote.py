@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -159,6 +159,33 @@ def undo(notes: Notes, change: Change, at: str) -> None:
     notes.proposals.undo(change.id, at)
     if before != after:
         notes.proposals.record(_change(notes.domain, change.path, change.tags, UNDONE, before, after, at))
+
+
+def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tuple[str, str]]:
+    """Let accepted proposals wait again, and undo the promotions that wrote them, with all tags of each.
+
+    Return the notes that are left alone, and why.
+    """
+    own = [one for one in notes.proposals.get(ids) if one.domain == notes.domain]
+    notes.proposals.settle([one.id for one in own if one.state == "accepted"], "waiting", at)
+    left = []
+    for path in dict.fromkeys(one.path for one in own if one.state == "applied"):
+        tags = {_name_now(notes, one).casefold() for one in own if one.path == path}
+        found = [
+            change
+            for change in notes.proposals.changes(-1, path)
+            if change.action == PROMOTED
+            and change.undone_at is None
+            and tags.intersection(tag.casefold() for tag in change.tags)
+        ]
+        if not found:
+            left.append((path, "no change that can be taken back gave it its tags"))
+        try:
+            for change in found:
+                undo(notes, change, at)
+        except NoteError as error:
+            left.append((path, str(error)))
+    return left
 
 
 def merge_late(notes: Notes, path: str, late: Late) -> bool:

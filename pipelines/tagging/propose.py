@@ -145,7 +145,7 @@ def _ask(desk: Desk, note: Note, attempts: int, now: datetime) -> _Answer:
     )
     if kept:
         return _local(desk, note, reason=f"not sent: {kept}")
-    notes, dollars = desk.proposals.spent(now.date().isoformat())
+    notes, dollars = desk.proposals.spending.of_day(now.date().isoformat())
     if notes >= desk.budget.notes or dollars >= desk.budget.dollars:
         midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), UTC)
         reason = f"today's budget is used ({notes} notes, {dollars:.4f} dollars)"
@@ -167,7 +167,7 @@ def _paid(desk: Desk, haiku: HaikuProposer, note: Note, attempts: int, now: date
     except ProposerError as error:
         return _Answer("failed", reason=str(error), next_attempt=now.timestamp() + _LONGEST_PAUSE)
     finally:
-        desk.proposals.spend(now.date().isoformat(), haiku.model, cost)
+        desk.proposals.spending.add(now.date().isoformat(), haiku.model, cost)
     return _Answer("proposed", proposed.suggestions, haiku.model)
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 
 from service.dashboard.rendering import Pages
-from service.usecases.schemas.tags import ProposalItem, ShownState
+from service.usecases.schemas.tags import ShownState
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 
 _SHOWN = 200
 _CHANGES = 20
+_LONGEST_TAG = 200
 
 Choice = Literal["waiting", "accepted", "applied", "rejected", "refused"]
 _CHOICES: dict[Choice, list[ShownState]] = {
@@ -25,34 +26,36 @@ _CHOICES: dict[Choice, list[ShownState]] = {
 }
 
 
-def _by_note(proposals: list[ProposalItem]) -> list[list[ProposalItem]]:
-    """Return the proposals of each note together, in the order in which the notes come first."""
-    found: dict[tuple[str, str], list[ProposalItem]] = {}
-    for one in proposals:
-        found.setdefault((one.domain, one.path), []).append(one)
-    return list(found.values())
-
-
 def add_review_page(app: FastAPI, pages: Pages, questions: SearchService, tags: Tags) -> None:
     """Add the route."""
 
     @app.get("/ops/review", response_class=HTMLResponse, include_in_schema=False)
-    def review(state: Choice = "waiting", domain: str | None = None) -> HTMLResponse:
+    def review(
+        state: Choice = "waiting",
+        domain: str | None = None,
+        tag: Annotated[str | None, Query(max_length=_LONGEST_TAG)] = None,
+        sure: Annotated[int, Query(ge=0, le=100, description="percent")] = 0,
+    ) -> HTMLResponse:
         """List the proposals of a state, by note, newest first."""
-        domain = domain or None
-        found = tags.proposals(domain, _CHOICES[state], _SHOWN)
+        domain, tag = domain or None, tag or None
+        notes = tags.by_note(domain, _CHOICES[state], _SHOWN, tag, sure / 100)
+        found = tags.proposals(domain, [], 1)
         counts = [found.counts.get(domain, {})] if domain else list(found.counts.values())
+        wanted = {"domain": domain, "tag": tag, "sure": sure}
         return pages.show(
             "review",
             shown=state,
             shown_states=list(_CHOICES),
-            domain=domain,
+            wanted=wanted,
+            query={key: value for key, value in wanted.items() if value},
             domains=[one.slug for one in questions.resources.domains()],
+            tags=tags.tags(domain, _CHOICES[state]),
             totals={
                 name: sum(of.get(one, 0) for of in counts for one in states)
                 for name, states in _CHOICES.items()
             },
-            groups=_by_note(found.proposals),
-            count_shown=len(found.proposals),
+            notes=notes,
+            ids=[one.id for note in notes for one in note.proposals],
+            most=_SHOWN,
             changes=tags.changes(_CHANGES, None) if state == "applied" else [],
         )

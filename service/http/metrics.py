@@ -168,7 +168,7 @@ class Facts(Collector):
         )
         for (domain, state), count in store.counts().items():
             proposals.add_metric([domain, state], count)
-        notes, dollars = store.spent(datetime.now(UTC).date().isoformat())
+        notes, dollars = store.spending.of_day(datetime.now(UTC).date().isoformat())
         spend = GaugeMetricFamily("everindex_spend_today_dollars", "Spent on proposals since midnight, UTC.")
         spend.add_metric([], dollars)
         limit = GaugeMetricFamily("everindex_spend_limit_dollars", "What may be spent on proposals a day.")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from pathlib import PurePosixPath
 from typing import Any
 
 from pipelines.errors import NotFoundError
 from pipelines.model import Domain
+from pipelines.retrieval.excerpts import opening
 from pipelines.store.facts import TAGGED
-from pipelines.store.notes import untagged
+from pipelines.store.notes import openings, untagged
 from queue_config.queue import Queue
 from service.usecases.domains import named_domains
 from service.usecases.schemas.tags import (
@@ -18,10 +20,12 @@ from service.usecases.schemas.tags import (
     ChangeItem,
     Decided,
     Decisions,
+    NoteProposals,
     Promoted,
     ProposalItem,
     ProposalList,
     ShownState,
+    WaitAgain,
 )
 from service.usecases.search import SearchService
 from service.usecases.worker_replies import wait_for_answer
@@ -50,7 +54,7 @@ class Tags:
         for (slug, state), count in store.counts().items():
             if slug in there:
                 counts.setdefault(slug, {})[state] = count
-        notes, dollars = store.spent(now_iso()[:10])
+        notes, dollars = store.spending.of_day(now_iso()[:10])
         return ProposalList(
             proposals=[
                 ProposalItem.model_validate(one, from_attributes=True)
@@ -60,6 +64,35 @@ class Tags:
             counts=counts,
             spent_today={"notes": notes, "dollars": dollars},
         )
+
+    def by_note(
+        self, domain: str | None, states: list[ShownState], limit: int, tag: str | None, sure: float
+    ) -> list[NoteProposals]:
+        """List proposals with their notes, newest first: of one tag, at least so sure, where that is asked for."""
+        named_domains(self._resources, domain)
+        found: dict[tuple[str, str], list[ProposalItem]] = {}
+        for one in self.desk.proposals().of_state(domain, *states, limit=limit, tag=tag, sure=sure):
+            item = ProposalItem.model_validate(one, from_attributes=True)
+            found.setdefault((one.domain, one.path), []).append(item)
+        opened = {
+            owner.slug: openings(
+                self._resources.reader(owner), [path for slug, path in found if slug == owner.slug]
+            )
+            for owner in self._resources.registry().domains
+            if any(slug == owner.slug for slug, _ in found)
+        }
+        notes = []
+        for (slug, path), items in found.items():
+            if slug in opened:
+                title, text = opened[slug].get(path, (PurePosixPath(path).stem, ""))
+                notes.append(
+                    NoteProposals(domain=slug, path=path, title=title, opening=opening(text), proposals=items)
+                )
+        return notes
+
+    def tags(self, domain: str | None, states: list[ShownState]) -> dict[str, int]:
+        """Count proposals by tag."""
+        return self.desk.proposals().tags(domain, *states)
 
     def decide(self, decisions: Decisions) -> Decided:
         """Accept and reject; a worker carries it out, and the queue follows."""
@@ -87,6 +120,27 @@ class Tags:
             there = self._resources.reader(domain).ledger.existing(own.values()) if domain else set()
             gone |= {number: path for number, path in own.items() if path not in there}
         return gone
+
+    def undo_decisions(self, ids: Collection[int]) -> WaitAgain:
+        """Let decided proposals wait again, the tags of a note that were written with them included.
+
+        What was rejected or refused waits at once; a worker takes accepted tags back. Raises WorkerTimeoutError.
+        """
+        store = self.desk.proposals()
+        decided = [one for one in store.get(ids) if one.state not in ("waiting", "addition")]
+        at_once = {one.id for one in decided if one.state in ("rejected", "refused")}
+        store.settle(at_once, "waiting", now_iso())
+        accepted: dict[str, list[int]] = {}
+        for one in decided:
+            if one.id not in at_once:
+                accepted.setdefault(one.domain, []).append(one.id)
+        answers = self._answers(
+            accepted, lambda slug, name: self._tasks.undo_decisions(slug, name, accepted[slug])
+        )
+        problems = [answer["error"] for answer in answers.values() if "error" in answer]
+        problems += [f"{path}: {why}" for answer in answers.values() for path, why in answer.get("left", [])]
+        waiting = [one.id for one in store.get([one.id for one in decided]) if one.state == "waiting"]
+        return WaitAgain(waiting=waiting, problems=problems)
 
     def promote(self, domain: str | None) -> Promoted:
         """Read the queues and give notes their accepted tags."""
@@ -136,11 +190,14 @@ class Tags:
         return self._each(change.domain, lambda slug, name: self._tasks.undo_change(slug, name, change.id))
 
     def _each(self, domain: str | None, enqueue: Callable[[str, str], Any]) -> Promoted:
-        """Let a worker do something in each domain; return its answers. Raises WorkerTimeoutError."""
-        names = {one.slug: secrets.token_hex(8) for one in named_domains(self._resources, domain)}
+        """Let a worker do something in one domain or all. Raises WorkerTimeoutError."""
+        slugs = [one.slug for one in named_domains(self._resources, domain)]
+        return Promoted(domains=self._answers(slugs, enqueue))
+
+    def _answers(self, slugs: Iterable[str], enqueue: Callable[[str, str], Any]) -> dict[str, dict[str, Any]]:
+        """Let a worker do something in some domains; return its answers. Raises WorkerTimeoutError."""
+        names = {slug: secrets.token_hex(8) for slug in slugs}
         for slug, name in names.items():
             enqueue(slug, name)
         state, until = self._resources.state(), time.monotonic() + _PATIENCE_SECONDS
-        return Promoted(
-            domains={slug: wait_for_answer(state, TAGGED, name, until) for slug, name in names.items()}
-        )
+        return {slug: wait_for_answer(state, TAGGED, name, until) for slug, name in names.items()}

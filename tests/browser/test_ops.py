@@ -11,7 +11,6 @@ import pytest
 from pipelines.heartbeat import process_name
 from pipelines.store.facts import HELD
 from pipelines.store.history import History, Result
-from pipelines.store.proposals import Proposals
 from tests.browser.serving import working
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE
 from workers.tasks import make_tasks
@@ -32,6 +31,7 @@ PAGES = {
     "title": "/ops/notes?q=soil",
     "unknown": "/ops/notes?q=no-such-note.md",
     "review": "/ops/review",
+    "review-filtered": "/ops/review?domain=notes&tag=area%2Fgarden&sure=90",
     "rejected": "/ops/review?state=rejected",
     "walk": "/ops/walk?path=Soils/Soil+1.md",
     "communities": "/ops/communities",
@@ -146,35 +146,6 @@ def test_a_filter_that_cannot_be_used_is_said_and_nothing_breaks(large, open_pag
 def gone(page, selector):
     """Wait until there is nothing of that kind. (Our policy lets no expression be evaluated in the page.)"""
     page.locator(selector).wait_for(state="detached")
-
-
-def states_of(stage):
-    with closing(Proposals(stage.state)) as proposals:
-        return {one.id: one.state for one in proposals.of_state(None, "waiting", "accepted", "rejected")}
-
-
-def test_proposals_are_decided_by_keyboard(small, open_page):
-    stage, address = small
-    page = open_page(stage, address)
-    page.goto("/ops/review")
-    keys = [
-        int(key) for key in page.locator(".proposal").evaluate_all("all => all.map(one => one.dataset.key)")
-    ]
-    badge = page.locator("[data-badge=Review]")
-    before = int(badge.inner_text())
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("k")
-    page.keyboard.press("a")
-    gone(page, f"[data-key='{keys[0]}']")
-    page.keyboard.press("r")
-    gone(page, f"[data-key='{keys[1]}']")
-    states = states_of(stage)
-    assert (states[keys[0]], states[keys[1]], states[keys[2]]) == ("accepted", "rejected", "waiting")
-    page.locator("[data-badge=Review]", has_text=str(before - 2)).wait_for()
-    page.get_by_role("button", name="Accept").first.click()
-    gone(page, f"[data-key='{keys[2]}']")
-    assert states_of(stage)[keys[2]] == "accepted"
 
 
 def test_parked_notes_are_retried_and_forgotten_one_many_or_all(small, open_page):

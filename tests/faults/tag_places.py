@@ -150,7 +150,7 @@ def _promote(_: World, service: TagService) -> None:
 
 
 def _spend(_: World, service: TagService) -> None:
-    service.desk.proposals().spend("2026-11-21", "claude", 0.1)
+    service.desk.proposals().spending.add("2026-11-21", "claude", 0.1)
     service.tag_tasks.undo_change("vault", "x", 0)
     service.live()
 

@@ -7,6 +7,7 @@ import pytest
 from pipelines.errors import EverindexError, NoteError
 from pipelines.exchange import UNCLAIMED, exchange
 from pipelines.model import Suggestion
+from pipelines.store.facts import TAGGED
 from pipelines.tagging.candidates import begin, due
 from pipelines.tagging.promote import promote
 from queue_config.settings import Settings
@@ -343,3 +344,26 @@ def test_saves_that_could_not_be_merged_are_a_problem_until_their_files_are_gone
     assert "1-a.md" not in said()[0]
     (folder / "2-b.md").unlink()
     assert said() == []
+
+
+def test_a_decision_is_taken_back_by_the_worker_that_wrote_it(gardener):
+    gardener.write("note.md", "The soil.\n")
+    gardener.index()
+    store = gardener.desk.proposals()
+    store.add(
+        gardener.domain.slug,
+        "note.md",
+        [(Suggestion("soil", 0.8), "")],
+        proposer="local",
+        note_hash="h",
+        at="2026-11-21",
+    )
+    (one,) = store.of_state(None, "waiting")
+    store.decide([one.id], "accepted", "2026-11-22")
+    promote(gardener.desk.notes(gardener.domain), "2026-11-22")
+    assert "soil" in gardener.text("note.md").partition("The soil")[0]
+    gardener.sweep.tasks.undo_decisions(gardener.domain.slug, "asked", [one.id])
+    gardener.queue.execute(gardener.queue.dequeue())
+    assert gardener.text("note.md") == "The soil.\n"
+    assert store.get([one.id])[0].state == "waiting"
+    assert gardener.resources.state().get(TAGGED, "asked").value == {"left": []}

@@ -1,43 +1,86 @@
-// Proposals by keyboard: j and k move, a accepts, r rejects, o opens the note. The same requests as the buttons.
+// Proposals by keyboard and by button: j and k move, a accepts, x rejects, u undoes, o opens the note.
+// What is decided is written on the element that holds the button: `data-ids` and `data-name`.
 
-import { refresh, send, tell } from "./ops.js";
+import { ask, refresh, send, tell } from "./ops.js";
 
-const rows = () => [...document.querySelectorAll(".proposal[tabindex]:not(.decided)")];
+const rows = () => [...document.querySelectorAll(".proposal:not(.decided)")];
 const current = () => document.activeElement?.closest?.(".proposal");
+const holderOf = (element) => element.closest("[data-ids]");
+const idsOf = (holder) => holder.dataset.ids.split(",").map(Number);
+const rowOf = (id) => document.querySelector(`.proposal[data-key="${id}"]`);
+const decisions = []; // what `u` takes back, the last one first
+
+function focus(row) {
+  row?.focus();
+  row?.scrollIntoView({ block: "nearest" });
+}
 
 function move(step) {
   const all = rows();
   const at = all.indexOf(current());
-  const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, at + step))];
-  next?.focus();
-  next?.scrollIntoView({ block: "nearest" });
+  focus(all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, at + step))]);
 }
 
-async function decide(row, how) {
-  const all = rows();
-  const next = all[all.indexOf(row) + 1] ?? all[all.indexOf(row) - 1];
-  row.classList.add("decided"); // at once: the next key belongs to the next proposal
-  next?.focus();
+async function decide(holder, how) {
+  const ids = idsOf(holder);
+  const decided = ids.map(rowOf).filter((row) => row && !row.classList.contains("decided"));
+  if (!decided.length) return;
+  const before = rows();
+  for (const row of decided) row.classList.add("decided"); // at once: the next key belongs to the next proposal
+  focus(before.slice(before.indexOf(decided.at(-1))).find((row) => !decided.includes(row)) ?? rows().at(-1));
   try {
-    await send("/proposals/decide", { [how]: [Number(row.dataset.key)] });
-    tell(`${how === "accept" ? "Accepted" : "Rejected"}: ${row.querySelector(".tag").textContent}`);
+    await send("/proposals/decide", { [how]: ids });
+    const decision = { ids, name: holder.dataset.name };
+    decisions.push(decision);
+    tell(`${how === "accept" ? "Accepted" : "Rejected"}: ${decision.name}`, { undo: () => undo(decision) });
   } catch (error) {
-    row.classList.remove("decided");
-    row.focus();
+    for (const row of decided) row.classList.remove("decided");
+    focus(decided[0]);
     tell(error.message, { bad: true });
   }
   await refresh();
 }
 
+async function undo(decision) {
+  const place = decisions.indexOf(decision);
+  if (place >= 0) decisions.splice(place, 1);
+  tell(`Taking back: ${decision.name}`);
+  try {
+    const { problems } = await send("/proposals/undo", { ids: decision.ids });
+    if (problems.length) tell(problems.join("; "), { bad: true });
+    else tell(`Waits again: ${decision.name}`);
+  } catch (error) {
+    tell(error.message, { bad: true });
+  }
+  await refresh();
+  focus(rowOf(decision.ids[0]));
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-decide], [data-undo]");
+  if (!button) return;
+  const holder = holderOf(button);
+  if ("undo" in button.dataset) undo({ ids: idsOf(holder), name: holder.dataset.name });
+  else if (!button.dataset.ask || (await ask(button))) decide(holder, button.dataset.decide);
+});
+
+const keys = {
+  j: () => move(1),
+  k: () => move(-1),
+  a: (row) => decide(row, "accept"),
+  x: (row) => decide(row, "reject"),
+  A: (row) => decide(row.closest("article"), "accept"),
+  X: (row) => decide(row.closest("article"), "reject"),
+  u: () => decisions.length && undo(decisions.at(-1)),
+  o: (row) => (location.href = row.closest("article").querySelector("h2 a").href),
+};
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
-  if (document.querySelector("dialog[open]")) return;
+  if (document.querySelector("dialog[open]") || !Object.hasOwn(keys, event.key)) return;
   const row = current();
-  if (event.key === "j") move(1);
-  else if (event.key === "k") move(-1);
-  else if (event.key === "a" && row && !row.classList.contains("decided")) decide(row, "accept");
-  else if (event.key === "r" && row && !row.classList.contains("decided")) decide(row, "reject");
-  else if (event.key === "o" && row) location.href = row.closest("article").querySelector("h2 a").href;
-  else return;
+  const waits = document.querySelector("[data-decide]");
+  if ("axAXo".includes(event.key) && (!row || (event.key !== "o" && !waits))) return;
+  keys[event.key](row);
   event.preventDefault();
 });

@@ -103,15 +103,31 @@ export async function send(address, body) {
 }
 
 let hiding;
-export function tell(text, { bad = false } = {}) {
+export function tell(text, { bad = false, undo = null } = {}) {
   const toast = $("#toast");
   toast.textContent = text;
   toast.className = bad ? "shown bad" : "shown";
-  clearTimeout(hiding);
-  hiding = setTimeout(() => (toast.className = ""), bad ? 10_000 : 4_000);
+  if (undo) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Undo";
+    button.addEventListener("click", undo);
+    toast.append(" ", button);
+  }
+  hide(toast, bad || undo ? 10_000 : 4_000);
 }
 
-function ask(button) {
+// A button is not taken away from under a pointer or the focus.
+function hide(toast, after) {
+  clearTimeout(hiding);
+  hiding = setTimeout(() => {
+    if (toast.matches(":hover, :focus-within")) return hide(toast, after);
+    toast.className = "";
+    $("button", toast)?.remove();
+  }, after);
+}
+
+export function ask(button) {
   const dialog = $("#confirm");
   $("#question").textContent = button.dataset.ask;
   $("#consequence").textContent = button.dataset.consequence;

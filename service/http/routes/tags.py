@@ -15,6 +15,8 @@ from service.usecases.schemas.tags import (
     Promoted,
     ProposalList,
     ShownState,
+    TakenBack,
+    WaitAgain,
 )
 from service.usecases.tags import Tags
 
@@ -39,6 +41,11 @@ def _add_proposals(app: FastAPI, tags: Tags) -> None:
     def decide(decisions: Decisions) -> Decided:
         """Accept and reject proposals; a worker writes the notes and the queue."""
         return tags.decide(decisions)
+
+    @app.post("/proposals/undo")
+    def undo(taken_back: TakenBack) -> WaitAgain:
+        """Let decided proposals wait again; a worker takes tags out of notes as it undoes any change."""
+        return tags.undo_decisions(taken_back.ids)
 
     @app.post("/proposals/ask")
     def ask(path: str | None = None, domain: str | None = None) -> Asked:

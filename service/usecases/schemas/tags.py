@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.usecases.schemas.search import example
+
 MOST = 1000
 ShownState = Literal["waiting", "addition", "accepted", "applied", "rejected", "refused"]
 
@@ -37,6 +39,16 @@ class ProposalList(_Answer):
     spent_today: dict[str, float] = Field(description="notes and dollars, for a paid proposer")
 
 
+class NoteProposals(_Answer):
+    """The proposals of a note, with its title and its first lines as plain text."""
+
+    domain: str
+    path: str
+    title: str
+    opening: list[str]
+    proposals: list[ProposalItem]
+
+
 class Decisions(BaseModel):
     """Proposals to accept and to reject, by id."""
 
@@ -51,6 +63,21 @@ class Decided(_Answer):
     accepted: int
     rejected: int
     gone: list[int] = Field(description="those that were left as they are, as their note is no longer there")
+
+
+class TakenBack(BaseModel):
+    """Decided proposals that are to wait again, by id."""
+
+    model_config = ConfigDict(extra="forbid")
+    ids: list[int] = Field(min_length=1, max_length=MOST)
+
+
+class WaitAgain(BaseModel):
+    """The proposals that wait again, and why others do not."""
+
+    model_config = example(waiting=[3, 4], problems=[])
+    waiting: list[int]
+    problems: list[str]
 
 
 class Promoted(_Answer):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipelines.retrieval.excerpts import Excerpt, split_sentences
+from pipelines.retrieval.excerpts import Excerpt, opening, split_sentences
 from pipelines.retrieval.excerpts import excerpt as cut_excerpt
 
 LONGEST = 320
@@ -263,3 +263,17 @@ def test_a_long_sentence_without_a_match_shows_its_beginning():
 def test_the_rest_of_a_word_that_was_cut_is_not_marked():
     text = "x" * 300 + " autotomato " + "y" * 98 + " tomato " + "z" * 400
     assert marked(text, "tomato") == ["tomato"]
+
+
+def test_an_opening_is_the_first_lines_as_text_without_headings():
+    text = "# Title\n\n- **Bold** [[Note|name]]\n\n## More\n> quoted <b>x</b>\n\nThree\nFour\nFive\n"
+    assert opening(text) == ["Bold name", "quoted x", "Three", "Four"]
+
+
+@pytest.mark.parametrize("text", ["", "# Only a heading", "%% a comment\nof two lines %%\n"])
+def test_what_shows_nothing_has_no_opening(text):
+    assert opening(text) == []
+
+
+def test_a_long_line_of_an_opening_is_cut():
+    assert [len(line) for line in opening("word " * 5_000)] == [300]

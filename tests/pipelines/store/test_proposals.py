@@ -39,3 +39,24 @@ def test_a_notes_proposals_are_found_whatever_became_of_them(proposals):
     for one in proposals.of_note("d", "a.md"):
         proposals.settle([one.id], one.tag, "2026-01-02")
     assert [one.state for one in proposals.of_note("d", "a.md")] == list(states)
+
+
+def test_proposals_are_found_by_tag_in_any_case_and_by_confidence(proposals):
+    add(proposals, "d", "a.md", ("Soil", 0.9), ("river", 0.8))
+    add(proposals, "e", "b.md", ("soil", 0.4))
+    found = proposals.of_state(None, "waiting", tag="SOIL")
+    assert [(one.path, one.tag) for one in found] == [("a.md", "Soil"), ("b.md", "soil")]
+    assert [one.tag for one in proposals.of_state(None, "waiting", sure=0.8)] == ["Soil", "river"]
+    assert [one.path for one in proposals.of_state("e", "waiting", tag="soil")] == ["b.md"]
+
+
+def test_proposals_are_counted_by_tag(proposals):
+    add(proposals, "d", "a.md", ("Soil", 0.9), ("river", 0.8))
+    add(proposals, "e", "b.md", ("soil", 0.4))
+    assert {tag.casefold(): count for tag, count in proposals.tags(None, "waiting").items()} == {
+        "river": 1,
+        "soil": 2,
+    }
+    assert proposals.tags("e", "waiting") == {"soil": 1}
+    proposals.set_gone("e", ["b.md"])
+    assert proposals.tags("e", "waiting") == {}

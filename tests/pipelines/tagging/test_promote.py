@@ -7,7 +7,7 @@ import pytest
 from pipelines.errors import EverindexError
 from pipelines.store.proposals import Looked
 from pipelines.tagging.candidates import sketch
-from pipelines.tagging.promote import promote, undo
+from pipelines.tagging.promote import promote, take_accepted_back, undo
 
 from .conftest import AT
 
@@ -135,3 +135,58 @@ def test_a_tag_of_a_note_that_is_gone_is_refused(accepted):
     done = promote(accepted.notes, AT)
     assert {why.partition("'")[0] for _, _, why in done.refused} == {""}
     assert accepted.states("a.md") == {"soil": "refused", "compost": "refused"}
+
+
+# Decisions that are taken back
+
+
+def ids_of(tagging, *tags):
+    return [one.id for one in tagging.proposals.of_state(None, "accepted", "applied") if one.tag in tags]
+
+
+def test_what_was_accepted_and_is_not_in_its_note_yet_just_waits_again(accepted):
+    assert take_accepted_back(accepted.notes, ids_of(accepted, "soil"), AT) == []
+    assert accepted.states("a.md") == {"soil": "waiting", "compost": "accepted"}
+    assert promote(accepted.notes, AT).applied == [("a.md", "compost")]
+
+
+def test_what_is_in_its_note_is_taken_out_with_the_tags_of_the_same_change(accepted):
+    promote(accepted.notes, AT)
+    assert take_accepted_back(accepted.notes, ids_of(accepted, "soil"), AT) == []
+    assert accepted.text("a.md") == NOTE
+    assert accepted.states("a.md") == {"soil": "waiting", "compost": "waiting"}
+
+
+def test_two_tags_of_one_change_are_taken_back_once(accepted):
+    promote(accepted.notes, AT)
+    assert take_accepted_back(accepted.notes, ids_of(accepted, "soil", "compost"), AT) == []
+    assert [change.action for change in accepted.proposals.changes(10)] == ["undone", "promoted"]
+
+
+def test_a_tag_that_was_renamed_is_taken_back_by_its_new_name(accepted):
+    log = accepted.proposals.renames
+    log.finish(log.begin("vault", "_taxonomy.md", [("soil", "ground")], AT))
+    promote(accepted.notes, AT)
+    assert take_accepted_back(accepted.notes, ids_of(accepted, "soil"), AT) == []
+    assert accepted.text("a.md") == NOTE
+
+
+def test_a_tag_that_a_person_wrote_stays_in_its_note(tagging):
+    tagging.note("a.md", "---\ntags: [soil]\n---\nThe garden.\n")
+    ids = tagging.propose("a.md", "soil")
+    tagging.proposals.decide(ids, "accepted", AT)
+    promote(tagging.notes, AT)
+    assert take_accepted_back(tagging.notes, ids, AT) == [
+        ("a.md", "no change that can be taken back gave it its tags")
+    ]
+    assert "soil" in tagging.text("a.md")
+    assert tagging.states("a.md") == {"soil": "applied"}
+
+
+def test_a_note_that_is_gone_is_left_alone_and_said(accepted):
+    promote(accepted.notes, AT)
+    (accepted.house.root / "a.md").unlink()
+    ((path, why),) = take_accepted_back(accepted.notes, ids_of(accepted, "soil"), AT)
+    assert path == "a.md"
+    assert "a.md" in why
+    assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}

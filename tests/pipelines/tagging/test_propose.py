@@ -141,15 +141,15 @@ def test_the_days_budget_is_kept_and_the_rest_waits_for_tomorrow(tagging, desk, 
     assert work(desk, NOW.replace(hour=23)) == {}
     assert work(desk, NOW + timedelta(hours=12)) == {"proposed": 1}
     assert len(api.requests) == 2
-    assert tagging.proposals.spent("2026-11-21")[0] == 1
-    assert tagging.proposals.spent("2026-11-21")[1] > 0
+    assert tagging.proposals.spending.of_day("2026-11-21")[0] == 1
+    assert tagging.proposals.spending.of_day("2026-11-21")[1] > 0
 
 
 def test_a_request_that_fails_counts_against_the_budget(tagging, desk, api):
     api.answers.append(Answer(status=500))
     tagging.note("a.md")
     work(desk)
-    assert tagging.proposals.spent("2026-11-21")[0] == 1
+    assert tagging.proposals.spending.of_day("2026-11-21")[0] == 1
 
 
 def test_what_the_operator_rejected_is_not_proposed_again(tagging, desk):

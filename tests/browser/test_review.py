@@ -1,0 +1,170 @@
+"""Proposals are decided and taken back on the review page, by keyboard and by mouse."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from pipelines.model import Suggestion
+from pipelines.store.proposals import Proposals
+from tests.browser.serving import working
+from tests.browser.stage import HOSTILE
+from workers.tagging import now_iso
+
+EVERY = ("waiting", "accepted", "applied", "rejected", "refused")
+
+
+def states_of(stage):
+    with closing(Proposals(stage.state)) as proposals:
+        return {one.id: one.state for one in proposals.of_state(None, *EVERY)}
+
+
+def keys_of(within):
+    return [
+        int(one) for one in within.locator(".proposal").evaluate_all("all => all.map(one => one.dataset.key)")
+    ]
+
+
+def gone(page, *keys):
+    for key in keys:
+        page.locator(f"[data-key='{key}']").wait_for(state="detached")
+
+
+@pytest.fixture
+def review(small, open_page):
+    """The stage, and its review page."""
+    stage, address = small
+    page = open_page(stage, address)
+    page.goto("/ops/review")
+    page.get_by_text("live", exact=True).wait_for()
+    return stage, page
+
+
+def focused(page):
+    return int(page.locator(".proposal:focus").get_attribute("data-key"))
+
+
+def test_proposals_are_decided_and_taken_back_by_keyboard_alone(review):
+    stage, page = review
+    keys = keys_of(page)
+    badge = page.locator("[data-badge=Review]")
+    before = int(badge.inner_text())
+    for key in "jjka":
+        page.keyboard.press(key)
+    gone(page, keys[0])
+    assert focused(page) == keys[1]
+    page.keyboard.press("x")
+    gone(page, keys[1])
+    states = states_of(stage)
+    assert (states[keys[0]], states[keys[1]], states[keys[2]]) == ("accepted", "rejected", "waiting")
+    page.locator("[data-badge=Review]", has_text=str(before - 2)).wait_for()
+    page.keyboard.press("u")
+    page.locator(f".proposal:focus[data-key='{keys[1]}']").wait_for()
+    with working(stage.settings):
+        page.keyboard.press("u")
+        page.locator(f".proposal:focus[data-key='{keys[0]}']").wait_for()
+    assert {states_of(stage)[key] for key in keys} == {"waiting"}
+    page.locator("[data-badge=Review]", has_text=str(before)).wait_for()
+
+
+def test_all_tags_of_a_note_are_decided_at_once(review):
+    stage, page = review
+    note = page.locator("article").filter(has=page.get_by_role("button", name="Accept all")).first
+    keys = keys_of(note)
+    note.locator(".proposal").first.focus()
+    page.keyboard.press("Shift+X")
+    gone(page, *keys)
+    assert {states_of(stage)[key] for key in keys} == {"rejected"}
+    page.locator("#toast").get_by_role("button", name="Undo").click()
+    page.locator(f".proposal:focus[data-key='{keys[0]}']").wait_for()
+    page.locator(f"article[data-ids='{keys[0]},{keys[1]}']").get_by_role("button", name="Accept all").click()
+    gone(page, *keys)
+    assert {states_of(stage)[key] for key in keys} == {"accepted"}
+
+
+def test_what_a_filter_shows_is_decided_at_once_and_nothing_else(review):
+    stage, page = review
+    before = states_of(stage)
+    page.locator("select[name=tag]").select_option("season/winter")
+    page.locator("select[name=sure]").select_option("50")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**tag=season**")
+    keys = keys_of(page)
+    assert set(page.locator(".proposal > .tag").all_inner_texts()) == {"season/winter"}
+    page.get_by_role("button", name="Reject all shown").click()
+    page.get_by_role("button", name="Cancel").click()
+    assert states_of(stage) == before
+    page.get_by_role("button", name="Reject all shown").click()
+    page.get_by_role("dialog").get_by_role("button", name="Reject all shown").click()
+    page.get_by_text("No proposal is like that.").wait_for()
+    assert states_of(stage) == before | dict.fromkeys(keys, "rejected")
+    page.locator("#toast").get_by_role("button", name="Undo").click()
+    page.locator(f"[data-key='{keys[0]}']").wait_for()
+    assert states_of(stage) == before
+
+
+def test_a_tag_that_is_in_its_note_already_is_taken_out_of_it_again(review):
+    stage, page = review
+    note = page.locator("article").filter(has_text="area/garden").first
+    (key, *_), path = keys_of(note), note.locator(".where").inner_text().partition(" · ")[0]
+    file = stage.resources.root / path
+    before = file.read_bytes()
+    with working(stage.settings):
+        note.get_by_role("button", name="Accept area/garden").click()
+        gone(page, key)
+        assert page.request.post("/promote", data={}, headers={"Origin": page.url.partition("/ops")[0]}).ok
+        assert b"area/garden" in file.read_bytes()
+        page.locator("#toast").get_by_role("button", name="Undo").click()
+        page.locator(f".proposal:focus[data-key='{key}']").wait_for()
+    assert file.read_bytes() == before
+    assert states_of(stage)[key] == "waiting"
+
+
+def test_a_rejected_proposal_can_wait_again_from_its_own_list(review):
+    stage, page = review
+    page.goto("/ops/review?state=rejected")
+    key = keys_of(page)[0]
+    page.get_by_role("button", name="Undo").first.click()
+    gone(page, key)
+    assert states_of(stage)[key] == "waiting"
+
+
+def test_a_note_is_shown_by_its_title_and_its_first_lines_as_text(review):
+    _, page = review
+    note = page.locator("article").filter(has_text="Garden 0.md").first
+    assert note.locator("h2").inner_text() == "Garden 0"
+    opening = note.locator(".opening").inner_text()
+    assert opening.startswith("The garden in 0: soil and compost, a line to the river. See Garden 10")
+    assert "[[" not in opening
+    hostile = page.locator("article").filter(has_text="<b>tag</b>")
+    assert hostile.locator("h2").inner_text() == HOSTILE
+    assert "soil bold" in hostile.locator(".opening").inner_text()
+    assert hostile.locator(".opening b").count() == 0
+
+
+def test_a_decision_that_is_not_taken_leaves_the_proposal_and_says_why(review, open_page):
+    stage, page = review
+    page.route("**/proposals/decide", lambda route: route.fulfill(status=503, body='{"detail": "no disk"}'))
+    page.keyboard.press("j")
+    key = focused(page)
+    page.keyboard.press("a")
+    page.get_by_text("no disk").wait_for()
+    assert focused(page) == key
+    assert page.locator("#toast button").count() == 0
+    assert states_of(stage)[key] == "waiting"
+    open_page.complaints[:] = [text for text in open_page.complaints if "503" not in text]
+
+
+def test_a_new_proposal_appears_without_a_reload(review):
+    stage, page = review
+    with closing(Proposals(stage.state)) as proposals:
+        proposals.add(
+            "notes",
+            "Soils/Soil 1.md",
+            [(Suggestion("new-tag", 0.6), "")],
+            proposer="local",
+            note_hash="h",
+            at=now_iso(),
+        )
+    page.locator(".proposal", has_text="new-tag").wait_for()
