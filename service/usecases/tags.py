@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.errors import NotFoundError
+from pipelines.errors import CacheError, NotFoundError
 from pipelines.model import Domain
 from pipelines.retrieval.excerpts import opening
 from pipelines.store.facts import TAGGED
@@ -75,11 +75,8 @@ class Tags:
             item = ProposalItem.model_validate(one, from_attributes=True)
             found.setdefault((one.domain, one.path), []).append(item)
         opened = {
-            owner.slug: openings(
-                self._resources.reader(owner), [path for slug, path in found if slug == owner.slug]
-            )
+            owner.slug: self._openings(owner, [path for slug, path in found if slug == owner.slug])
             for owner in self._resources.registry().domains
-            if any(slug == owner.slug for slug, _ in found)
         }
         notes = []
         for (slug, path), items in found.items():
@@ -89,6 +86,13 @@ class Tags:
                     NoteProposals(domain=slug, path=path, title=title, opening=opening(text), proposals=items)
                 )
         return notes
+
+    def _openings(self, domain: Domain, paths: Collection[str]) -> dict[str, tuple[str, str]]:
+        """Return the title and the beginning of each note, as far as its index can be read."""
+        try:
+            return openings(self._resources.reader(domain), paths) if paths else {}
+        except CacheError:
+            return {}  # the page names the domain; its proposals can still be read
 
     def tags(self, domain: str | None, states: list[ShownState]) -> dict[str, int]:
         """Count proposals by tag."""

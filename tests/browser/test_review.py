@@ -9,7 +9,7 @@ import pytest
 from pipelines.model import Suggestion
 from pipelines.store.proposals import Proposals
 from tests.browser.serving import working
-from tests.browser.stage import HOSTILE
+from tests.browser.stage import HOSTILE, HOSTILE_FILE
 from workers.tagging import now_iso
 
 EVERY = ("waiting", "accepted", "applied", "rejected", "refused")
@@ -131,13 +131,16 @@ def test_a_rejected_proposal_can_wait_again_from_its_own_list(review):
 
 
 def test_a_note_is_shown_by_its_title_and_its_first_lines_as_text(review):
-    _, page = review
+    stage, page = review
+    with closing(Proposals(stage.state)) as proposals:
+        hostile = [(Suggestion("<b>bold</b>", 0.6), "<i>group</i>")]
+        proposals.add("notes", HOSTILE_FILE, hostile, proposer="local", note_hash="h", at=now_iso())
     note = page.locator("article").filter(has_text="Garden 0.md").first
     assert note.locator("h2").inner_text() == "Garden 0"
     opening = note.locator(".opening").inner_text()
     assert opening.startswith("The garden in 0: soil and compost, a line to the river. See Garden 10")
     assert "[[" not in opening
-    hostile = page.locator("article").filter(has_text="<b>tag</b>")
+    hostile = page.locator("article").filter(has_text="<b>bold</b>")
     assert hostile.locator("h2").inner_text() == HOSTILE
     assert "soil bold" in hostile.locator(".opening").inner_text()
     assert hostile.locator(".opening b").count() == 0
