@@ -1,1 +1,1 @@
-"""Long-running processes and their faces."""
+"""The long-running processes, and their user interfaces."""

@@ -52,9 +52,9 @@ log = structlog.get_logger()
 
 
 def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guard:
-    """Build the query worker's application for the address 127.0.0.1:`port`, and for hosts of other names.
+    """Build the query worker's application for 127.0.0.1:`port`, and for the allowed host names.
 
-    The guard stands outside everything, so that an unexpected error has its headers, too.
+    The guard is the outermost middleware, so that the answer to an unexpected error has its headers, too.
     """
     resources = Resources(settings)
     resources.check_models()
@@ -78,7 +78,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
         title="Everindex",
         version=version("everindex"),
         lifespan=lifespan,
-        # Their pages load scripts from a network.
+        # FastAPI's documentation pages load scripts from the network.
         docs_url=None,
         redoc_url=None,
     )
@@ -118,20 +118,20 @@ def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> N
 
 
 def _keep_models_loaded(questions: SearchService, stopping: threading.Event) -> None:
-    """Load what the caches need, now and whenever another cache becomes current."""
+    """Load the models and memory indexes of the caches, now and whenever another cache becomes current."""
     while not stopping.is_set():
         try:
             with model_reported(questions.resources, "query", lambda: True):
                 questions.load_models()
         except Exception:
-            # Words are still searched, and every answer says that meaning is not.
+            # Search by word continues, and every answer says that search by meaning is missing.
             log.exception("no search by meaning: the model cannot be loaded")
             stopping.wait(_RETRY_SECONDS)
         stopping.wait(_LOOK_SECONDS)
 
 
 def _follow_commits(questions: SearchService, stopping: threading.Event) -> None:
-    """Keep what is in memory a moment behind the caches, and compare a part of it with them now and then."""
+    """Keep the memory indexes up to date with the caches, and compare a part of them at intervals."""
     trouble = Trouble("questions are answered from the file")
     compared = time.monotonic()
     while not stopping.is_set():
@@ -144,6 +144,6 @@ def _follow_commits(questions: SearchService, stopping: threading.Event) -> None
         except (
             EverindexError,
             OSError,
-        ) as error:  # a state folder that may not be read for a moment, for one
+        ) as error:  # for example a state folder that cannot be read for a moment
             trouble.met(str(error))
         stopping.wait(_FOLLOW_SECONDS)

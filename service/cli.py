@@ -1,4 +1,4 @@
-"""The `everindex` command. Heavy imports wait inside the commands, so that help is there at once."""
+"""The `everindex` command. Heavy imports are inside the commands, so that help is instant."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from service.commands import titles as names
 from service.commands.console import complain, err
 from service.commands.terminal import Commands
 
-# In the order that help shows.
+# In the order in which help lists them.
 _PARTS = (services, install, ask, names, links, deep, tags, evidence, evaluate, upkeep, doctor)
-# Imports make many objects and no garbage: looking for it at every 700 of them is a tenth of each start.
+# Imports create many objects and no garbage: a collection every 700 objects is a tenth of each start.
 _OBJECTS_BETWEEN_LOOKS = 50_000
 _QUESTIONS = ("search", "deep")
 _INTERRUPTED = 130
-"""What a shell makes of Ctrl-C."""
+"""The exit code that a shell reports for Ctrl-C."""
 
 app = Commands(
     help="Save a note, and find it a second later: by meaning and by exact word.",
@@ -40,7 +40,7 @@ def main() -> NoReturn:
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     keep_private()
     try:
-        # Not click's own way out: it answers Ctrl-C with a word, and with 1.
+        # Not click's own exit: on Ctrl-C it prints a word and exits with 1.
         code = app(standalone_mode=False)
     except click.ClickException as error:
         _show(error)
@@ -56,7 +56,7 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the interpreter flushes it at its end
+        )  # the interpreter flushes it when it exits
         sys.exit(1)
     except OSError as error:
         complain(f"{error.filename or 'the system'}: {error.strerror or error}")
@@ -68,14 +68,14 @@ def main() -> NoReturn:
 
 
 def _show(error: click.ClickException) -> None:
-    """Print what click could not understand, made safe to show."""
+    """Print a usage error of click, safe for a terminal."""
     text = io.StringIO()
     error.show(text)
     err.print(text.getvalue(), end="", soft_wrap=True)
     if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name in _QUESTIONS:
         command = error.ctx.command.name
         err.say(
-            f"To leave out what has a word, write -- before the question: everindex {command} -- soil -clay"
+            f"To exclude notes with a word, write -- before the question: everindex {command} -- soil -clay"
         )
 
 

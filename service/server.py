@@ -1,4 +1,4 @@
-"""The query worker's process: uvicorn on 127.0.0.1, or on the address that somebody named."""
+"""The query worker's process: uvicorn on 127.0.0.1, or on a given address."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENCODING = re.compile(rb"^transfer-encoding[ \t]*:", re.IGNORECASE | re.MULTILI
 _FOLDED = re.compile(rb"^[ \t]+[^ \t\r\n]", re.MULTILINE)
 _STOP_SECONDS = 5
 _IDLE_SECONDS = 5
-# Below the 1,024 files that a process may usually open.
+# Below the usual limit of 1,024 open files per process.
 _MOST_CONNECTIONS = 500
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = ()) -> None:
     """Serve until SIGTERM or SIGINT; running requests are answered first.
 
-    `names` are the hosts that it answers to besides the loopback ones, as clients send them: `notes.example:8741`.
+    `names` are further hosts that it serves besides the loopback ones, as clients send them: `notes.example:8741`.
     """
     state = locate_vault(settings.vault, settings.state).state
     server = bind(settings.port, host)
@@ -53,14 +53,14 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
         log_config=None,
         access_log=False,
         server_header=False,
-        # What a client says of itself in X-Forwarded-… is not believed.
+        # Do not trust X-Forwarded-… headers.
         proxy_headers=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    # uvicorn raises the signal that ended it once more: what is below it must be put away all the same.
+    # uvicorn raises the signal again after it has stopped; the clean-up below must happen all the same.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with ExitStack() as stack:
         try:
@@ -71,24 +71,24 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
 
 
 class StreamEndingServer(uvicorn.Server):
-    """Uvicorn's server, which tells event streams when it is asked to stop: it waits for them, and they never end."""
+    """Uvicorn's server, which ends event streams on a stop: uvicorn waits for them, and they never end."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Share with every request what says that the server stops."""
+        """Share the event that signals a stop with every request."""
         self._stopping = self.lifespan.state[STOPPING] = asyncio.Event()
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, and wait for the other answers."""
+        """End the event streams, and wait for the other answers."""
         self._stopping.set()
         await super().shutdown(sockets)
 
 
 class UnambiguousConnection(h11.Connection):
-    """h11's connection, which refuses a request whose end a proxy before us could read in another way.
+    """h11's connection, which refuses a request whose end a proxy in front of us could interpret differently.
 
     Such a request is answered with an error, and the connection is closed
-    (https://www.rfc-editor.org/rfc/rfc9112#section-6.1). h11 itself chooses one reading, and goes on.
+    (https://www.rfc-editor.org/rfc/rfc9112#section-6.1). h11 itself chooses one interpretation and goes on.
     """
 
     def next_event(self) -> Any:
@@ -98,9 +98,7 @@ class UnambiguousConnection(h11.Connection):
         if isinstance(event, h11.Request):
             head = before[: len(before) - len(self.trailing_data[0])]
             if _is_ambiguous(head):
-                raise h11.RemoteProtocolError(
-                    "the length of the body is said in two ways, or in a strange one"
-                )
+                raise h11.RemoteProtocolError("the length of the body is ambiguous or malformed")
         return event
 
 
@@ -112,9 +110,9 @@ def _is_ambiguous(head: bytes) -> bool:
 
 
 class ImpatientProtocol(H11Protocol):
-    """Uvicorn's protocol, and an end for clients that dribble a request's head or do not take their answer.
+    """Uvicorn's protocol, which also disconnects clients that send a request's head slowly or do not read the answer.
 
-    Uvicorn itself ends idle connections alone. A request that is being worked on has all the time that it needs.
+    Uvicorn itself only closes idle connections. A request that is being processed has no time limit here.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -125,17 +123,17 @@ class ImpatientProtocol(H11Protocol):
         self.conn = UnambiguousConnection(h11.SERVER, LARGEST_HEAD)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Expect a request."""
+        """Start the time limit for a request."""
         super().connection_made(transport)
         self._expect()
 
     def on_response_complete(self) -> None:
-        """Expect the next request, and that the answer is taken."""
+        """Start the time limits for the next request and for reading the answer."""
         super().on_response_complete()
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing any more."""
+        """Cancel the time limits."""
         if self._timer:
             self._timer.cancel()
         super().connection_lost(exc)

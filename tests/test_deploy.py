@@ -350,7 +350,7 @@ def shell(vault, tmp_path, monkeypatch):
 
 
 def test_a_service_is_installed_seen_and_removed(shell, vault, tmp_path):
-    assert "started at login" in shell("install")
+    assert "started now and at every login" in shell("install")
     names = [path.name for path in shell.units()]
     assert [name.rsplit("-", 1)[1] for name in names] == ["serve.service", "watch.service", "work.service"]
     order = " ".join(

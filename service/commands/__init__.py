@@ -1,1 +1,1 @@
-"""The commands of `everindex`, each module one group of them."""
+"""The commands of `everindex`, one module per group."""

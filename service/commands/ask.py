@@ -1,4 +1,4 @@
-"""The commands that ask the service; those that only ask do without one, from the caches."""
+"""The commands that ask the service. Those that only read also work without one, from the caches."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ app = click.Group()
 @app.command()
 @click.argument("query", nargs=-1, required=True, help="A question, or exact words.")
 @click.option("-k", type=click.IntRange(1, 200), default=10, help="How many notes.")
-@click.option("--domain", help="Search this domain alone.")
+@click.option("--domain", help="Search only this domain.")
 @click.option(
     "--filter",
     "-f",
     "only",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Only such notes: tag=x, folder=y, has=task ...",
+    help="Only notes that pass this filter: tag=x, folder=y, has=task ...",
 )
 @vault_option
 @state_option
-@click.option("--explain", is_flag=True, help="Show what each layer made of each note.")
-@click.option("--all", "every", is_flag=True, help="Show also copies of a note above, and what is no answer.")
+@click.option("--explain", is_flag=True, help="Show how each layer ranked each note.")
+@click.option("--all", "every", is_flag=True, help="Also show copies, and notes that are not answers.")
 @json_option
 def search(
     query: tuple[str, ...],
@@ -81,7 +81,7 @@ def _pairs(only: tuple[str, ...]) -> list[tuple[str, str]]:
     pairs = [one.partition("=") for one in only]
     for name, equals, _ in pairs:
         if not equals:
-            raise click.BadParameter(f"{name!r} is no filter; write NAME=VALUE, as in tag=recipes")
+            raise click.BadParameter(f"{name!r} is not a filter; write NAME=VALUE, as in tag=recipes")
     return [(name, value) for name, _, value in pairs]
 
 
@@ -91,7 +91,7 @@ def _pairs(only: tuple[str, ...]) -> list[tuple[str, str]]:
 @state_option
 @json_option
 def node(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Show a note as it is indexed: its row, links and chunks."""
+    """Show what the index stores about a note: its row, links and passages."""
     from service.commands.render import print_node  # noqa: PLC0415
 
     given = options_given(vault, state)
@@ -147,7 +147,7 @@ def _in_url(path: str) -> str:
 @json_option
 @click.option("--wait", is_flag=True, help="Return when everything is indexed.")
 def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool) -> None:
-    """Say how the vault's index stands."""
+    """Show the state of the vault's index."""
     import time  # noqa: PLC0415
 
     from service.commands.render import print_status  # noqa: PLC0415
@@ -199,7 +199,7 @@ def reload(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
 
 
 @app.command()
-@click.argument("path", required=False, help="A parked note; none: all of them.")
+@click.argument("path", required=False, help="A parked note; default: all of them.")
 @vault_option
 @state_option
 def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
@@ -226,7 +226,7 @@ def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
 @vault_option
 @state_option
 def confirm_deletions(vault: Path | None, state: Path | None) -> None:
-    """Apply deletions that were held because so many notes vanished at once."""
+    """Apply deletions that were held because many notes vanished at once."""
     from service.commands.progress import IndexProgress  # noqa: PLC0415
     from service.runtime.lock import only_one  # noqa: PLC0415
     from service.usecases.indexing import index_once  # noqa: PLC0415

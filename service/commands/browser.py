@@ -1,4 +1,4 @@
-"""Show a file in the user's browser, without a word from the program that looks for one."""
+"""Open a file in the user's browser, without output from the program that finds the browser."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from service.runtime.client import Service
 
-# So long a program that finds no browser takes to say so; one that still runs has found one.
+# A program that finds no browser exits within this time; one that still runs has found one.
 _PATIENCE_SECONDS = 3.0
 
 
 def open_signed_in(service: Service, page: str = "/") -> bool:
-    """Open one of our pages in the browser, signed in; say whether a browser could be started. Raises ServiceError.
+    """Open one of our pages, signed in; return whether a browser could be started. Raises ServiceError.
 
-    The code stands in a file that its owner alone may read: every user may read the list of processes.
+    The code is passed in a file that only its owner can read, because every user can read the list of processes.
     """
     return open_file(Path(service.call("POST", "/session", page=True, to=page)["page"]))
 
@@ -27,7 +27,7 @@ def link(service: Service, page: str = "/") -> str:
 
 
 def open_file(file: Path) -> bool:
-    """Open a file in the browser; say whether one could be started."""
+    """Open a file in the browser; return whether one could be started."""
     opener = "open" if sys.platform == "darwin" else "xdg-open"
     try:
         process = subprocess.Popen(  # noqa: S603 - our own file

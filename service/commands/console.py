@@ -1,4 +1,4 @@
-"""Where commands print. Whatever is printed stays text: no control characters and no markup from data."""
+"""The consoles of the commands. Data is printed as plain text, without control characters or markup."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from queue_config.visible import visible, visible_json
 
 
 class Terminal(Console):
-    """A console that makes control and bidirectional characters visible, and takes no text for markup.
+    """A console that escapes control and bidirectional characters and does not interpret markup.
 
-    Styles are added around the text afterwards, by rich; so nothing that is printed can forge them.
+    rich adds styles around the text afterwards, so that printed data cannot forge them.
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
@@ -33,7 +33,7 @@ class Terminal(Console):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Print a text as it is, however long: a path that is wrapped cannot be copied."""
+        """Print a text without wrapping: a wrapped path cannot be copied."""
         self.print(text, style=style, soft_wrap=True)
 
 

@@ -29,15 +29,17 @@ app = click.Group()
 
 @app.command()
 @click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
-@click.option("--depth", type=click.IntRange(1, 4), default=2, help="How many links away at most.")
-@click.option("--query", help="Keep what resembles this; none: what resembles the note.")
+@click.option("--depth", type=click.IntRange(1, 4), default=2, help="Maximum number of links to follow.")
+@click.option(
+    "--query", help="Keep notes that resemble this question; default: notes that resemble the note."
+)
 @vault_option
 @state_option
 @json_option
 def traverse(
     path: str, depth: int, query: str | None, vault: Path | None, state: Path | None, *, as_json: bool
 ) -> None:
-    """Walk from a note along links, and keep what resembles a question, or the note."""
+    """Walk from a note along links, and keep the notes that resemble a question or the note."""
     from service.commands.render_walks import print_walk  # noqa: PLC0415
     from service.usecases.traversal import Traversal  # noqa: PLC0415
 
@@ -58,7 +60,11 @@ def traverse(
 
 @app.command()
 @click.argument(
-    "words", nargs=-1, required=True, metavar="QUESTION|RX-ID...", help="A question, or a record's id."
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="QUESTION|RX-ID...",
+    help="A question, or the id of an evidence record.",
 )
 @click.option(
     "--mode",
@@ -79,7 +85,7 @@ def deep(
     *,
     as_json: bool,
 ) -> None:
-    """Search, walk on from the best notes, and show everything kept or dropped with its reason."""
+    """Search, walk on from the best notes, and show every note that was kept or dropped, with the reason."""
     from service.commands.render_walks import print_deep  # noqa: PLC0415
     from service.usecases.traversal import Traversal  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`everindex eval`: how good the answers to a person's own questions are, and what each layer adds to them."""
+"""`everindex eval`: how good the answers to the user's own questions are, and what each layer adds."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _MOST_NAMED = 5
 @click.option(
     "--without",
     metavar="LAYER[,LAYER]",
-    help="Say what each of these layers adds, as in decay,graph (a wrong name lists them all).",
+    help="Measure what each of these layers adds, as in decay,graph (a wrong name lists all layers).",
 )
 @click.option(
     "--compare",
     "settings",
     multiple=True,
     metavar="SETTING=VALUE",
-    help="Say what a setting of _domains.yaml would add, as in lexical.weight=0.5 (may be repeated).",
+    help="Measure what a setting of _domains.yaml would add, as in lexical.weight=0.5 (may be repeated).",
 )
 @json_option
 def evaluate(
@@ -49,7 +49,7 @@ def evaluate(
 ) -> None:
     """Measure the answers to the judged questions in the vault's _queries.yaml.
 
-    Without options: what each step of an answer is worth, and which questions it cost most.
+    Without options: the measures after each step of an answer, and the questions that lost most.
     """
     from pipelines.retrieval.evaluate import read_judged  # noqa: PLC0415
     from service.usecases.evaluation import compare, measure_steps, not_indexed  # noqa: PLC0415
@@ -74,7 +74,7 @@ def evaluate(
 
 
 def _layers(given: str | None) -> list[str]:
-    """Return the layers that are named. Raises BadParameter where one of them is not known."""
+    """Return the named layers. Raises BadParameter for an unknown one."""
     if given is None:
         return []
     from pipelines.retrieval.ways import WITHOUT  # noqa: PLC0415
@@ -82,7 +82,7 @@ def _layers(given: str | None) -> list[str]:
     names = [name.strip() for name in given.split(",")]
     for name in names:
         if name not in WITHOUT:
-            raise click.BadParameter(f"{name!r} is no layer; there are {', '.join(WITHOUT)}")
+            raise click.BadParameter(f"{name!r} is not a layer; the layers are {', '.join(WITHOUT)}")
     return list(dict.fromkeys(names))
 
 
@@ -95,9 +95,9 @@ def _print_steps(answer: dict[str, Any]) -> None:
         step = f"{name} alone" if name in RETRIEVERS else "both, fused" if name == "fused" else f"then {name}"
         table.add_row(step, *map(_number, means.values()), style="bold" if name == last else None)
     out.print(table)
-    out.print("The last step is what a search answers.")
+    out.print("The last step is the answer of a search.")
     if answer["losses"]:
-        out.print("\nWhat lost most from one step to the next (nDCG@10):")
+        out.print("\nThe questions that lost most from one step to the next (nDCG@10):")
     for loss in answer["losses"]:
         out.say(f"  {-loss['lost']:+.3f}  {loss['before']} → {loss['after']}  {loss['query']}")
 
@@ -145,7 +145,7 @@ def _print_missing(missing: list[str]) -> None:
     if missing:
         named = ", ".join(missing[:_MOST_NAMED]) + (" ..." if len(missing) > _MOST_NAMED else "")
         out.say(
-            f"\n{counted(len(missing), 'note')} that should be found, but not indexed: {named}"
+            f"\n{counted(len(missing), 'note')} of _queries.yaml not indexed: {named}"
             " (`everindex why NOTE` says why)",
             "yellow",
         )

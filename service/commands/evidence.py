@@ -1,4 +1,4 @@
-"""Commands of evidence: quotes against the notes that they cite, and the records that are kept."""
+"""The commands of evidence: check quotes against the notes that they cite, and manage evidence records."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from service.usecases.schemas.evidence import Cited
 
 app = click.Group()
-record_argument = click.argument("record", metavar="ID", help="A record, as `rx list` names it.")
+record_argument = click.argument("record", metavar="ID", help="The id of a record, as `rx list` shows it.")
 
 
 def _records(given: dict[str, Any]) -> Records:
-    """Open the records of the vault that options name, or of the only one that runs."""
+    """Open the records of the vault that the options name, or of the only running one."""
     from service.usecases.evidence import Records  # noqa: PLC0415 - help has to be instant
 
     return Records(questions_of(given))
 
 
 @app.command("verify-quotes")
-@click.argument("file", metavar="FILE|-", help="JSON, or a line of JSON each.")
+@click.argument("file", metavar="FILE|-", help="A JSON array, or JSON lines.")
 @vault_option
 @state_option
 @json_option
 def verify_quotes(file: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Compare quotes with the notes they cite; exit code 1 unless every quote is there, word for word."""
+    """Compare quotes with the notes that they cite; exit code 1 unless every quote is there, word for word."""
     answer = _records(options_given(vault, state)).verify(_read_quotes(file)).model_dump(mode="json")
     if as_json:
         print_json(answer)
@@ -92,7 +92,7 @@ def _values(file: str, text: str) -> list[Any]:
     return whole if isinstance(whole, list) else [whole]
 
 
-rx = Commands("rx", help="Evidence records: what the answers to a question rested on.")
+rx = Commands("rx", help="Evidence records: the passages that answered a question.")
 app.add_command(rx)
 
 
@@ -103,7 +103,7 @@ app.add_command(rx)
 @state_option
 @json_option
 def new(question: str, k: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Search, and keep what answers as a record."""
+    """Search, and store the results as a record."""
     answer = _records(options_given(vault, state)).ask(question, k).model_dump(mode="json")
     if as_json:
         print_json(answer)
@@ -112,7 +112,7 @@ def new(question: str, k: int, vault: Path | None, state: Path | None, *, as_jso
 
 
 @rx.command("list")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=100, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, help="Maximum number of records.")
 @vault_option
 @state_option
 @json_option
@@ -134,7 +134,7 @@ def list_records(limit: int, vault: Path | None, state: Path | None, *, as_json:
 @state_option
 @json_option
 def show(record: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Show a record, its citations verified, and what has become of the notes since."""
+    """Show a record with verified citations, and whether its notes have changed since."""
     answer = _records(options_given(vault, state)).show(record).model_dump(mode="json")
     if as_json:
         print_json(answer)
@@ -147,7 +147,7 @@ def show(record: str, vault: Path | None, state: Path | None, *, as_json: bool) 
 @vault_option
 @state_option
 def delete(record: str, vault: Path | None, state: Path | None) -> None:
-    """Delete a record with all it kept."""
+    """Delete a record and the texts that it stores."""
     answer = _records(options_given(vault, state)).delete(record)
     out.print(f"{answer.deleted} is deleted")
 

@@ -1,4 +1,4 @@
-"""The commands that make Everindex a service of the machine: started at login, or listening to other machines."""
+"""The commands that run Everindex as a service: at login, or for other machines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def install(folder: Path | None, vault: Path | None, state: Path | None, port: i
         )
     wanted = systemd.Installed(place.identity.vault_id, place.root, place.state, resources.settings.port)
     for path in systemd.install(wanted):
-        out.say(f"started, and started at login: {path}")
+        out.say(f"started now and at every login: {path}")
     _warn_of_environment(resources.settings, given)
 
 
@@ -70,7 +70,7 @@ def _warn_of_environment(settings: Any, given: dict[str, Any]) -> None:
 @state_option
 @json_option
 def status(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Say which units of a vault run; exit code 1 where one does not."""
+    """Show which units of a vault run; exit code 1 if one does not."""
     from service.runtime.systemd import states  # noqa: PLC0415
 
     found = states(_vault_id(vault, state))
@@ -89,7 +89,7 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
 @vault_option
 @state_option
 def uninstall(vault: Path | None, state: Path | None) -> None:
-    """Stop and remove the units of a vault; its notes and its state stay."""
+    """Stop and remove the units of a vault. Notes and index stay."""
     from service.runtime.systemd import uninstall as remove  # noqa: PLC0415
 
     removed = remove(_vault_id(vault, state))
@@ -112,7 +112,7 @@ def _vault_id(vault: Path | None, state: Path | None) -> str:
     "--allow-host",
     "names",
     multiple=True,
-    help="A host that clients name, with its port: notes.example:8741.",
+    help="A host name that clients may use, with its port: notes.example:8741.",
 )
 @vault_option
 @state_option
@@ -120,7 +120,7 @@ def _vault_id(vault: Path | None, state: Path | None) -> str:
 def serve(
     host: str, names: tuple[str, ...], vault: Path | None, state: Path | None, port: int | None
 ) -> None:
-    """Answer questions over HTTP on another address than 127.0.0.1: containers and other machines.
+    """Answer questions over HTTP on an address other than 127.0.0.1, for containers and other machines.
 
     Every client needs the token. Token and answers travel unencrypted.
     """

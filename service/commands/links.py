@@ -1,4 +1,4 @@
-"""Commands that ask about links: what is broken, who links here, what stands alone, who stands together."""
+"""The commands about links: broken links, backlinks, notes without links, communities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ app = click.Group()
 
 
 def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
-    """Ask the running service, or the caches where none runs; the answer is the route's."""
+    """Ask the running service, or the caches if none runs; either way, return the route's answer."""
     from service.usecases.links import Graph  # noqa: PLC0415 - help has to be instant
 
     service = service_of(given)
@@ -41,11 +41,11 @@ def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
 
 @app.command()
 @domain_option
-@click.option("--limit", type=click.IntRange(1, 10_000), default=500, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=500, help="Maximum number of links.")
 @vault_option
 @state_option
 @click.option("--broken", is_flag=True, help="Only links whose target does not exist.")
-@click.option("--ambiguous", is_flag=True, help="Only names that several files have.")
+@click.option("--ambiguous", is_flag=True, help="Only links that match several files.")
 @json_option
 def links(
     domain: str | None,
@@ -57,7 +57,7 @@ def links(
     ambiguous: bool,
     as_json: bool,
 ) -> None:
-    """List links, and what each means."""
+    """List links and their targets."""
     from service.commands.render import print_links  # noqa: PLC0415
 
     wanted = "broken" if broken else "ambiguous" if ambiguous else "any"
@@ -132,24 +132,24 @@ def communities(domain: str | None, vault: Path | None, state: Path | None, *, a
     "--export",
     type=PATH,
     metavar="FILE",
-    help="Write the graph to a new file instead: .graphml, .gexf (Gephi) or .json (node-link).",
+    help="Write the graph to a new file: .graphml, .gexf (Gephi) or .json (node-link).",
 )
-@click.option("--domain", help="Export this domain alone.")
+@click.option("--domain", help="Export only this domain.")
 def graph(
     vault: Path | None, state: Path | None, export: Path | None, domain: str | None, *, open_it: bool
 ) -> None:
-    """Print a link to the vault's map, which works once within a minute, or open it, or export it."""
+    """Print a link to the vault's map that works once within a minute, or open or export the map."""
     from service.commands.browser import link  # noqa: PLC0415
 
     if export is not None:
         if open_it:
-            raise click.UsageError("--export writes a file, --open shows a page; give one of them")
+            raise click.UsageError("give either --export, which writes a file, or --open, which shows a page")
         _export(options_given(vault, state), export, domain)
         return
     service = need_service(options_given(vault, state))
     if domain is not None:
         service.call("GET", "/graph", domain=domain, limit=1)  # says which domains there are
-        raise click.UsageError("--domain goes with --export; the map has all domains")
+        raise click.UsageError("--domain works only with --export; the map shows all domains")
     if open_it:
         show_page(service, "/graph")
     else:
@@ -157,7 +157,7 @@ def graph(
 
 
 def _export(given: dict[str, Any], file: Path, domain: str | None) -> None:
-    """Write the notes and links of all domains, or of one, to a file that is not there yet."""
+    """Write the notes and links of all domains, or of one, to a new file."""
     forms: dict[str, Literal["graphml", "gexf", "json"]] = {
         ".graphml": "graphml",
         ".gexf": "gexf",
@@ -166,7 +166,7 @@ def _export(given: dict[str, Any], file: Path, domain: str | None) -> None:
     form = forms.get(file.suffix.lower())
     if form is None:
         raise click.BadParameter(
-            f"{file.name} ends with none of .graphml, .gexf and .json, which say what to write",
+            f"{file.name} has to end in .graphml, .gexf or .json, which selects the format",
             param_hint="--export",
         )
     from service.usecases.graph_export import export_graph  # noqa: PLC0415 - help has to be instant

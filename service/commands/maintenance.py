@@ -30,7 +30,7 @@ app = click.Group()
 @folder_argument
 @vault_option
 @state_option
-@click.option("--rebuild", is_flag=True, help="Build new caches beside the present ones, which are kept.")
+@click.option("--rebuild", is_flag=True, help="Build new indexes beside the current ones, which are kept.")
 def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuild: bool) -> None:
     """Index a vault once, and exit."""
     from service.commands.progress import IndexProgress  # noqa: PLC0415
@@ -42,7 +42,7 @@ def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuil
     for line in mend_state(resources.place.state) if rebuild else ():
         out.say(line)
     for domain in resources.domains():
-        resources.model_of(domain)  # a model that cannot be had is said before a bar is drawn
+        resources.model_of(domain)  # report an unavailable model before drawing a progress bar
     if rebuild:
         with IndexProgress(out) as bar:
             done = rebuild_caches(resources, bar.show)
@@ -57,7 +57,7 @@ def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuil
 @vault_option
 @state_option
 def reembed(vault: Path | None, state: Path | None) -> None:
-    """Switch to the model that the settings name: build a new cache beside each old one, then use it."""
+    """Switch to the configured model: build a new index beside each old one, then use it."""
     from service.commands.progress import IndexProgress  # noqa: PLC0415
     from service.usecases.indexing import rebuild_caches  # noqa: PLC0415
 
@@ -65,16 +65,16 @@ def reembed(vault: Path | None, state: Path | None) -> None:
     resources = resources_of(given)
     with IndexProgress(out) as bar:
         done = rebuild_caches(resources, bar.show, only_other_models=True)
-    for line in done or ["every cache has the settings' model already"]:
+    for line in done or ["every index already uses the configured model"]:
         out.say(line)
 
 
 @app.command()
 @vault_option
 @state_option
-@click.option("--repair", is_flag=True, help="Index again what differs.")
+@click.option("--repair", is_flag=True, help="Index notes that differ again.")
 def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
-    """Compare the index with the notes and with itself; exit code 1 where they differ."""
+    """Compare the index with the notes and with itself; exit code 1 if they differ."""
     from service.commands.progress import IndexProgress  # noqa: PLC0415
     from service.usecases.maintenance import describe, repair_caches, verify_caches  # noqa: PLC0415
 
@@ -87,7 +87,9 @@ def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
         _print_plain(["after the repair:", *describe(verdicts)])
         if any(verdict.differences for verdict in verdicts.values()):
             _print_plain(
-                ["what still differs is mended by `everindex index --rebuild`: a new index beside this one"]
+                [
+                    "`everindex index --rebuild` fixes the remaining differences with a new index beside this one"
+                ]
             )
     if any(verdict.differences for verdict in verdicts.values()):
         sys.exit(1)
@@ -98,7 +100,7 @@ def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
 @vault_option
 @state_option
 def backup(file: Path, vault: Path | None, state: Path | None) -> None:
-    """Write decisions, history and indexes into one file, also while Everindex runs."""
+    """Write decisions, history and indexes into one file. Everindex may be running."""
     from service.usecases.maintenance import back_up  # noqa: PLC0415
 
     _print_plain([back_up(resources_of(options_given(vault, state)), file)])
@@ -109,7 +111,7 @@ def backup(file: Path, vault: Path | None, state: Path | None) -> None:
 @vault_option
 @state_option
 def restore(file: Path, vault: Path | None, state: Path | None) -> None:
-    """Put a backup in force. Everindex must not run."""
+    """Restore a backup. Everindex must not be running."""
     from service.usecases.maintenance import restore as put_in_force  # noqa: PLC0415
 
     _print_plain(put_in_force(resources_of(options_given(vault, state), create=True), file))
@@ -140,7 +142,7 @@ def config(vault: Path | None, state: Path | None, port: int | None, *, as_json:
 
 
 def _place_in_force(given: dict[str, Any], rows: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the vault and the state folder that a command would use now; nothing where it could use none."""
+    """Return the vault and the state folder that a command would use now, or nothing if there is none."""
     from workers.vault_paths import locate_vault, vault_around  # noqa: PLC0415
 
     try:

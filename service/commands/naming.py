@@ -1,4 +1,4 @@
-"""A note as a person names it: by its path, or by a name that it alone has."""
+"""Notes as users name them: by path, or by a name that only one note has."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Answer = TypeVar("Answer")
 _NOTE_SUFFIXES = (
     ".md",
     ".markdown",
-)  # `pipelines.links` has them, and takes longer to load than the answer to come
+)  # `pipelines.links` has them, but takes longer to load than the answer takes
 _LONGEST_NAME = 500
 _LOOKED_AT = 20
 _SUGGESTED = 3
 _NO_NOTE = ("unknown", "ignored")
-"""What `why` says of a path that may be the name of a note instead."""
+"""The states in `why`'s answer for which a path may be the name of a note instead."""
 
 
 def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -> Answer:
-    """Ask about the note of a path, or of a title, alias or file name that one note alone has.
+    """Ask about the note with a path, or with a title, alias or file name that only one note has.
 
-    Raises NoteNotFoundError, with the notes that may have been meant.
+    Raises NoteNotFoundError with suggestions.
     """
     name = in_vault(given, name)
     try:
@@ -45,7 +45,7 @@ def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -
 
 
 def in_vault(given: dict[str, Any], name: str) -> str:
-    """Return the absolute path of a file in the vault as the vault's notes are named, and any other name as it is."""
+    """Return an absolute path in the vault as a path relative to the vault, and any other name unchanged."""
     vault = located(given).get("vault") if name.startswith("/") else None
     if vault is None:
         return name
@@ -57,12 +57,12 @@ def in_vault(given: dict[str, Any], name: str) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Say whether a name is written as the path of a note, and not as a title."""
+    """Return whether a name is written like the path of a note, not like a title."""
     return name.lower().endswith(_NOTE_SUFFIXES)
 
 
 def suggestion(name: str, alike: Sequence[str]) -> str:
-    """Return the end of a sentence that names the notes which may have been meant, or nothing."""
+    """Return the end of a sentence with suggestions, or an empty string."""
     meant = " or ".join(path for path in alike[:_SUGGESTED] if path != name)
     return f"; did you mean {meant}?" if meant else ""
 

@@ -40,7 +40,7 @@ class IndexProgress:
         self._progress.stop()
 
     def show(self, domain: str, counts: Counts) -> None:
-        """Show how one domain stands; the bars count all that were shown."""
+        """Show the progress of one domain; the bars add up all domains shown so far."""
         self._domains[domain] = counts
         every = self._domains.values()
         self._draw(
@@ -51,7 +51,7 @@ class IndexProgress:
         )
 
     def show_health(self, health: dict[str, Any]) -> None:
-        """Show what `GET /health` says."""
+        """Show the progress in an answer of `GET /health`."""
         every = health["domains"].values()
         self._draw(
             sum(d["notes"] for d in every),

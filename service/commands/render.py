@@ -1,4 +1,4 @@
-"""Answers as a person reads them in a terminal."""
+"""Print answers for a terminal."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def _about(answer: dict[str, Any], shown: int) -> str:
 
 
 def print_links(console: Console, answer: dict[str, Any]) -> None:
-    """Print links as they are written, and what each means or may have meant."""
+    """Print links as written, with their targets or suggestions."""
     for link in answer["links"]:
         written = link["target"] + (f"#{link['fragment']}" if link["fragment"] else "")
         line = Text(f"{link['path']}:{link['line']}", "cyan").append(f"  {written}", "bold")
         if link["meant"]:
-            line.append(f" → {link['meant']}" + ("  (others have that name)" if link["ambiguous"] else ""))
+            line.append(f" → {link['meant']}" + ("  (other files match, too)" if link["ambiguous"] else ""))
         elif link["suggestions"]:
-            line.append(f"  perhaps {', '.join(link['suggestions'])}", "yellow")
+            line.append(f"  did you mean {', '.join(link['suggestions'])}", "yellow")
         console.print(line, soft_wrap=True)
     console.print(Text(counted(answer["count"], "link"), "dim"))
 
@@ -138,7 +138,7 @@ def print_node(console: Console, node: dict[str, Any]) -> None:
 
 
 def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str, str]]) -> None:
-    """Print a row a domain, then what is wrong."""
+    """Print one row per domain, then the problems."""
     from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
 
     where = "running" if facts["running"] else "not running"
@@ -172,7 +172,7 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
 
 
 def _watcher_line(watcher: dict[str, Any]) -> str:
-    """Say how the watcher hears, in one line."""
+    """Print the state of the watcher in one line."""
     said = watcher["said_s"]
     facts = [f"watching by {watcher['mode']}"]
     if watcher["last_event_s"] is not None:
@@ -185,7 +185,7 @@ def _watcher_line(watcher: dict[str, Any]) -> str:
 
 
 def print_config(console: Console, rows: dict[str, tuple[str, str]]) -> None:
-    """Print a row a setting: name, value, origin."""
+    """Print one row per setting: name, value, origin."""
     from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
 
     table = Table(box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""Walks along links as a person reads them in a terminal."""
+"""Print walks along links for a terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from service.usecases.phrases import counted
 _STOPS = {
     "good_enough": "enough good notes",
     "no_more_links": "no more links",
-    "budget_spent": "as many embeddings as may be read",
-    "depth": "as far as was asked",
+    "budget_spent": "embedding limit reached",
+    "depth": "maximum depth reached",
 }
 
 
@@ -32,11 +32,11 @@ def print_deep(console: Console, answer: dict[str, Any]) -> None:
         passages = counted(owed, "passage is", "passages are")
         console.print(Text(f"{passages} not searched by meaning yet", "yellow"))
     for slug, reason in answer["index"]["failed"].items():
-        console.print(Text(f"{slug} cannot be asked: {reason}", "red"))
+        console.print(Text(f"{slug} cannot be searched: {reason}", "red"))
 
 
 def print_walk(console: Console, walk: dict[str, Any]) -> None:
-    """Print what a walk kept, nearest first, then what it dropped and why, and what it cost."""
+    """Print the notes that a walk kept, nearest first, then those that it dropped with the reason, and its cost."""
     for node in walk["nodes"]:
         line = Text(f"  hop {node['hop']}  {_number(node)}  ").append(node["title"], "bold")
         line.append(f"  {node['path']}", "cyan").append(_way(node), "dim")
@@ -58,7 +58,7 @@ def _print_both(console: Console, part: dict[str, Any]) -> None:
         table.add_row(mark, Text(path), *(told[mode].get(path, "not reached") for mode in ("fast", "deep")))
     console.print(table)
     console.print(
-        Text(f"deep adds {len(part['added'])} and leaves out {len(part['lost'])} that fast keeps", "dim")
+        Text(f"deep adds {len(part['added'])} and drops {len(part['lost'])} that fast keeps", "dim")
     )
     for mode in ("fast", "deep"):
         console.print(Text(f"{mode}: {_cost(part[mode])}", "dim"))
@@ -88,7 +88,7 @@ def _way(node: dict[str, Any]) -> str:
 
 def _cost(walk: dict[str, Any]) -> str:
     said = (
-        f"{len(walk['nodes'])} kept, {len(walk['dropped'])} dropped, {walk['unread']} not looked at; "
+        f"{len(walk['nodes'])} kept, {len(walk['dropped'])} dropped, {walk['unread']} not read; "
         f"{walk['embeddings_read']} embeddings read in {walk['took_ms']:.0f} ms; "
         f"stopped: {_STOPS[walk['stopped']]}"
     )

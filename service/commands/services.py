@@ -66,7 +66,7 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
     try:
-        # These two load while it is looked whether they can work: whoever waits for the service, waits for them.
+        # Start these two first: they load while the models and caches are checked.
         supervisor.start("query", "watcher")
         _check(settings)
         out.say(f"Everindex on {given.get('vault', place.root)}")
@@ -79,7 +79,7 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
 
 
 def _check(settings: Settings) -> None:
-    """Raise here, not in a child's log, what keeps the models and caches from being used."""
+    """Raise here, not in a child's log, if the models or caches cannot be used."""
     from workers.resources import Resources  # noqa: PLC0415
 
     resources = Resources(settings)
@@ -113,7 +113,7 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
 
 
 def _me() -> str:
-    """Return the command as the user can type it in any terminal."""
+    """Return the command in a form that works in any terminal."""
     import shutil  # noqa: PLC0415
 
     here = Path(sys.argv[0])

@@ -1,4 +1,4 @@
-"""Commands about tags: what is proposed, promotion, renames, the log and the way back."""
+"""The commands about tags: proposals, promotion, renames, log and undo."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.commands.terminal import (
 from service.usecases.phrases import counted
 
 app = click.Group()
-domain_option = click.option("--domain", help="This domain alone.")
+domain_option = click.option("--domain", help="Only this domain.")
 _UNDOABLE = ("promoted", "renamed", "renaming")
 
 
@@ -41,15 +41,15 @@ def promote(domain: str | None, vault: Path | None, state: Path | None, *, as_js
         for path, tag in done["applied"]:
             out.say(f"{slug}: {tag} -> {path}")
         for path, tag, why in done["refused"]:
-            out.say(f"{slug}: {tag} was not given to {path}: {why}")
+            out.say(f"{slug}: {tag} was not added to {path}: {why}")
         for path in done["put_off"]:
-            out.say(f"{slug}: {path} is being written; its tags follow")
+            out.say(f"{slug}: {path} is being written; its tags are added later")
         if not done["applied"] and not done["refused"] and not done["put_off"]:
             out.print(f"{slug}: nothing to apply")
 
 
 def _worked(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return what each domain's worker did; print what could not be done, and fail."""
+    """Return what each domain's worker did; if something failed, print it and exit with an error."""
     failed = {slug: done["error"] for slug, done in answer["domains"].items() if "error" in done}
     for slug, why in failed.items():
         complain(f"{slug}: {why}")
@@ -59,7 +59,7 @@ def _worked(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return worked
 
 
-tags = Commands("tags", help="Tags: what is proposed, promoted, renamed, and the way back.")
+tags = Commands("tags", help="List, propose and rename tags; list and undo changes.")
 app.add_command(tags)
 
 
@@ -90,7 +90,7 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
 
 
 @tags.command()
-@click.argument("path", required=False, help="A note, as the vault has it.")
+@click.argument("path", required=False, help="A note's path in the vault.")
 @vault_option
 @state_option
 @click.option("--all-untagged", is_flag=True, help="Every note without a tag.")
@@ -98,9 +98,9 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
 def propose(
     path: str | None, vault: Path | None, state: Path | None, *, all_untagged: bool, domain: str | None
 ) -> None:
-    """Ask for proposals for a note, or for every note without a tag."""
+    """Request proposals for a note, or for every note without a tag."""
     if (path is None) != all_untagged:
-        raise click.BadParameter("name a note, or give --all-untagged")
+        raise click.BadParameter("give a note or --all-untagged")
     given = options_given(vault, state)
     service = need_service(given)
 
@@ -109,7 +109,7 @@ def propose(
 
     answer = about_note(given, path, ask) if path else ask(None)
     notes = counted(len(answer["paths"]), "note")
-    out.print(f"{notes} will be looked at; `everindex tags list` shows what is proposed")
+    out.print(f"proposals requested for {notes}; `everindex tags list` shows them")
     for problem in answer["problems"]:
         out.print(problem, soft_wrap=True)
 
@@ -123,7 +123,7 @@ def propose(
 def rename(
     domain: str | None, vault: Path | None, state: Path | None, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Apply the renames of the taxonomies to every note of their domains."""
+    """Apply the renames of each vocabulary to every note of its domain."""
     answer = need_service(options_given(vault, state)).call(
         "POST", "/apply-renames", domain=domain, dry_run=dry_run
     )
@@ -146,9 +146,9 @@ def _print_renames(slug: str, done: dict[str, Any]) -> None:
     for path, why in done.get("refused", []):
         out.say(f"  refused: {path}: {why}")
     if done.get("refused"):
-        out.print("  nothing is renamed until the refused notes are mended")
+        out.print("  nothing is renamed until you fix the refused notes")
     elif done.get("change"):
-        out.print(f"  `everindex tags undo {done['change']}` takes all of it back")
+        out.print(f"  `everindex tags undo {done['change']}` undoes all of it")
 
 
 @tags.command()
@@ -157,13 +157,13 @@ def _print_renames(slug: str, done: dict[str, Any]) -> None:
 @state_option
 @json_option
 def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """List what was changed in notes, newest first."""
+    """List the changes made to notes, newest first."""
     changes = need_service(options_given(vault, state)).call("GET", "/changes", path=path)
     if as_json:
         print_json(changes)
         return
     for one in changes:
-        undone = " (taken back)" if one["undone_at"] else ""
+        undone = " (undone)" if one["undone_at"] else ""
         out.say(
             f"{one['id']:>5}  {one['at'][:19]}  {one['action']}{undone}  {', '.join(one['tags'])}  {_where(one)}",
         )
@@ -172,7 +172,7 @@ def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bo
 
 
 def _where(change: dict[str, Any]) -> str:
-    """Say which files a change was made to."""
+    """Return the files that a change affected."""
     if not change["notes"]:
         return str(change["path"])
     return f"{change['notes']} {'note' if change['notes'] == 1 else 'notes'} and {change['path']}"
@@ -184,12 +184,12 @@ def _where(change: dict[str, Any]) -> str:
     required=False,
     type=int,
     metavar="[ID]",
-    help="A change of the log; default: the last one that is not taken back.",
+    help="The id of a change in the log; default: the last one that is not undone.",
 )
 @vault_option
 @state_option
 def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
-    """Take a promotion, or a run of renames, back: say which, and make the notes what they were before."""
+    """Undo a promotion or a run of renames, and restore the notes as they were before."""
     service = need_service(options_given(vault, state))
     changes = service.call("GET", "/changes", limit=1000)
     wanted = [
@@ -201,11 +201,11 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
         one = wanted[0]
         number = one["id"]
         what = f"{number}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {one['at'][:19]}"
-        out.say(f"taking back {what}")
+        out.say(f"undoing {what}")
     elif number is None:
-        raise NotFoundError("there is nothing to take back; `everindex tags log` lists what was changed")
+        raise NotFoundError("there is nothing to undo; `everindex tags log` lists the changes")
     for _, done in _worked(service.call("POST", "/changes/undo", id=number)):
         for path in done["restored"]:
-            out.say(f"  as it was: {path}")
+            out.say(f"  restored: {path}")
         for path, why in done["left"]:
             out.say(f"  left alone: {path}: {why}")

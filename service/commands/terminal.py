@@ -1,4 +1,4 @@
-"""What every command takes from the terminal and gives back: options, what these lead to, and the consoles."""
+"""What the commands share: options, the vault and service that the options select, and opening a page."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ folder_argument = click.argument(
 )
 vault_option = click.option("--vault", type=PATH, help="The folder of notes.")
 state_option = click.option("--state", type=PATH, help="The folder for caches, queue and logs.")
-domain_option = click.option("--domain", help="Ask this domain alone.")
+domain_option = click.option("--domain", help="Ask only this domain.")
 port_option = click.option("--port", type=int, help="The port to listen on.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 supervised_option = click.option("--supervised", is_flag=True, hidden=True)
 
 
 class Commands(click.Group):
-    """A group whose help lists its commands as they were defined, each with all that it says of itself."""
+    """A group whose help lists its commands in the order of their definition, with their full descriptions."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click passes it
-        """Write the list; click's own is sorted by name, and cut where the line ends."""
+        """Write the list; click's own is sorted by name and truncates descriptions."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, (one.help or "").partition("\n\n")[0]) for name, one in self.commands.items()]
@@ -44,13 +44,13 @@ class Commands(click.Group):
 
 
 def options_given(vault: Path | None, state: Path | None, port: int | None = None) -> dict[str, Any]:
-    """Return the settings that options named; the others keep their other sources."""
+    """Return the settings given as options; all others keep their sources."""
     named = {"vault": vault, "state": state, "port": port}
     return {name: value for name, value in named.items() if value is not None}
 
 
 def settings_of(given: dict[str, Any]) -> Settings:
-    """Return the settings; a state folder alone knows its vault. Raises ConfigurationError."""
+    """Return the settings; if only a state folder is given, use its vault. Raises ConfigurationError."""
     from pydantic import ValidationError  # noqa: PLC0415
 
     from queue_config.settings import Settings, SettingsFileError, explain  # noqa: PLC0415
@@ -70,7 +70,7 @@ def settings_of(given: dict[str, Any]) -> Settings:
 
 @cache
 def _warn_of_old_names() -> None:
-    """Name the settings that go by a former name, once per process, on standard error."""
+    """Warn on standard error, once per process, about settings under their former names."""
     from queue_config.settings import old_names  # noqa: PLC0415
     from service.commands.console import err  # noqa: PLC0415
 
@@ -79,28 +79,26 @@ def _warn_of_old_names() -> None:
 
 
 def _vault_of(file: Path) -> Path:
-    """Return the vault that a state folder's own file names. Raises ConfigurationError."""
+    """Return the vault that a file in the state folder names. Raises ConfigurationError."""
     try:
         return Path(json.loads(file.read_text())["root"])
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise ConfigurationError(
-            f"{file} is damaged; name the vault with --vault, and it is mended"
-        ) from error
+        raise ConfigurationError(f"{file} is damaged; name the vault with --vault to repair it") from error
 
 
 def question_of(words: Sequence[str]) -> str:
-    """Return the words of a command as one question. Raises BadParameter where there is nothing in them."""
+    """Return the words of a command as one question. Raises BadParameter if it is empty."""
     question = " ".join(words)
     if not question.strip():
-        raise click.BadParameter("the question is empty; give a word or more")
+        raise click.BadParameter("the question is empty; give at least one word")
     return question
 
 
 def located(given: dict[str, Any], *, or_running: bool = True) -> dict[str, Any]:
-    """Return what options named, with the vault that is meant where none of them names it.
+    """Return the given options, and the vault to use if they name none.
 
-    That is the one of the environment or the config file, else the one around the current folder, else the only
-    one that runs. Raises NotRunningError where none or several run.
+    That is the one in the environment or the config file, else the one around the current folder, else the only
+    running one. Raises NotRunningError if none or several run.
     """
     from service.runtime.client import only_running  # noqa: PLC0415
     from workers.vault_paths import vault_around  # noqa: PLC0415
@@ -115,7 +113,7 @@ def located(given: dict[str, Any], *, or_running: bool = True) -> dict[str, Any]
 
 
 def service_of(given: dict[str, Any]) -> Service | None:
-    """Return the running service of the vault that is meant, or None. Raises NotFoundError, NotRunningError."""
+    """Return the running service of the selected vault, or None. Raises NotFoundError, NotRunningError."""
     from pipelines.errors import NotRunningError  # noqa: PLC0415
     from service.runtime.client import running  # noqa: PLC0415
     from workers.vault_paths import locate_vault  # noqa: PLC0415
@@ -129,7 +127,7 @@ def service_of(given: dict[str, Any]) -> Service | None:
 
 
 def _place_given(given: dict[str, Any]) -> tuple[Path | None, Path | None]:
-    """Return the vault and the state folder that are named; reading the settings takes longer than a search."""
+    """Return the selected vault and state folder without reading all settings, which takes longer than a search."""
     from queue_config.folders import config_file  # noqa: PLC0415
 
     vault, state = given.get("vault"), given.get("state")
@@ -149,14 +147,14 @@ def need_service(given: dict[str, Any]) -> Service:
 
     service = service_of(given)
     if service is None:
-        raise NotRunningError("Everindex does not run on this vault; start it with `everindex up VAULT`")
+        raise NotRunningError("Everindex is not running on this vault; start it with `everindex up VAULT`")
     return service
 
 
 def resources_of(given: dict[str, Any], *, create: bool = False) -> Resources:
-    """Open the vault that is meant here, with its state; what is logged meanwhile goes to standard error.
+    """Open the selected vault with its state; log to standard error.
 
-    Only with `create` may a vault be one that was never indexed: its id and its state folder are made then.
+    Only with `create` may the vault be one that was never indexed; its id and state folder are then created.
     """
     from queue_config.logs import configure  # noqa: PLC0415
     from workers.resources import Resources  # noqa: PLC0415
@@ -166,7 +164,7 @@ def resources_of(given: dict[str, Any], *, create: bool = False) -> Resources:
 
 
 def show_page(service: Service, page: str) -> None:
-    """Open one of our pages in the browser, signed in, and print a link for where that does not work."""
+    """Open one of our pages in the browser, signed in, and print a link in case that fails."""
     from service.commands.browser import link, open_signed_in  # noqa: PLC0415
     from service.commands.console import out  # noqa: PLC0415
 
@@ -178,7 +176,7 @@ def show_page(service: Service, page: str) -> None:
 
 
 def questions_of(given: dict[str, Any]) -> SearchService:
-    """Answer without a service: open the caches here."""
+    """Return the search service over the caches, opened in this process."""
     from service.usecases.search import SearchService  # noqa: PLC0415
 
     return SearchService(resources_of(given), wait_for_model=True)

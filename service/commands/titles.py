@@ -1,4 +1,4 @@
-"""Commands that find notes by name, and notes like a note."""
+"""The commands that find notes by name, and similar notes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = click.Group()
 
 
 @app.command()
-@click.argument("query", help="How a title, an alias or a path begins, or nearly so.")
+@click.argument("query", help="The beginning of a title, alias or path; it may be misspelled.")
 @click.option("--limit", type=click.IntRange(1, 200), default=20, help="How many notes.")
 @vault_option
 @state_option
@@ -46,7 +46,7 @@ def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as
         shown = f"  also {hit['name']}" if hit["matched"] == "alias" else ""
         out.say(f"{hit['path']}  {hit['title']}{shown}")
     if not answer["results"]:
-        out.print("No note has a name like that.", style="dim")
+        out.print("No note has a similar name.", style="dim")
 
 
 @app.command()
@@ -56,7 +56,7 @@ def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as
 @state_option
 @json_option
 def similar(path: str, k: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """List the notes that are about the same things as a note."""
+    """List the notes most similar to a note."""
     given = options_given(vault, state)
     answer = about_note(given, path, lambda found: _similar(given, found, k))
     if as_json:

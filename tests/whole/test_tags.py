@@ -95,10 +95,10 @@ def test_renames_are_shown_then_applied_to_every_note_of_the_domain(gardener):
     assert "renamed  dirt -> soil  1 note and _taxonomy.md" in logged
     undone = gardener.run("tags", "undo", *gardener.place)
     assert "renamed dirt -> soil in 1 note and _taxonomy.md" in undone
-    assert "as it was: old.md" in undone
+    assert "restored: old.md" in undone
     assert (gardener.root / "old.md").read_text() == before
     assert (gardener.root / "_taxonomy.md").read_text() == TAXONOMY
-    assert "nothing to take back" in gardener.run("tags", "undo", *gardener.place, code=1)
+    assert "nothing to undo" in gardener.run("tags", "undo", *gardener.place, code=1)
 
 
 def test_what_waits_for_a_deleted_note_goes_everywhere_and_accepting_it_says_why(gardener):
@@ -146,6 +146,8 @@ def test_an_invalid_vocabulary_is_said_until_it_is_corrected(gardener):
     (said,) = wait_for(problems, "the problem")
     assert "_taxonomy.md:11: " in said
     assert said in gardener.run("tags", "propose", "old.md", *gardener.place)
-    assert gardener.run("tags", "propose", "old.md", *gardener.place).startswith("1 note will be looked at")
+    assert gardener.run("tags", "propose", "old.md", *gardener.place).startswith(
+        "proposals requested for 1 note"
+    )
     (gardener.root / "_taxonomy.md").write_text(TAXONOMY)
     wait_for(lambda: not problems(), "it is over")

@@ -38,7 +38,7 @@ TAKES_A_NEW_VAULT = {"index", "restore", "doctor"}
 """They may be given a folder that was never indexed, beside those that run on."""
 NEEDS_NO_VAULT = {"config", "doctor"}
 """They have an answer where no vault is named and none runs."""
-NEEDS_A_SERVICE = "does not run"
+NEEDS_A_SERVICE = "is not running"
 
 
 def commands(

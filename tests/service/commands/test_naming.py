@@ -95,7 +95,7 @@ def test_why_suggests_notes_for_a_name_that_no_note_or_several_have(run):
 def test_an_empty_question_is_refused_with_a_sentence(run, command, question):
     code, said, complaint = run(command, question)
     assert (code, said) == (2, "")
-    assert complaint.endswith("the question is empty; give a word or more\n")
+    assert complaint.endswith("the question is empty; give at least one word\n")
 
 
 def test_why_says_of_a_name_that_no_note_has_what_is_known_of_that_path(run):

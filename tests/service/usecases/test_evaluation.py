@@ -140,4 +140,4 @@ def test_notes_that_should_be_found_and_are_not_indexed_are_named(resources):
 def test_a_layer_that_there_is_not_is_refused_with_those_that_there_are(tmp_path):
     done = CliRunner().invoke(app, ["eval", "--without", "decay,links", "--vault", str(tmp_path)])
     assert done.exit_code == 2
-    assert "'links' is no layer; there are meaning, words" in done.output
+    assert "'links' is not a layer; the layers are meaning, words" in done.output

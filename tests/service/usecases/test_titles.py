@@ -209,7 +209,7 @@ def test_the_commands_answer_what_the_routes_do(program, vault, configured, monk
     near = program.get("/similar/Winter.md", params={"k": 3}).json()
     assert json.loads(run("similar", "Winter.md", "-k", "3", "--json")) == near
     assert "Garden/Compost.md  Compost  also Black gold" in run("titles", "black")
-    assert "No note has a name like that." in run("titles", "xylophone")
+    assert "No note has a similar name." in run("titles", "xylophone")
     assert near["results"][0]["path"] in run("similar", "Winter.md")
 
 
