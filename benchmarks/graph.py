@@ -32,7 +32,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.graph import Edge, LinkGraph, centrality, divide, keep_ids, link_graph, pagerank
+from pipelines.communities import keep_ids
+from pipelines.graph import Edge, LinkGraph, centrality, divide, link_graph, pagerank
 from pipelines.links import link_names_of, name_key, resolve
 from pipelines.markdown import read_note
 from pipelines.model import EdgeKind

@@ -172,7 +172,7 @@ def _clocked() -> Iterator[tuple[list[float], list[float]]]:
         return measured
 
     with ExitStack() as patches:
-        for owner, name in ((Cache, "_replace_links"), (Edges, "resolve_note"), (Edges, "change_paths")):
+        for owner, name in ((Edges, "replace_links"), (Edges, "change_paths")):
             patches.enter_context(patch.object(owner, name, clocked(getattr(owner, name))))
         yield clock, cpu
 

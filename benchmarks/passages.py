@@ -22,7 +22,8 @@ import numpy.typing as npt
 from benchmarks.judged import COLLECTIONS, read_rows
 from pipelines.domains import DOMAINS_FILE
 from pipelines.embedding.model_info import EMBEDDED_MODEL, find_model
-from pipelines.ingest import embed_owed, index_words
+from pipelines.ingest import index_words
+from pipelines.owed_vectors import embed_owed
 from pipelines.ranking import rank_domain
 from pipelines.reconcile import reconcile
 from pipelines.retrieval.sentences import prepare

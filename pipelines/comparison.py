@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipelines.reconcile import Report
+from pipelines.ledger_writer import Report
 from pipelines.store.facts import COMPARISON, Compared
 from pipelines.store.state import State
 

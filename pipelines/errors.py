@@ -245,6 +245,10 @@ class NoteTagsError(EverindexError):
     """A note's frontmatter cannot be given a tag without a risk to what it holds; the note was left alone."""
 
 
+class CannotUndoError(EverindexError):
+    """A change of tags cannot be taken back: it is none, it was taken back already, or not now."""
+
+
 class ProposerError(EverindexError):
     """A tag proposer cannot answer for good: a bad key, a model that is not there."""
 

@@ -17,6 +17,7 @@ import psutil
 import structlog
 
 from pipelines.errors import EverindexError
+from pipelines.moments import as_iso
 from pipelines.open_files import raise_limit, report_limit
 from pipelines.store.connection import file_id
 from pipelines.store.problems import Problems
@@ -89,7 +90,7 @@ def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
     """Say that this process lives, in a thread of its own, for as long as the context is entered."""
     raise_limit()
     stopped = threading.Event()
-    started = datetime.fromtimestamp(psutil.Process().create_time(), UTC).isoformat(timespec="milliseconds")
+    started = as_iso(datetime.fromtimestamp(psutil.Process().create_time(), UTC))
 
     def say() -> None:
         processes: Processes | None = None

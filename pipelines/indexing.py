@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.brake import AT_ONCE, Brake
-from pipelines.model import ChunkSettings
+from pipelines.model import ChunkSettings, LeasedRow
+from pipelines.store.cache import Cache
 
 PIPELINE_VERSION = 4
 """Raise it when the same note would give other chunks, links or index words: every note is done again."""
@@ -77,3 +78,11 @@ class Outcome:
 def pipeline_name(chunking: ChunkSettings) -> str:
     """Name everything that decides what chunks a note gives; a cache records it."""
     return f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"
+
+
+def park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:
+    """Set a note aside that was being worked on, alone, when its worker died, and died again."""
+    reason = f"{row.path!r} ended its worker {row.attempts - 1} times (memory, or a fault in a library)"
+    cache.park(row, "crash", reason, keep_words=keep_words)
+    outcome.parked += 1
+    outcome.paths.append(row.path)

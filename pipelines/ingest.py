@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-
-import numpy as np
-import numpy.typing as npt
 
 from pipelines import vault
 from pipelines.apart import ApartParser, is_heavy, parse
@@ -26,25 +21,17 @@ from pipelines.errors import (
     StaleWorkError,
     VaultNotFoundError,
 )
-from pipelines.indexing import Ingest, Outcome
+from pipelines.indexing import Ingest, Outcome, park_crasher
 from pipelines.lexical import ChunkWords
 from pipelines.model import HIGH_PRIORITY, Chunk, FileContent, LeasedRow, Note
+from pipelines.owed_vectors import TEXTS_AT_ONCE, vectors_of
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import transaction
 from pipelines.store.leases import MAX_ATTEMPTS
 
-TEXTS_AT_ONCE = 32
-"""So many texts at most are embedded before a worker looks up: with a small model half a second of work."""
-# While one slice of them is stored, the threads that are done with it compute the next.
-_SLICES_AT_ONCE = 2
-_LARGEST_SLICE = TEXTS_AT_ONCE // _SLICES_AT_ONCE
-_FIRST_SLICE = 2
-_SLICE_SECONDS = 0.125
 _ROWS_PER_SLICE = 32
 # A batch is cut short so that a save that comes meanwhile does not wait for 32 notes that take long to parse.
 _PREPARE_SECONDS = 0.25
-# So many are looked at together, to put those of like length into one slice.
-_ROWS_AHEAD = _TEXTS_AHEAD = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +56,7 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
     vectors: Mapping[str, Vector] = {}
     # A bad vector: the words are committed, and the vectors' own turn parks the note with the error.
     with suppress(BadVectorError):
-        vectors = _vectors_of(cache, ingest, missing, outcome)
+        vectors = vectors_of(cache, ingest, missing, outcome)
     _commit_all(cache, prepared, vectors, outcome)
     return outcome
 
@@ -117,135 +104,13 @@ def index_apart(
 
         with _failures_of(cache, ingest, row, outcome):
             if row.attempts > MAX_ATTEMPTS:
-                _park_crasher(cache, row, outcome, keep_words=False)
+                park_crasher(cache, row, outcome, keep_words=False)
                 continue
             content = vault.read(ingest.root, row.raw, ingest.max_bytes)
             sha = content.sha256
             found = parser.parse(row.path, content.data, ingest.chunking, beat)
             _commit_all(cache, [_Prepared(row, content, found.note, found.chunks, found.words)], {}, outcome)
     return outcome
-
-
-def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
-    """Embed the next owed texts, and attach the vectors of each note that has all of its own by now.
-
-    It ends after what is begun if `hurried`.
-    """
-    outcome = Outcome()
-    rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
-    if not rows:
-        return outcome
-    if rows[0].attempts > MAX_ATTEMPTS:
-        _park_crasher(cache, rows[0], outcome, keep_words=True)
-        return outcome
-    chosen, texts = _choose_texts(cache, rows)
-    bad = _embed(cache, ingest, texts, outcome, hurried)
-    for row in chosen:
-        _finish_vectors(cache, row, outcome, bad, alone=len(chosen) == 1)
-    return outcome
-
-
-def _embed(
-    cache: Cache,
-    ingest: Ingest,
-    texts: Mapping[str, str],
-    outcome: Outcome,
-    hurried: Callable[[], bool],
-) -> BadVectorError | None:
-    """Embed and store texts, a slice after the other; return what was wrong with a vector.
-
-    Texts of like length go together: they are best shared by threads.
-    """
-    bad: BadVectorError | None = None
-    known = _known_to_siblings(cache, ingest, texts)
-    cache.store_vectors(known)
-    ordered = sorted((h for h in texts if h not in known), key=lambda text_hash: len(texts[text_hash]))
-    count, last = _FIRST_SLICE, time.monotonic()
-    begun: deque[tuple[list[str], Future[npt.NDArray[np.float32]]]] = deque()
-    with ThreadPoolExecutor(_SLICES_AT_ONCE) as encoders:
-        while ordered or begun:
-            while ordered and len(begun) < _SLICES_AT_ONCE:
-                hashes, ordered = ordered[:count], ordered[count:]
-                encode = ingest.encoder().encode_documents
-                begun.append((hashes, encoders.submit(encode, [texts[h] for h in hashes])))
-            hashes, vectors = begun.popleft()
-            try:
-                cache.store_vectors(dict(zip(hashes, vectors.result(), strict=True)))
-                outcome.embedded_texts += len(hashes)
-            except BadVectorError as error:
-                bad = error
-            if hurried():
-                ordered = []
-            # A large model takes seconds for what a small one does at once, and a save waits meanwhile.
-            began, last = last, time.monotonic()
-            if last - began < _SLICE_SECONDS:
-                count = min(2 * count, _LARGEST_SLICE)
-    return bad
-
-
-def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedRow], dict[str, str]]:
-    """Return as many rows as give enough new texts, and those texts by hash; the others are given back."""
-    texts: dict[str, str] = {}
-    chosen = []
-    for row in rows:
-        if len(texts) >= _TEXTS_AHEAD:
-            break
-        chosen.append(row)
-        texts |= cache.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
-    cache.leases.release(rows[len(chosen) :])
-    return chosen, texts
-
-
-def _finish_vectors(
-    cache: Cache, row: LeasedRow, outcome: Outcome, bad: BadVectorError | None, *, alone: bool
-) -> None:
-    """Attach a note's vectors if all are there; else give it back, or set it aside if one was bad.
-
-    In company nobody knows whose vector was bad: each note is tried again alone, and then parked.
-    """
-    try:
-        if cache.commit_vectors(row):
-            outcome.committed += 1
-        elif bad is None:
-            cache.leases.release([row])  # the rest of it is the next slice's
-            outcome.postponed += 1
-        elif alone and row.attempts >= MAX_ATTEMPTS:
-            cache.park(row, "bad-vector", str(bad), keep_words=True)
-            outcome.parked += 1
-        else:
-            cache.leases.postpone(row, "bad-vector", str(bad))
-            outcome.postponed += 1
-    except StaleWorkError:
-        cache.leases.release([row])
-        outcome.postponed += 1
-
-
-def _vectors_of(
-    cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Outcome
-) -> dict[str, Vector]:
-    """Return a vector for each text."""
-    found = _known_to_siblings(cache, ingest, texts)
-    new = [text_hash for text_hash in texts if text_hash not in found]
-    if new:
-        found |= dict(zip(new, ingest.encoder().encode_documents([texts[h] for h in new]), strict=True))
-        outcome.embedded_texts += len(new)
-    return found
-
-
-def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> dict[str, Vector]:
-    """Return the vectors of those texts that a sibling cache of the same model has."""
-    found: dict[str, Vector] = {}
-    for path in ingest.siblings() if texts else ():
-        try:
-            sibling = Cache.open(path)
-        except CacheError:
-            continue  # another domain's trouble, reported where it belongs
-        if (sibling.meta.model, sibling.meta.dimension) == (cache.meta.model, cache.meta.dimension):
-            kept = sibling.vectors(texts.keys() - found.keys())
-            # One that was damaged there is computed here.
-            found |= {text_hash: vector for text_hash, vector in kept.items() if cache.can_keep(vector)}
-        sibling.close()
-    return found
 
 
 def _prepare_all(
@@ -271,7 +136,7 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
     """Do what a row owes; return what is to be committed for it. Raises VaultNotFoundError, CacheError."""
     with _failures_of(cache, ingest, row, outcome):
         if row.attempts > MAX_ATTEMPTS:
-            _park_crasher(cache, row, outcome, keep_words=False)
+            park_crasher(cache, row, outcome, keep_words=False)
         elif row.wanted_hash is None:
             cache.commit_deletion(row)
             outcome.removed += 1
@@ -306,14 +171,6 @@ def _failures_of(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
     except Exception as error:  # noqa: BLE001 - a bug that one note brings out must not stop the others
         reason = f"{type(error).__name__} while reading {row.path!r}: {error}"
         _fail(cache, row, "internal-error", reason, outcome, retry=False, cause=error)
-
-
-def _park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:
-    """Set a note aside that was being worked on, alone, when its worker died, and died again."""
-    reason = f"{row.path!r} ended its worker {row.attempts - 1} times (memory, or a fault in a library)"
-    cache.park(row, "crash", reason, keep_words=keep_words)
-    outcome.parked += 1
-    outcome.paths.append(row.path)
 
 
 def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:

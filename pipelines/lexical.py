@@ -13,6 +13,7 @@ from itertools import chain, pairwise
 from typing import Literal
 
 from pipelines.chunk import CJK
+from pipelines.stopwords import STOPWORDS
 
 MOST_TERMS = 64
 # Longer runs are data (base64, hashes), whose parts nobody looks for.
@@ -34,15 +35,6 @@ _QUERY_PART = re.compile(
 _CURLY_QUOTES = str.maketrans("\u201c\u201d\u201e", '"""')
 _LONGEST_WITH_OPERATORS = 10
 _CJK_A_WORD = 2
-_STOPWORDS = frozenset(
-    (
-        *("a", "about", "an", "and", "are", "as", "at", "be", "but", "by", "can", "did", "do", "does", "for"),
-        *("from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "my", "no", "not"),
-        *("of", "on", "or", "our", "so", "that", "the", "their", "them", "then", "there", "these", "they"),
-        *("this", "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with"),
-        *("you", "your"),
-    )
-)
 _Term = tuple[str, ...]
 _while_answered = lru_cache(maxsize=16)  # each layer of an answer reads its query
 ChunkWords = tuple[str, str]
@@ -186,7 +178,7 @@ def _add_terms(word: str, words: list[_Term], parts: list[_Term]) -> None:
 
 def telling_words(text: str) -> set[str]:
     """Return the words of a text that a query for them would look for, as `Wanted` has them."""
-    return {_folded((token,)) for token in _tokens(text)} - _STOPWORDS
+    return {_folded((token,)) for token in _tokens(text)} - STOPWORDS
 
 
 def phrases(query: str) -> tuple[str, ...]:
@@ -204,7 +196,7 @@ def query_terms(query: str) -> tuple[str, ...]:
     """Return what an excerpt should mark of a query: its words in lower case, identifiers also in parts."""
     asked = _read_query(query).asked
     words = dict.fromkeys(word.lower() for text, _ in asked for word in _marked(text))
-    return tuple([word for word in words if word not in _STOPWORDS] or words)[:MOST_TERMS]
+    return tuple([word for word in words if word not in STOPWORDS] or words)[:MOST_TERMS]
 
 
 def _tokens(text: str) -> _Term:
@@ -303,4 +295,4 @@ def _marked(text: str) -> Iterator[str]:
 
 
 def _is_stopword(term: _Term) -> bool:
-    return len(term) == 1 and term[0].lower() in _STOPWORDS
+    return len(term) == 1 and term[0].lower() in STOPWORDS

@@ -8,6 +8,7 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from pipelines.child import Child
+from pipelines.communities import label_communities
 from pipelines.errors import ChildDiedError
 from pipelines.model import Domain
 from pipelines.store.cache import Cache
@@ -41,8 +42,6 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
 
     Where Louvain's method fails, communities are by Leiden's.
     """
-    from pipelines.graph import label_communities  # noqa: PLC0415 - compiled libraries, slow to load
-
     stored, previous, problem = read_graph(cache), read_communities(cache), None
     try:
         found = _rank(stored, domain, previous, child)
@@ -100,8 +99,6 @@ def rank_drift(cache: Cache, domain: Domain) -> list[str]:
 
     The path is "" where a community's label differs. Raises CacheError, ChildDiedError.
     """
-    from pipelines.graph import label_communities  # noqa: PLC0415 - compiled libraries, slow to load
-
     if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
         return []
     stored, kept = read_graph(cache), read_ranks(cache)

@@ -2,61 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipelines import vault
 from pipelines.brake import AT_ONCE, Brake, Looked
 from pipelines.domains import Registry
-from pipelines.errors import NoteChangedError, NoteError, NoteVanishedError
 from pipelines.ignore import IgnoreRules
 from pipelines.known_files import is_below, note_looked_at, note_scanned
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, FoundFile
+from pipelines.ledger_writer import LedgerWriter, Report
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, FoundFile
 from pipelines.store.cache import Cache
-from pipelines.store.ledger import Difference, unread_hash
-
-# So many differences are written at once: the workers can begin before a first scan ends.
-_BATCH = 500
-
-
-@dataclass(slots=True)
-class Report:
-    """What a comparison found in one domain.
-
-    `unsettled` are files that were being written, `held` deletions that wait for a confirmation; `complaints` are
-    sentences about the whole vault: rules that do not count, folders that cannot be seen.
-    """
-
-    new: int = 0
-    updated: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    ignored: int = 0
-    held: int = 0
-    unsettled: list[str] = field(default_factory=list)
-    events: list[DiffEvent] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-
-    def count(self, events: Sequence[DiffEvent]) -> None:
-        """Add events to the counts."""
-        self.events.extend(events)
-        self.new += sum(e.kind == "created" for e in events)
-        self.updated += sum(e.kind == "modified" for e in events)
-        self.removed += sum(e.kind == "deleted" for e in events)
-
-    def plain(self) -> dict[str, int]:
-        """Return the counts, for JSON."""
-        return {
-            "new": self.new,
-            "updated": self.updated,
-            "removed": self.removed,
-            "unchanged": self.unchanged,
-            "ignored": self.ignored,
-            "held": self.held,
-        }
+from pipelines.store.ledger import Difference
 
 
 def rules_of(root: Path, registry: Registry) -> IgnoreRules:
@@ -80,16 +40,7 @@ def reconcile(
     rules = rules_of(root, registry)
     found = vault.scan(root, rules)
     complaints = _complaints(rules, found)
-    notes: dict[str, list[FoundFile]] = {slug: [] for slug in caches}
-    ignored: dict[str, dict[str, str]] = {slug: {} for slug in caches}
-    for path, file in found.notes.items():
-        owner = registry.owner(path)
-        if owner and owner.slug in notes:
-            notes[owner.slug].append(file)
-    for path, rule in found.ignored.items():
-        owner = registry.owner(path) or registry.domains[0]
-        if owner.slug in ignored:
-            ignored[owner.slug][path] = rule
+    notes, ignored = _by_domain(registry, caches, found)
     moved = {(file.inode, file.size) for file in found.notes.values()}
     reports = {}
     for slug, cache in caches.items():
@@ -99,14 +50,29 @@ def reconcile(
         # A note that is ignored from now on has not vanished, and nobody knows what is in an unreadable folder.
         excused = [path for path in difference.gone if _is_ignored(path, found.ignored)]
         missing = [path for path in difference.gone if not is_below(path, found.unreadable)]
-        _write_down(
-            root, slug, cache, difference.changed, missing, report,
-            priority=LOW_PRIORITY, max_bytes=max_bytes, moved=moved, brake=brake,
-            looked=Looked({file.path for file in notes[slug]}, whole=True), excused=frozenset(excused),
-        )  # fmt: skip
+        looked = Looked({file.path for file in notes[slug]}, whole=True)
+        writer = LedgerWriter(root, slug, cache, report, max_bytes, brake, LOW_PRIORITY)
+        writer.write(difference.changed, missing, looked, moved=moved, excused=frozenset(excused))
         reports[slug] = report
     note_scanned(caches.values(), found)
     return reports
+
+
+def _by_domain(
+    registry: Registry, slugs: Iterable[str], found: vault.Scan
+) -> tuple[dict[str, list[FoundFile]], dict[str, dict[str, str]]]:
+    """Return the notes of each domain, and the files that it ignores with the rule of each."""
+    notes: dict[str, list[FoundFile]] = {slug: [] for slug in slugs}
+    ignored: dict[str, dict[str, str]] = {slug: {} for slug in notes}
+    for path, file in found.notes.items():
+        owner = registry.owner(path)
+        if owner and owner.slug in notes:
+            notes[owner.slug].append(file)
+    for path, rule in found.ignored.items():
+        owner = registry.owner(path) or registry.domains[0]
+        if owner.slug in ignored:
+            ignored[owner.slug][path] = rule
+    return notes, ignored
 
 
 def _complaints(rules: IgnoreRules, found: vault.Scan) -> list[str]:
@@ -128,46 +94,6 @@ def _is_ignored(path: str, ignored: Mapping[str, str]) -> bool:
     return path in ignored or any("/".join(parts[:depth]) in ignored for depth in range(1, len(parts)))
 
 
-def _write_down(
-    root: Path,
-    slug: str,
-    cache: Cache,
-    changed: Sequence[FoundFile],
-    gone: Sequence[str],
-    report: Report,
-    *,
-    priority: int,
-    max_bytes: int,
-    moved: AbstractSet[tuple[int, int]],
-    brake: Brake,
-    looked: Looked,
-    excused: AbstractSet[str] = frozenset(),
-) -> None:
-    """Hash what changed and record it, deletions first, as far as the brake lets them go.
-
-    `moved` are the inodes and sizes of files that are on disk: a path that is gone while its file is not was
-    renamed, and no deletion. `excused` are gone for another
-    reason than that they vanished.
-    """
-    vanished = cache.ledger.without_files([path for path in gone if path not in excused], moved)
-    release = brake.release(slug, vanished, cache.ledger.known, looked)
-    report.held = release.held
-    staying = set(vanished) - release.going
-    going = [path for path in gone if path not in staying]
-    late: list[str] = []
-    for start in range(0, max(1, len(changed)), _BATCH):
-        seen: list[tuple[FoundFile, str]] = []
-        for file in changed[start : start + _BATCH]:
-            _hash(root, file, max_bytes, seen, late, report.unsettled)
-        report.count(cache.ledger.record(slug, seen, going, priority=priority))
-        going = []
-    if late:  # they vanished while the others were read
-        vanished = cache.ledger.without_files(late, set())
-        release = brake.release(slug, vanished, cache.ledger.known, Looked(frozenset(late)))
-        report.held = release.held
-        report.count(cache.ledger.record(slug, [], sorted(release.going), priority=priority))
-
-
 def rehash(
     root: Path, slug: str, cache: Cache, after: str, count: int, *, max_bytes: int
 ) -> tuple[Report, str]:
@@ -177,41 +103,20 @@ def rehash(
     vanished is left to the comparisons.
     """
     report = Report()
-    seen: list[tuple[FoundFile, str]] = []
     paths = cache.ledger.raws_after(after, count)
-    for path, raw in paths:
-        file = vault.look(root, raw)
-        if file is not None:
-            _hash(root, replace(file, path=path), max_bytes, seen, [], report.unsettled)
-    report.count(cache.ledger.record(slug, seen, [], priority=LOW_PRIORITY))
+    found = ((path, vault.look(root, raw)) for path, raw in paths)
+    there = [replace(file, path=path) for path, file in found if file is not None]
+    LedgerWriter(root, slug, cache, report, max_bytes, AT_ONCE, LOW_PRIORITY).record(there)
     return report, paths[-1][0] if paths and len(paths) == count else ""
 
 
-def _hash(
-    root: Path,
-    file: FoundFile,
-    max_bytes: int,
-    seen: list[tuple[FoundFile, str]],
-    gone: list[str],
-    unsettled: list[str],
-) -> None:
-    """Read one file and put it where it belongs: seen (with its hash), gone, or unsettled."""
-    try:
-        content = vault.read(root, file.raw, max_bytes)
-    except NoteVanishedError:
-        gone.append(file.path)
-    except NoteChangedError:
-        unsettled.append(file.raw)
-    except NoteError as error:
-        # The worker meets the same error, and parks the note with it.
-        seen.append((file, unread_hash(file, error.kind)))
-    else:
-        # A colliding name's key is its own form, not the composed one: the scan decides.
-        seen.append((FoundFile(file.path, *_stat(content.found)), content.sha256))
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Paths that may have changed: folders, files (None: gone), and those that are no files, or not any more."""
 
-
-def _stat(found: FoundFile) -> tuple[str, int, int, int]:
-    return found.raw, found.size, found.mtime_ns, found.inode
+    folders: AbstractSet[str]
+    files: Mapping[str, FoundFile | None]
+    no_files: AbstractSet[str]
 
 
 def check_paths(
@@ -225,6 +130,30 @@ def check_paths(
 ) -> dict[str, Report]:
     """Look at paths that may have changed (files or folders), and write down each difference."""
     rules = rules_of(root, registry)
+    named = _look_at(root, raws)
+    scans = {folder: vault.scan(root, rules, folder) for folder in _topmost(named.folders)}
+    there = [file for file in named.files.values() if file]
+    there += [file for scan in scans.values() for file in scan.notes.values()]
+    moved = {(file.inode, file.size) for file in there}
+    complaints = [one for scan in scans.values() for one in _complaints(rules, scan)]
+    reports = {}
+    for slug, cache in caches.items():
+        report = reports[slug] = Report(complaints=complaints)
+        changed, gone = _files_of(registry, slug, rules, cache, named.files)
+        # What was a note, and is a folder now.
+        gone += [vault.disk_key(raw) for raw in named.no_files if _touches(registry, slug, raw)]
+        for folder, scan in scans.items():
+            difference = _folder_of(registry, slug, cache, folder, scan)
+            changed += difference.changed
+            gone += [path for path in difference.gone if not is_below(path, scan.unreadable)]
+        looked = Looked({file.path for file in there}.union(gone))
+        writer = LedgerWriter(root, slug, cache, report, max_bytes, brake, HIGH_PRIORITY)
+        writer.write(changed, gone, looked, moved=moved)
+    note_looked_at(caches.values(), named.files, named.no_files, scans)
+    return reports
+
+
+def _look_at(root: Path, raws: Iterable[str]) -> _Named:
     folders: set[str] = set()
     files: dict[str, FoundFile | None] = {}
     no_files: set[str] = set()
@@ -239,28 +168,7 @@ def check_paths(
             # Where the folder may not be entered, nobody knows: comparing everything tells.
             with suppress(OSError):
                 files[raw] = vault.look_closely(root, raw)
-    scans = {folder: vault.scan(root, rules, folder) for folder in _topmost(folders)}
-    moved = {(f.inode, f.size) for scan in scans.values() for f in scan.notes.values()}
-    moved |= {(f.inode, f.size) for f in files.values() if f}
-    present = {f.path for f in files.values() if f}.union(*(scan.notes for scan in scans.values()))
-    complaints = [one for scan in scans.values() for one in _complaints(rules, scan)]
-    reports = {}
-    for slug, cache in caches.items():
-        report = reports[slug] = Report(complaints=complaints)
-        changed, gone = _files_of(registry, slug, rules, cache, files)
-        # What was a note, and is a folder now.
-        gone += [vault.disk_key(raw) for raw in no_files if _touches(registry, slug, raw)]
-        for folder, scan in scans.items():
-            difference = _folder_of(registry, slug, cache, folder, scan)
-            changed += difference.changed
-            gone += [path for path in difference.gone if not is_below(path, scan.unreadable)]
-        _write_down(
-            root, slug, cache, changed, gone, report,
-            priority=HIGH_PRIORITY, max_bytes=max_bytes, moved=moved, brake=brake,
-            looked=Looked(present.union(gone)),
-        )  # fmt: skip
-    note_looked_at(caches.values(), files, no_files, scans)
-    return reports
+    return _Named(folders, files, no_files)
 
 
 def _topmost(folders: AbstractSet[str]) -> list[str]:

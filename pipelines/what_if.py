@@ -7,9 +7,10 @@ from typing import Any
 
 import yaml
 
-from pipelines.domains import WHOLE_VAULT, YAML_SURPRISES, Registry, parse, refuse_bombs
+from pipelines.domains import WHOLE_VAULT, Registry, parse
 from pipelines.errors import ConfigurationError, DomainsFileError
 from pipelines.model import Domain
+from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs
 
 _INDEXED = ("path", "legacy", "embedding", "embedding_dim", "pagerank_over")
 """What is decided when notes are indexed."""

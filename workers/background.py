@@ -17,8 +17,9 @@ from pipelines.store.cache import Cache
 from pipelines.store.sentences import owes_sentences
 from queue_config.inspect import waiting, waits
 from queue_config.queue import Queue
+from workers.jobs import SLICE_SECONDS, is_paused, job, require_running
 from workers.resources import Resources
-from workers.tasks import SLICE_SECONDS, is_paused, job, owes, require_running
+from workers.tasks import owes
 
 COMMUNITIES = "communities"
 """The kind of the problem that a domain's communities are not by the method that it names."""

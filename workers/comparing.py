@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from pipelines.comparison import record_comparison
 from pipelines.holds import WINDOW_SECONDS
-from pipelines.reconcile import Report, reconcile
+from pipelines.ledger_writer import Report
+from pipelines.reconcile import reconcile
 from pipelines.store.vec_blocks import reclaim
 from workers.resources import Resources
 

@@ -22,10 +22,11 @@ from workers.complaints import Complaint, model_reported
 from workers.parsing import forget_reports
 from workers.resources import Resources
 from workers.signals import Recorder, recorded
+from workers.sweeping import load_models, sweep
 from workers.tag_desk import TagDesk
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks
-from workers.tasks import load_models, make_tasks, sweep
+from workers.tasks import Tasks, make_tasks
 
 SWEEP_SECONDS = 2.0
 _STOP_SECONDS = 8.0
@@ -55,36 +56,37 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
     sweep_tags = TagSweep(desk, huey, make_tag_tasks(huey, desk))
     sweep_tags.start()
     forget_reports(resources.problems())
+    refused = _RefusedMessages(huey, resources)
     stopped = threading.Event()
 
-    refused = dict(huey.refused)
-
-    def sweep_and_report() -> None:
-        nonlocal refused
+    def sweep_tasks() -> None:
         sweep(huey, tasks, resources)
         sweep_upkeep(huey, upkeep, resources)
-        if huey.refused != refused:
-            refused = dict(huey.refused)
-            resources.state().put(REFUSED, RefusedMessages(**refused))
-
-    def load() -> None:
-        with model_reported(resources, "worker", partial(_have_loaded, resources)):
-            load_models(huey, tasks, resources)
-        _say_embedders(resources)
-
-    def sweep_files() -> None:
-        for name in sweep_leftovers(resources.place.state, resources.state()):
-            log.info("what a killed run left is deleted", file=name)
+        refused.report()
 
     def sweep_history() -> None:
         recorder.sweep(settings.history_days, settings.history_rows)
 
-    _repeat(resources, "the sweep", sweep_and_report, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
-    _repeat(resources, "the sweep of tags", sweep_tags, SWEEP_SECONDS, SWEEP_SECONDS, stopped)
-    _repeat(resources, "the sweep of files", sweep_files, _FILES_SECONDS, _FILES_SECONDS, stopped)
-    _repeat(resources, "the sweep of job history", sweep_history, _HISTORY_SECONDS, _HISTORY_SECONDS, stopped)
-    _repeat(resources, "loading the model", load, _LOAD_SECONDS, _RELOAD_SECONDS, stopped)
+    def repeat(part: str, work: Callable[[], None], every: float, after_failure: float | None = None) -> None:
+        _repeat(resources, part, work, every, every if after_failure is None else after_failure, stopped)
+
+    repeat("the sweep", sweep_tasks, SWEEP_SECONDS)
+    repeat("the sweep of tags", sweep_tags, SWEEP_SECONDS)
+    repeat("the sweep of files", partial(_sweep_files, resources), _FILES_SECONDS)
+    repeat("the sweep of job history", sweep_history, _HISTORY_SECONDS)
+    repeat("loading the model", partial(_load, huey, tasks, resources), _LOAD_SECONDS, _RELOAD_SECONDS)
     log.info("worker started", vault=str(resources.root))
+
+    def stop_children() -> None:
+        tasks.parser.stop()
+        upkeep.child.stop()
+
+    _consume(settings, huey, stop_children)
+    stopped.set()
+
+
+def _consume(settings: Settings, huey: Queue, stop_children: Callable[[], None]) -> None:
+    """Run tasks until a signal ends the process; the children end first, so that no task waits for them."""
     consumer = huey.create_consumer(
         workers=1,
         # An SQLite queue is polled: its answer must not wait for huey's ten seconds. A Redis is waited on, and
@@ -100,9 +102,33 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
         try:
             consumer.run()
         finally:
-            tasks.parser.stop()
-            upkeep.child.stop()
-    stopped.set()
+            stop_children()
+
+
+class _RefusedMessages:
+    """Tells the other processes how many messages of the queue this one refused."""
+
+    def __init__(self, huey: Queue, resources: Resources) -> None:
+        self._huey = huey
+        self._resources = resources
+        self._reported = dict(huey.refused)
+
+    def report(self) -> None:
+        """Report what was refused since the last call."""
+        if self._huey.refused != self._reported:
+            self._reported = dict(self._huey.refused)
+            self._resources.state().put(REFUSED, RefusedMessages(**self._reported))
+
+
+def _sweep_files(resources: Resources) -> None:
+    for name in sweep_leftovers(resources.place.state, resources.state()):
+        log.info("what a killed run left is deleted", file=name)
+
+
+def _load(huey: Queue, tasks: Tasks, resources: Resources) -> None:
+    with model_reported(resources, "worker", partial(_have_loaded, resources)):
+        load_models(huey, tasks, resources)
+    _say_embedders(resources)
 
 
 def _have_loaded(resources: Resources) -> bool:

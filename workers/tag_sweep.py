@@ -14,8 +14,9 @@ from pipelines import vault
 from pipelines.comparison import last_comparison
 from pipelines.durable_files import write_atomic
 from pipelines.errors import EverindexError, NoteChangedError
-from pipelines.exchange import UNCLAIMED, Late, late_writes, leftovers, settle
+from pipelines.late_writes import UNCLAIMED, Late, late_writes, leftovers, settle
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain
+from pipelines.moments import now_iso
 from pipelines.store.facts import REVIEWED, TAGGING_BEGAN
 from pipelines.store.notes import data_version
 from pipelines.tagging.candidates import begin, due, withdraw
@@ -24,7 +25,7 @@ from pipelines.tagging.review import review
 from queue_config.inspect import waits
 from queue_config.queue import Queue
 from workers.tag_desk import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TagDesk, vocabulary_problem
-from workers.tagging import TagTasks, journal_of, now_iso, signature
+from workers.tagging import TagTasks, journal_of, signature
 
 QUIET_SECONDS = 5.0
 """A queue is read when nobody has written to it for so long."""

@@ -13,9 +13,18 @@ from typing import Any
 from huey.api import Task
 
 from pipelines import beneath, vault
-from pipelines.errors import EverindexError, NoteChangedError, NoteError, UnsafePathError
-from pipelines.exchange import exchange
+from pipelines.errors import (
+    CannotUndoError,
+    EverindexError,
+    NoteChangedError,
+    NoteError,
+    NotFoundError,
+    TaxonomyError,
+    UnsafePathError,
+)
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain
+from pipelines.moments import now_iso
+from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.facts import REVIEWED, TAGGED, ReviewState
 from pipelines.store.proposals import Change
 from pipelines.store.rename_log import RENAMED, RENAMING, RenamedFile
@@ -27,8 +36,8 @@ from pipelines.tagging.propose import propose
 from pipelines.tagging.review import Reviewed, review
 from pipelines.tagging.taxonomy import TAXONOMY_LIMIT
 from queue_config.queue import Queue
+from workers.jobs import job
 from workers.tag_desk import QUEUE_PROBLEM, TagDesk
-from workers.tasks import job
 
 _SLICE_SECONDS = 1.0
 
@@ -93,11 +102,6 @@ def _answered(desk: TagDesk, request: str, work: Callable[[], dict[str, Any]]) -
     return answer
 
 
-def now_iso() -> str:
-    """Return the time as the tables have it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
 # What the tasks do
 
 
@@ -157,11 +161,11 @@ def _stat(root: Path, raw: str) -> tuple[int, int, int] | None:
 
 
 def take_back(desk: TagDesk, domain: Domain, number: int) -> dict[str, Any]:
-    """Take a promotion or a run of renames back; return what was restored. Raises EverindexError."""
+    """Take a promotion or a run of renames back; return what was restored. Raises NotFoundError, CannotUndoError."""
     desk.resources.require_present()
     change = desk.proposals().change(number)
     if change is None or change.domain != domain.slug:
-        raise EverindexError(f"{domain.slug} has no change {number}; `everindex tags log` lists them")
+        raise NotFoundError(f"{domain.slug} has no change {number}; `everindex tags log` lists them")
     done = {"change": number, "action": change.action, "tags": list(change.tags)}
     if change.action in (RENAMED, RENAMING):
         return done | _take_back_renames(desk, domain, change)
@@ -186,7 +190,7 @@ def journal_of(desk: TagDesk, domain: Domain) -> Path:
 def rename_tags(desk: TagDesk, domain: Domain, *, dry_run: bool) -> dict[str, Any]:
     """Apply the taxonomy's renames over a domain's notes, all or nothing; return what was, or would be, changed.
 
-    What an earlier run left unfinished is finished first. Raises EverindexError.
+    What an earlier run left unfinished is finished first. Raises TaxonomyError.
     """
     desk.resources.require_present()
     journal = journal_of(desk, domain)
@@ -197,7 +201,7 @@ def rename_tags(desk: TagDesk, domain: Domain, *, dry_run: bool) -> dict[str, An
             return _report(earlier)
     vocabulary = desk.vocabulary(domain)
     if vocabulary.error:
-        raise EverindexError(f"nothing was renamed: {vocabulary.error}")
+        raise TaxonomyError(f"nothing was renamed: {vocabulary.error}")
     file = domain.within(domain.taxonomy)
     pairs = vocabulary.taxonomy.renames
     taxonomy = (file, beneath.read_file(desk.resources.root, file, TAXONOMY_LIMIT) if pairs else b"")
@@ -234,16 +238,16 @@ def _logged(desk: TagDesk, domain: Domain, pairs: Sequence[tuple[str, str]]) -> 
 
     def replace(raw: str, read: bytes, new: bytes) -> bytes | None:
         log.write(number, RenamedFile(vault.note_key(raw), *heads(read, new)))
-        return exchange(root, raw, read, new, desk.displaced)
+        return replace_if_unchanged(root, raw, read, new, desk.displaced)
 
     return number, replace
 
 
 def _take_back_renames(desk: TagDesk, domain: Domain, change: Change) -> dict[str, Any]:
     if change.undone_at is not None:
-        raise EverindexError(f"change {change.id} is taken back already")
+        raise CannotUndoError(f"change {change.id} is taken back already")
     if journal_of(desk, domain).exists():
-        raise EverindexError(
+        raise CannotUndoError(
             f"the renames of {domain.slug} are not finished yet; mend the notes that `everindex tags rename` reports,"
             " finish them, and take them back then"
         )
@@ -253,11 +257,11 @@ def _take_back_renames(desk: TagDesk, domain: Domain, change: Change) -> dict[st
     raws = desk.resources.reader(domain).ledger.stat_of([file.path for file in files])
     named = [replace(file, path=raws[file.path][0] if file.path in raws else file.path) for file in files]
     done = renames.take_back(
-        named, root, lambda raw, read, new: exchange(root, raw, read, new, desk.displaced)
+        named, root, lambda raw, read, new: replace_if_unchanged(root, raw, read, new, desk.displaced)
     )
     if not done.restored:
         first = done.left[0]
-        raise EverindexError(f"nothing was taken back: {first.path}: {first.reason}")
+        raise CannotUndoError(f"nothing was taken back: {first.path}: {first.reason}")
     if done.finished:
         store.undo(change.id, now_iso())
         store.record(replace(change, at=now_iso(), action=UNDONE, undone_at=None))

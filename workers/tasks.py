@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,34 +9,28 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-import structlog
 from huey.api import Task
 
 from pipelines.apart import ApartParser
-from pipelines.errors import CacheError, EverindexError
+from pipelines.errors import CacheError
 from pipelines.indexing import Ingest, Outcome
-from pipelines.ingest import embed_owed, index_saved, index_words
 from pipelines.ingest import index_apart as index_apart_of
+from pipelines.ingest import index_saved, index_words
+from pipelines.ledger_writer import Report
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
-from pipelines.reconcile import Report, rehash
+from pipelines.owed_vectors import embed_owed
 from pipelines.store.cache import Cache
-from pipelines.store.connection import bound_journal
-from pipelines.store.facts import EMBEDDING_SPEED, REHASHED, RELOADED, EmbeddingSpeed
+from pipelines.store.facts import EMBEDDING_SPEED, RELOADED, EmbeddingSpeed
 from pipelines.store.overview import saved_ms
 from queue_config.inspect import waiting, waits
-from queue_config.logs import Trouble
-from queue_config.queue import QUEUE_ERRORS, Queue
+from queue_config.queue import Queue
 from workers.comparing import compare
+from workers.jobs import SLICE_SECONDS, is_paused, job, require_running
 from workers.parsing import reports_of_parsing
 from workers.resources import Resources
 
-SLICE_SECONDS = 1.0
 # More saves than this at once are a bulk change: they are drained, words first.
 SAVES_PER_TASK = 64
-_DAY_SECONDS = 24 * 3600.0
-
-log = structlog.get_logger()
-_put_off = Trouble("work is put off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,37 +47,16 @@ class Tasks:
     """Parses what takes long, for the `index_apart` of this process."""
 
 
-def is_paused(resources: Resources, slug: str) -> bool:
-    """Say whether a domain's notes wait until it is resumed."""
-    return resources.state().decisions.paused_since(slug) is not None
-
-
 def make_tasks(huey: Queue, resources: Resources) -> Tasks:
     """Register the tasks on a queue. `resources` are used when a task runs, not before."""
 
     @huey.task(name="index_notes", priority=SAVE_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def index_notes(domain: str, events: list[dict[str, Any]], task: Task) -> None:
-        registry = resources.registry()
-        found = registry.get(domain)
-        if found is None:
-            return  # the domain went; a reconcile gives its notes to their new owner
-        with job(task, domain, notes=len(events)) as doing:
-            for served in _index_saves(resources, found, registry.domains, doing):
-                hint(huey, tasks, served, resources.cache(served))
-            require_running(resources, domain)
+        _index_notes(huey, tasks, resources, domain, len(events), task)
 
     @huey.task(name="drain", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def drain(domain: str, task: Task) -> None:
-        found = resources.registry().get(domain)
-        if found is None:
-            return
-        cache = resources.cache(found)
-        with job(task, domain) as doing, _ingest(resources, found, cache) as ingest:
-            require_running(resources, domain)
-            doing.update(_slice(huey, resources, found, cache, ingest))
-            # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
-            if doing["words"] or doing["vectors"]:
-                hint(huey, tasks, found, cache)
+        _drain(huey, tasks, resources, domain, task)
 
     # Minutes, most of them in a process of its own.
     @huey.task(name="index_apart", priority=HIGH_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
@@ -104,22 +76,35 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
         with job(task, "*", path=path) as doing:
             doing.update(_retry(huey, tasks, resources, path))
 
-    tasks = Tasks(
-        index_notes,
-        drain,
-        index_apart,
-        reconcile_vault,
-        retry_parked,
-        partial(is_paused, resources),
-        ApartParser(),
-    )
+    paused = partial(is_paused, resources)
+    tasks = Tasks(index_notes, drain, index_apart, reconcile_vault, retry_parked, paused, ApartParser())
     return tasks
 
 
-def require_running(resources: Resources, slug: str) -> None:
-    """Put work on a paused domain off: the ledger keeps what is owed. Raises EverindexError."""
-    if is_paused(resources, slug):
-        raise EverindexError(f"the domain {slug} is paused; its notes are indexed when it is resumed")
+def _index_notes(huey: Queue, tasks: Tasks, resources: Resources, slug: str, notes: int, task: Task) -> None:
+    """Index saves, those of a domain first, and hint at what follows them."""
+    registry = resources.registry()
+    domain = registry.get(slug)
+    if domain is None:
+        return  # the domain went; a reconcile gives its notes to their new owner
+    with job(task, slug, notes=notes) as doing:
+        for served in _index_saves(resources, domain, registry.domains, doing):
+            hint(huey, tasks, served, resources.cache(served))
+        require_running(resources, slug)
+
+
+def _drain(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Task) -> None:
+    """Work on what a domain owes for about a second, and hint at the rest."""
+    domain = resources.registry().get(slug)
+    if domain is None:
+        return
+    cache = resources.cache(domain)
+    with job(task, slug) as doing, _ingest(resources, domain, cache) as ingest:
+        require_running(resources, slug)
+        doing.update(_slice(huey, resources, domain, cache, ingest))
+        # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
+        if doing["words"] or doing["vectors"]:
+            hint(huey, tasks, domain, cache)
 
 
 def _index_saves(
@@ -199,26 +184,6 @@ def reconcile_now(
     return reports
 
 
-def rehash_share(huey: Queue, tasks: Tasks, resources: Resources, every: float) -> None:
-    """Read a share of the notes anew, so that in a day of calls every `every` seconds each note had its turn."""
-    state = resources.state()
-    for domain in resources.domains():
-        cache = resources.cache(domain)
-        count = math.ceil(cache.ledger.known() * min(1.0, every / _DAY_SECONDS))
-        cursor = state.get(REHASHED, domain.slug)
-        report, last = rehash(
-            resources.root,
-            domain.slug,
-            cache,
-            cursor.value if cursor else "",
-            count,
-            max_bytes=resources.settings.max_note_bytes,
-        )
-        state.put(REHASHED, last, domain.slug)
-        if report.events:
-            hint(huey, tasks, domain, cache)
-
-
 def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: list[DiffEvent]) -> None:
     """Tell the workers of saves that settled together, unless a hint at saves waits; a bulk change is drained."""
     huey.reopen_if_replaced()
@@ -246,37 +211,6 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
 def owes(cache: Cache) -> bool:
     """Say whether words or vectors are owed, due and free; what is set apart is the business of `index_apart`."""
     return cache.leases.owes("words", together=True) or cache.leases.owes("vectors")
-
-
-def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
-    """Load the models of all caches that owe no words, and hint at the vectors that waited for them.
-
-    Loading takes seconds: in a task it would let saves wait, and while words are indexed it would slow them.
-    Raises ModelUnavailableError.
-    """
-    for domain in resources.domains():
-        cache = resources.cache(domain)
-        if not resources.embedders.has_loaded(cache.meta.model) and not cache.leases.owes(
-            "words", together=True
-        ):
-            resources.embedders.get(cache.meta.model)
-            hint(huey, tasks, domain, cache)
-
-
-def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
-    """Find what is owed and nobody works on or has been told of: a worker died, or the queue was lost."""
-    huey.reopen_if_replaced()
-    if not resources.present():
-        log.warning("the vault is not there; work waits", vault=str(resources.root))
-        return
-    broken_off = frozenset(resources.broken_off)
-    for domain in resources.domains():
-        cache = resources.cache(domain)
-        cache.leases.free_those_of_the_dead(resources.is_at_work)
-        cache.leases.release_all_of(broken_off)
-        bound_journal(cache.con)
-        hint(huey, tasks, domain, cache)
-    resources.broken_off -= broken_off
 
 
 @contextmanager
@@ -314,24 +248,3 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, inge
 
 def _save_waits(huey: Queue) -> bool:
     return any(task.priority >= HIGH_PRIORITY for task in waiting(huey, 1))
-
-
-@contextmanager
-def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
-    """Log one line a job: what it did, how long it took, or why it failed; `workers.signals` records the same."""
-    started = time.monotonic()
-    result: dict[str, Any] = dict(fields)
-    task.doing = result
-    with structlog.contextvars.bound_contextvars(task=task.name, task_id=task.id, domain=domain):
-        try:
-            yield result
-        except (EverindexError, *QUEUE_ERRORS) as error:
-            # Their messages say what happened; whatever is owed is found by the sweep, every two seconds.
-            result["put_off"] = str(error)
-            _put_off.met(str(error))
-        except Exception:
-            log.exception("job failed", ms=round((time.monotonic() - started) * 1000), **result)
-            raise
-        else:
-            _put_off.over()
-            log.info("job done", ms=round((time.monotonic() - started) * 1000), **result)

@@ -9,7 +9,6 @@ import secrets
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +25,7 @@ from pipelines.errors import (
 )
 from pipelines.leftovers import claim, sweep_leftovers, work_folder
 from pipelines.maintenance.manifest import MANIFEST, CacheMember, Manifest, StateMember
+from pipelines.moments import now_iso
 from pipelines.store import backup as databases
 from pipelines.store.foreign import foreign_in_cache, foreign_in_state
 from pipelines.store.state import State
@@ -53,7 +53,7 @@ def write_backup(
         _copy_checked(state / STATE_FILE, folder / STATE_FILE)
         manifest = Manifest(
             everindex=version,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            created=now_iso("seconds"),
             vault_id=vault_id,
             root=str(root),
             state=StateMember(size=(folder / STATE_FILE).stat().st_size, sha256=_digest(folder / STATE_FILE)),

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from pipelines.domains import Registry
 from pipelines.indexing import Ingest
-from pipelines.ingest import embed_owed, index_words
+from pipelines.ingest import index_words
 from pipelines.model import Counts
+from pipelines.owed_vectors import embed_owed
 from pipelines.reconcile import reconcile
 from pipelines.store.cache import Cache
 

@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pipelines.errors import CacheError
-from pipelines.model import Hit
 from pipelines.retrieval.fusion import reciprocal_rank_fusion
 from pipelines.retrieval.grounds import with_grounds
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Ranking, Source
 from pipelines.retrieval.thresholds import Match, match_of
-from pipelines.store import search as store
+from pipelines.store import passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _groundless(weak: Sequence[Placed], query: str, sources: Sequence[Source]) -
     for one in weak:
         ids.setdefault(one.source.domain.slug, []).append(one.hit.chunk_id)
     chunks = {
-        slug: list(store.chunk_rows(asked[slug].cache, several).values()) for slug, several in ids.items()
+        slug: list(passages.chunk_rows(asked[slug].cache, several).values()) for slug, several in ids.items()
     }
     grounds = with_grounds(chunks, asked, query)
     return {(slug, chunk) for slug, several in ids.items() for chunk in several if chunk not in grounds[slug]}

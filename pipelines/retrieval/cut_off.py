@@ -8,7 +8,7 @@ from pipelines.retrieval.grounds import with_words
 from pipelines.retrieval.layers import Source
 from pipelines.retrieval.search import Found
 from pipelines.retrieval.thresholds import Match
-from pipelines.store.search import ChunkRow
+from pipelines.store.passages import ChunkRow
 
 
 def cut_off(found: Sequence[Found], best: Match | None, sources: Mapping[str, Source], query: str) -> int:

@@ -11,9 +11,9 @@ from statistics import fmean
 import yaml
 
 from pipelines import beneath
-from pipelines.domains import YAML_SURPRISES, refuse_bombs
 from pipelines.errors import DomainsFileError, JudgedQueriesError, UnsafePathError
 from pipelines.vault import note_key
+from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs
 
 QUERIES_FILE = "_queries.yaml"
 _LIMIT = 1_000_000  # bytes: about 10,000 questions

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipelines.retrieval.layers import Source, depth_for
 from pipelines.retrieval.restrict import why_not
 from pipelines.retrieval.search import Found
+from pipelines.store import passages
 from pipelines.store import search as store
 from pipelines.store.connection import snapshot
 
@@ -36,7 +37,7 @@ def standing(source: Source, query: str, path: str, k: int, found: Sequence[Foun
     """Find the place of a note of this domain among all candidates for `k` results. Raises CacheError."""
     cache = source.cache
     with snapshot(cache.con):
-        chunks = [chunk.chunk_id for chunk in store.chunks_of(cache, path)]
+        chunks = [chunk.chunk_id for chunk in passages.chunks_of(cache, path)]
         cosines = store.cosines(cache, source.vector, chunks) if source.vector is not None else {}
         best = max(cosines.values(), default=None)
         nearer = (

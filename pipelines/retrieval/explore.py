@@ -13,7 +13,7 @@ from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.traverse import MOST_HOPS, Effort, Found, Measured, beam_search
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
-from pipelines.store.search import note_facts
+from pipelines.store.passages import note_facts
 from pipelines.store.surroundings import edges_at, text_hashes
 from pipelines.vectors import mean_vector
 

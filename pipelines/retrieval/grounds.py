@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from pipelines import lexical
 from pipelines.retrieval.layers import Source
+from pipelines.store import passages
 from pipelines.store import search as store
 from pipelines.store.cache import Cache
 
@@ -19,7 +20,7 @@ _SHORTEST_STEM = 3
 
 
 def with_grounds(
-    answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
+    answers: Mapping[str, Sequence[passages.ChunkRow]], sources: Mapping[str, Source], query: str
 ) -> dict[str, set[int]]:
     """Return, by domain, the ids of the answers' chunks that the question's own words support. Raises CacheError.
 
@@ -34,7 +35,7 @@ def with_grounds(
 
 
 def with_words(
-    answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
+    answers: Mapping[str, Sequence[passages.ChunkRow]], sources: Mapping[str, Source], query: str
 ) -> dict[str, set[int]]:
     """Return what `with_grounds` returns, plus the chunks with all words of the question. Raises CacheError."""
     return {
@@ -43,7 +44,7 @@ def with_words(
 
 
 def _words_of(
-    answers: Mapping[str, Sequence[store.ChunkRow]], sources: Mapping[str, Source], query: str
+    answers: Mapping[str, Sequence[passages.ChunkRow]], sources: Mapping[str, Source], query: str
 ) -> dict[str, tuple[set[int], set[int]]]:
     """Return, by domain, the chunks supported by a name, phrase or rare word, and those with all words."""
     asked, wanted = _stems(query), lexical.wanted(query)
@@ -79,7 +80,7 @@ def _with_title(cache: Cache, query: str, chunks: Sequence[int]) -> set[int]:
     return store.matching_among(cache, f"title : ({words})", chunks)
 
 
-def _is_named(chunk: store.ChunkRow, asked: set[str]) -> bool:
+def _is_named(chunk: passages.ChunkRow, asked: set[str]) -> bool:
     """Say whether the question, given by its stems, contains all words of the note's title or file name."""
     names = (chunk.title, PurePosixPath(chunk.path).stem)
     return any(words and words <= asked for words in map(_stems, names))

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from pipelines import lexical
 from pipelines.git_dates import NO_DATES, GitDates
-from pipelines.model import Domain, Hit, NoteFacts
+from pipelines.model import Domain, NoteFacts
 from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.named import NoteNames, with_titles
 from pipelines.retrieval.pieces import nearest_pieces
 from pipelines.retrieval.postings import WordPostings, WordsFound, read_words
@@ -29,6 +30,7 @@ from pipelines.retrieval.rerank import (
 from pipelines.retrieval.restrict import restricted
 from pipelines.retrieval.stages import stage
 from pipelines.retrieval.thin import lessen_thin
+from pipelines.store import passages
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
@@ -104,10 +106,10 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
     hidden = store.chunks_of_notes(cache, set(domain.configuration) - named.keys(), (), None)
     near = _visible(partial(_nearest, source), depth, hidden)
     match = _visible(lambda count: matches(count, source.only), depth, hidden)
-    paths = store.chunk_paths(cache, list(near.keys() | match.keys()))
+    paths = passages.chunk_paths(cache, list(near.keys() | match.keys()))
     fused, near, match = _fuse(source, query, near, match, matches)
     hits = _best_of_notes(lessen_thin(cache, query, fused), near, match, paths)
-    notes = store.note_facts(cache, _paths(hits))
+    notes = passages.note_facts(cache, _paths(hits))
     layers = {"meaning": _notes_of(near, paths), "words": _notes_of(match, paths), "fused": _paths(hits)}
     if domain.decay.mode != "off":
         hits = _decay(hits, notes, domain)

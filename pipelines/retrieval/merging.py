@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from pipelines import lexical
 from pipelines.errors import CacheError
-from pipelines.model import Hit
 from pipelines.retrieval.by_rank import Placed, merge_by_rank
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Ranking, Source, rank_notes
 from pipelines.retrieval.named import with_titles
 from pipelines.retrieval.postings import WordsFound

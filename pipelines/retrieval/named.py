@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from pipelines import lexical
 from pipelines.chunk import CJK
-from pipelines.model import Hit
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.titles import fold_name
 from pipelines.store import notes as store
 from pipelines.store.cache import Cache

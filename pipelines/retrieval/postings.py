@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from pipelines import lexical
 from pipelines.retrieval.compared import Compared
+from pipelines.store import passages, search
 from pipelines.store import postings as store
-from pipelines.store import search
 from pipelines.store.cache import Cache
 from pipelines.store.connection import snapshot
 
@@ -123,7 +123,7 @@ class WordPostings:
             self._begin()
         chunks = self._chunks
         if changed:
-            gone, _ = chunks.rows(sorted(changed - search.chunk_paths(cache, list(changed)).keys()))
+            gone, _ = chunks.rows(sorted(changed - passages.chunk_paths(cache, list(changed)).keys()))
             there = chunks.there.copy()
             there[gone] = False
             chunks = replace(chunks, there=there)
@@ -334,7 +334,7 @@ def _common_words(cache: Cache, ids: npt.NDArray[np.int64]) -> list[str]:
     sample = ids[:: len(ids) // _SAMPLE + 1].tolist()
     found = Counter(
         word
-        for chunk in search.chunk_rows(cache, sample).values()
+        for chunk in passages.chunk_rows(cache, sample).values()
         for word in lexical.telling_words(chunk.text)
     )
     return [word for word, count in reversed(found.most_common()) if count >= _COMMON]

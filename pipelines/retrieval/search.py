@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pipelines import lexical, vault
 from pipelines.errors import CacheError
-from pipelines.model import Hit
 from pipelines.retrieval.by_rank import Placed
 from pipelines.retrieval.excerpts import Excerpt, excerpt, split_sentences
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for
 from pipelines.retrieval.merging import Asked
 from pipelines.retrieval.stages import stage
 from pipelines.retrieval.thresholds import Match
-from pipelines.store import search as store
+from pipelines.store import passages
 from pipelines.store.sentences import Codes, codes_of_chunks
 
 _Stat = tuple[str, int, int, bool]
@@ -35,7 +35,7 @@ class Found:
 
     domain: str
     hit: Hit
-    chunk: store.ChunkRow
+    chunk: passages.ChunkRow
     ranks: Mapping[str, int]
     stale: bool
     sentences: Codes | None
@@ -79,9 +79,11 @@ def _paths_of(source: Source, ranked: Sequence[Placed]) -> list[str]:
     return [one.hit.path for one in ranked if one.source is source]
 
 
-def _chunks_of(source: Source, kept: Sequence[Placed]) -> tuple[dict[int, store.ChunkRow], dict[int, Codes]]:
+def _chunks_of(
+    source: Source, kept: Sequence[Placed]
+) -> tuple[dict[int, passages.ChunkRow], dict[int, Codes]]:
     ids = [one.hit.chunk_id for one in kept if one.source is source]
-    return store.chunk_rows(source.cache, ids), codes_of_chunks(source.cache, ids)
+    return passages.chunk_rows(source.cache, ids), codes_of_chunks(source.cache, ids)
 
 
 @stage("excerpts")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pipelines.store import passages
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 
@@ -18,7 +19,7 @@ def nearest_notes(
     depth = 2 * most
     while True:
         near = store.nearest(cache, vector, depth)
-        paths = store.chunk_paths(cache, [chunk_id for chunk_id, _ in near])
+        paths = passages.chunk_paths(cache, [chunk_id for chunk_id, _ in near])
         best: dict[str, tuple[str, int, float]] = {}
         for chunk_id, cosine in near:
             path = paths.get(chunk_id)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
@@ -15,8 +13,9 @@ import numpy.typing as npt
 
 from pipelines import lexical
 from pipelines.errors import BadVectorError
-from pipelines.links import target_name
-from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Link, Note
+from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
+from pipelines.moments import now_iso
+from pipelines.store.chunk_rows import ChunkRows, titles_of
 from pipelines.store.connection import connect, corrupt, one, snapshot, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
@@ -42,6 +41,7 @@ class Cache:
         self.ledger = Ledger(con, clock)
         self.leases = Leases(con, clock)
         self.edges = Edges(con, clock)
+        self.chunks = ChunkRows(con)
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
@@ -171,13 +171,13 @@ class Cache:
             generation = self.leases.claim(row, content.sha256)
             old_title = self._upsert_node(note, content)
             # A row that this pipeline has never applied may have words that another pipeline split differently.
-            reworded = old_title != _titles(note) or row.applied_generation == 0
-            self._replace_chunks(note, chunks, words, reworded=reworded)
-            self._replace_links(note)
+            reworded = old_title != titles_of(note) or row.applied_generation == 0
+            self.chunks.replace(note, chunks, words, reworded=reworded)
+            self.edges.replace_links(note.path, note.links)
             self._keep_vectors(vectors)
-            embedded = self._attach_vectors(note.path)
+            embedded = self.chunks.attach_vectors(note.path)
             self.leases.applied(
-                row, generation, content.found, content.sha256, embedded=embedded, at=_now_iso()
+                row, generation, content.found, content.sha256, embedded=embedded, at=now_iso()
             )
         return embedded
 
@@ -185,7 +185,7 @@ class Cache:
         """Attach a note's vectors if all of them are stored now; say whether they are. Raises StaleWorkError."""
         with transaction(self.con):
             self.leases.claim(row, row.wanted_hash)
-            embedded = self._attach_vectors(row.path)
+            embedded = self.chunks.attach_vectors(row.path)
             if embedded:
                 self.leases.embedded(row)
         return embedded
@@ -230,109 +230,10 @@ class Cache:
         )
         return "\n".join((row[0], *json.loads(row[1]))) if row else None
 
-    def _replace_chunks(
-        self, note: Note, chunks: Sequence[Chunk], words: _Words = None, *, reworded: bool
-    ) -> None:
-        """Replace a note's chunks; rows whose words are unchanged stay, so an edit touches only its own chunks."""
-        old = select(
-            self.con,
-            "SELECT id, text_hash, section, has_vector FROM vault_chunk WHERE path = ? ORDER BY position DESC",
-            (note.path,),
-        )
-        kept: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for chunk_id, text_hash, section, _ in [] if reworded else old:
-            kept[text_hash, section].append(chunk_id)
-        titles = lexical.index_text(_titles(note))
-        for chunk in chunks:
-            same = kept.get((chunk.text_hash, chunk.section))
-            offsets = chunk.start, chunk.end, chunk.first_line, chunk.last_line
-            place = chunk.position, json.dumps(chunk.heading_path, ensure_ascii=False), *offsets
-            if same:
-                self.con.execute(
-                    "UPDATE vault_chunk SET position = ?, heading_path = ?, start_offset = ?, end_offset = ?,"
-                    " first_line = ?, last_line = ? WHERE id = ?",
-                    (*place, same.pop()),
-                )
-                continue
-            self.con.execute(
-                "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
-                " last_line, path, section, text, text_hash, has_vector)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-                (*place, note.path, chunk.section, chunk.text, chunk.text_hash),
-            )
-            self.con.execute(
-                "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
-                (
-                    self.con.last_insert_rowid(),
-                    titles,
-                    *(
-                        words[chunk.position]
-                        if words
-                        else lexical.chunk_words(chunk.section, chunk.text, note.title)
-                    ),
-                ),
-            )
-        gone = [chunk_id for ids in kept.values() for chunk_id in ids]
-        if reworded and old:
-            embedded = {text_hash for _, text_hash, _, has_vector in old if has_vector}
-            self._attach(row for row in self._without_vector(note.path) if row[1] in embedded)
-            gone = [chunk_id for chunk_id, *_ in old]
-        self._remove_chunks(gone)
-
-    def _remove_chunks(self, ids: Sequence[int]) -> None:
-        if not ids:
-            return
-        these, numbers = "(SELECT value FROM json_each(?1))", json.dumps(ids)
-        deleted = f"DELETE FROM vault_chunk WHERE id IN {these} RETURNING id, text_hash, has_vector"
-        gone = select(self.con, deleted, (numbers,))
-        self.con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
-        with_vector = ((number,) for number, _, has_vector in gone if has_vector)
-        self.con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
-        self.con.execute(
-            f"UPDATE vault_vector SET unused_since = ?2 WHERE text_hash IN {these}"
-            " AND NOT EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = vault_vector.text_hash)",
-            (json.dumps([text_hash for _, text_hash, _ in gone]), time.time()),
-        )
-
-    def _replace_links(self, note: Note) -> None:
-        self.con.execute("DELETE FROM vault_link WHERE path = ?", (note.path,))
-        self.con.executemany(
-            "INSERT INTO vault_link VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            ((note.path, position, *_columns(link)) for position, link in enumerate(note.links)),
-        )
-        self.edges.resolve_note(note.path)
-
-    def _attach_vectors(self, path: str) -> bool:
-        """Attach the vectors of a note's chunks if every chunk has one; say whether they all do."""
-        lacking = (
-            "SELECT 1 FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
-            " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT 1"
-        )
-        if first(self.con, lacking, (path,)):
-            return False  # do not read thousands of vectors of a long note in vain
-        self._attach(self._without_vector(path))
-        return True
-
-    def _without_vector(self, path: str) -> list[tuple[int, str, bytes | None]]:
-        return select(
-            self.con,
-            "SELECT c.id, c.text_hash, v.embedding FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
-            " WHERE c.path = ? AND c.has_vector = 0",
-            (path,),
-        )
-
-    def _attach(self, rows: Iterable[tuple[int, str, bytes | None]]) -> None:
-        for chunk_id, text_hash, blob in rows:
-            self.con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk_id, blob))
-            self.con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", (chunk_id,))
-            self.con.execute("UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?", (text_hash,))
-
     def _remove(self, path: str) -> None:
-        ids = select(self.con, "SELECT id FROM vault_chunk WHERE path = ?", (path,))
-        self._remove_chunks([chunk_id for (chunk_id,) in ids])
-        self.con.execute("DELETE FROM vault_link WHERE path = ?", (path,))
+        self.chunks.remove_all(path)
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
-        self.edges.resolve_note(path)
+        self.edges.replace_links(path, ())
 
     # Figures for `status`
 
@@ -383,17 +284,3 @@ class Cache:
         """Return the rule by which the last scan ignored a path, or None."""
         row = first(self.con, "SELECT rule FROM vault_ignored WHERE path = ?", (path,))
         return row[0] if row else None
-
-
-def _columns(link: Link) -> tuple[object, ...]:
-    """Return the columns of `vault_link` after path and position; `astuple` would copy deeply and be slow."""
-    written = (link.kind, link.target, link.fragment, link.text, link.line, link.section, link.property)
-    return *written, link.cites, target_name(link.target)
-
-
-def _titles(note: Note) -> str:
-    return "\n".join((note.title, *note.aliases))
-
-
-def _now_iso() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -82,25 +82,23 @@ def ledger_states(cache: Cache) -> list[LedgerState]:
         " FROM (SELECT path FROM vault_file UNION SELECT path FROM vault_node) p"
         " LEFT JOIN vault_file f USING (path) ORDER BY p.path",
     )
-    return [_ledger_state(*row) for row in found]
-
-
-def _ledger_state(*row: Any) -> LedgerState:
-    path, raw, wanted, indexed, generation, applied, embedded, unembedded, known, parked, reason, node = row
-    return LedgerState(
-        path,
-        raw,
-        wanted,
-        indexed,
-        generation,
-        applied,
-        embedded,
-        unembedded,
-        known=bool(known),
-        parked=bool(parked),
-        reason=reason,
-        has_node=bool(node),
-    )
+    return [
+        LedgerState(
+            path=path,
+            raw=raw,
+            wanted_hash=wanted,
+            indexed_hash=indexed,
+            generation=generation,
+            applied=applied,
+            embedded=embedded,
+            unembedded=lacking,
+            known=bool(known),
+            parked=bool(parked),
+            reason=reason,
+            has_node=bool(node),
+        )
+        for path, raw, wanted, indexed, generation, applied, embedded, lacking, known, parked, reason, node in found
+    ]
 
 
 def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:

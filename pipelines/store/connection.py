@@ -6,8 +6,9 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import sqlite_vec
@@ -31,6 +32,7 @@ _SCHEMA_DAMAGE = re.compile(
     r"no such (table|column)|has no column|has \d+ columns|vtable constructor failed|malformed|could not|Could not"
     r"|sqlite-vec error|vec0|invalid fts5 file format|constructor"
 )
+Record = TypeVar("Record")
 Bindings = Sequence[Any] | Mapping[str, Any]
 _READWRITE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
@@ -145,6 +147,17 @@ def rows(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[
     """Return all rows of a query; the schema determines each column's type. Raises CacheError."""
     with _our_errors(con):
         return list(con.execute(sql, bindings))
+
+
+def records(con: apsw.Connection, kind: type[Record], sql: str, bindings: Bindings = ()) -> list[Record]:
+    """Return all rows of a query as dataclasses whose fields are named as its columns. Raises CacheError."""
+    with _our_errors(con):
+        cursor = con.execute(sql, bindings)
+        first = next(cursor, None)
+        if first is None:
+            return []
+        names = [name for name, *_ in cursor.get_description()]
+        return [kind(**dict(zip(names, found, strict=True))) for found in chain([first], cursor)]
 
 
 def row(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> tuple[Any, ...] | None:

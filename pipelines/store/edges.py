@@ -14,8 +14,8 @@ from typing import Any
 
 import apsw
 
-from pipelines.links import NOTE_SUFFIXES, link_names_of, name_key, resolve
-from pipelines.model import EdgeKind
+from pipelines.links import NOTE_SUFFIXES, link_names_of, name_key, resolve, target_name
+from pipelines.model import EdgeKind, Link
 from pipelines.store.connection import one, transaction
 from pipelines.store.connection import rows as select
 from pipelines.store.ledger import below
@@ -29,7 +29,7 @@ _LINK = "SELECT path, position, kind, target, cites, name FROM vault_link"
 
 
 class Edges:
-    """The tables `vault_path` and `vault_edge` on a cache's connection. `clock` is monotonic, in seconds."""
+    """`vault_link`, `vault_path` and `vault_edge` on a cache's connection. `clock` is monotonic, in seconds."""
 
     def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._con = con
@@ -67,8 +67,15 @@ class Edges:
             )
         ]
 
-    def resolve_note(self, path: str) -> None:
-        """Resolve a note's links after they were replaced or removed (inside the caller's transaction)."""
+    def replace_links(self, path: str, links: Sequence[Link]) -> None:
+        """Replace a note's links and resolve the new ones (inside the caller's transaction)."""
+        self._con.execute("DELETE FROM vault_link WHERE path = ?", (path,))
+        self._con.executemany(
+            "INSERT INTO vault_link (path, position, kind, target, fragment, text, line, section, property, cites,"
+            " name) VALUES (:path, :position, :kind, :target, :fragment, :text, :line, :section, :property, :cites,"
+            " :name)",
+            (_columns(link) | {"path": path, "position": position} for position, link in enumerate(links)),
+        )
         self._resolve(f"{_LINK} WHERE path = ?", path, of_note=path)
 
     def drift(self) -> list[str]:
@@ -169,3 +176,18 @@ def _edge_kind(kind: str, *, cites: bool) -> EdgeKind:
     if kind == "embed":
         return "embed"
     return "citation" if cites else "wikilink"
+
+
+def _columns(link: Link) -> dict[str, object]:
+    """Return a link's own columns of `vault_link`; `asdict` would copy deeply and be slow."""
+    return {
+        "kind": link.kind,
+        "target": link.target,
+        "fragment": link.fragment,
+        "text": link.text,
+        "line": link.line,
+        "section": link.section,
+        "property": link.property,
+        "cites": link.cites,
+        "name": target_name(link.target),
+    }

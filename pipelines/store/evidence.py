@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from pipelines.errors import EvidenceNotFoundError
-from pipelines.store.connection import one, rows, snapshot, transaction
+from pipelines.store.connection import one, records, rows, snapshot, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.state_file import open_state
 
@@ -146,54 +146,62 @@ class Evidence:
         with snapshot(self._con):
             found = first(
                 self._con,
-                "SELECT id, question, domain, match, asked_at, notes, curated_at FROM evidence WHERE id = ?",
+                "SELECT question, domain, match, asked_at, notes, curated_at FROM evidence WHERE id = ?",
                 (record_id,),
             )
             if found is None:
                 raise _missing(record_id)
-            hits = rows(
-                self._con,
-                "SELECT domain, path, title, section, first_line, last_line, excerpt, score, chunk, text_hash,"
-                " source_hash FROM evidence_hit WHERE record = ? ORDER BY position",
-                (record_id,),
+            question, domain, match, asked_at, notes, curated_at = found
+            return EvidenceRecord(
+                id=record_id,
+                question=question,
+                domain=domain,
+                match=match,
+                asked_at=asked_at,
+                hits=self._hits(record_id),
+                texts=self._texts(record_id),
+                notes=notes,
+                curated_at=curated_at,
+                citations=self._citations(record_id),
             )
-            citations = rows(
-                self._con,
-                "SELECT path, quote, text_hashes, source_hash FROM evidence_citation WHERE record = ?"
-                " ORDER BY position",
-                (record_id,),
-            )
-            texts = dict(
-                rows(self._con, "SELECT text_hash, text FROM evidence_text WHERE record = ?", (record_id,))
-            )
-        own_id, question, domain, match, asked_at, notes, curated_at = found
-        return EvidenceRecord(
-            id=own_id,
-            question=question,
-            domain=domain,
-            match=match,
-            asked_at=asked_at,
-            hits=tuple(EvidenceHit(*hit) for hit in hits),
-            texts=texts,
-            notes=notes,
-            curated_at=curated_at,
-            citations=tuple(
-                Citation(path, quote, tuple(json.loads(text_hashes)), source_hash)
-                for path, quote, text_hashes, source_hash in citations
-            ),
+
+    def _hits(self, record_id: str) -> tuple[EvidenceHit, ...]:
+        found = records(
+            self._con,
+            EvidenceHit,
+            "SELECT domain, path, title, section, first_line, last_line, excerpt, score, chunk, text_hash,"
+            " source_hash FROM evidence_hit WHERE record = ? ORDER BY position",
+            (record_id,),
+        )
+        return tuple(found)
+
+    def _texts(self, record_id: str) -> dict[str, str]:
+        return dict(
+            rows(self._con, "SELECT text_hash, text FROM evidence_text WHERE record = ?", (record_id,))
+        )
+
+    def _citations(self, record_id: str) -> tuple[Citation, ...]:
+        found = rows(
+            self._con,
+            "SELECT path, quote, text_hashes, source_hash FROM evidence_citation WHERE record = ? ORDER BY position",
+            (record_id,),
+        )
+        return tuple(
+            Citation(path, quote, tuple(json.loads(text_hashes)), source_hash)
+            for path, quote, text_hashes, source_hash in found
         )
 
     def newest(self, limit: int) -> list[EvidenceSummary]:
         """Return up to `limit` records, newest first."""
-        found = rows(
+        return records(
             self._con,
+            EvidenceSummary,
             "SELECT id, question, match, asked_at, curated_at,"
-            " (SELECT count(*) FROM evidence_hit WHERE record = id),"
-            " (SELECT count(*) FROM evidence_citation WHERE record = id)"
+            " (SELECT count(*) FROM evidence_hit WHERE record = id) AS hits,"
+            " (SELECT count(*) FROM evidence_citation WHERE record = id) AS citations"
             " FROM evidence ORDER BY rowid DESC LIMIT ?",
             (limit,),
         )
-        return [EvidenceSummary(*row) for row in found]
 
     def count(self) -> int:
         """Count the records."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from pipelines.moments import as_iso
 from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.state_file import open_state
@@ -201,7 +202,7 @@ class History:
 
         Uses short transactions, so that no worker waits. Raises StorageUnavailableError.
         """
-        oldest = _iso(self._clock() - timedelta(days=days))
+        oldest = as_iso(self._clock() - timedelta(days=days))
         deleted = 0
         while True:
             with transaction(self._con):
@@ -273,7 +274,7 @@ class History:
         start = int(datetime.fromisoformat(since).timestamp()) // bucket_s
         end = int(self._clock().timestamp()) // bucket_s
         return [
-            Bucket(_iso(datetime.fromtimestamp(n * bucket_s, UTC)), *by_bucket.get(n, (0, 0, None, 0)))
+            Bucket(as_iso(datetime.fromtimestamp(n * bucket_s, UTC)), *by_bucket.get(n, (0, 0, None, 0)))
             for n in range(start, end + 1)
         ]
 
@@ -289,11 +290,7 @@ class History:
         return found
 
     def _now(self) -> str:
-        return _iso(self._clock())
-
-
-def _iso(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="milliseconds")
+        return as_iso(self._clock())
 
 
 def _named(paths: Sequence[str]) -> tuple[str | None, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.model import EdgeKind
 from pipelines.store.cache import Cache
-from pipelines.store.connection import one, row, rows
+from pipelines.store.connection import one, records, rows
 
 _WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.property"
 
@@ -94,18 +94,17 @@ def backlinks(cache: Cache, path: str) -> list[Neighbour]:
 
 
 def _neighbours(cache: Cache, other: str, own: str, path: str) -> list[Neighbour]:
-    return [
-        Neighbour(*found)
-        for found in rows(
-            cache.con,
-            # SQLite takes a bare column beside min() from the row with the minimum: here, how the first link is
-            # written.
-            f"SELECT {other}, e.kind, count(*), l.text, l.fragment, min(l.line) FROM vault_edge e"
-            f" JOIN vault_link l USING (path, position) WHERE {own} = ?1 AND {other} <> ?1"
-            f" GROUP BY {other}, e.kind ORDER BY min(l.position), {other}",
-            (path,),
-        )
-    ]
+    return records(
+        cache.con,
+        Neighbour,
+        # SQLite takes a bare column beside min() from the row with the minimum: here, how the first link is
+        # written.
+        f"SELECT {other} AS path, e.kind AS kind, count(*) AS count, l.text AS text, l.fragment AS fragment,"
+        " min(l.line) AS line FROM vault_edge e"
+        f" JOIN vault_link l USING (path, position) WHERE {own} = ?1 AND {other} <> ?1"
+        f" GROUP BY {other}, e.kind ORDER BY min(l.position), {other}",
+        (path,),
+    )
 
 
 def links_in_state(cache: Cache, state: str, limit: int) -> list[WrittenLink]:
@@ -189,13 +188,15 @@ def unranked(cache: Cache) -> int:
 
 def rank_of(cache: Cache, path: str) -> Rank | None:
     """Return a note's place in the graph, or None if it has no edge or is not ranked yet."""
-    found = row(
+    found = records(
         cache.con,
-        "SELECT nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL), nullif(r.community, 0), c.label"
+        Rank,
+        "SELECT nullif(r.pagerank, 0) AS pagerank, iif(r.community > 0, r.centrality, NULL) AS centrality,"
+        " nullif(r.community, 0) AS community, c.label AS label"
         " FROM vault_rank r LEFT JOIN vault_community c ON c.id = r.community WHERE path = ?",
         (path,),
     )
-    return Rank(*found) if found else None
+    return found[0] if found else None
 
 
 def communities(cache: Cache, examples: int) -> list[Community]:
@@ -214,15 +215,14 @@ def communities(cache: Cache, examples: int) -> list[Community]:
 
 def nodes(cache: Cache, paths: Collection[str]) -> list[GraphNode]:
     """Return notes as nodes of a drawn graph."""
-    return [
-        GraphNode(*found)
-        for found in rows(
-            cache.con,
-            "SELECT n.path, n.title, nullif(r.pagerank, 0), nullif(r.community, 0) FROM vault_node n"
-            " LEFT JOIN vault_rank r USING (path) WHERE n.path IN (SELECT value FROM json_each(?)) ORDER BY n.path",
-            (json.dumps(list(paths)),),
-        )
-    ]
+    return records(
+        cache.con,
+        GraphNode,
+        "SELECT n.path AS path, n.title AS title, nullif(r.pagerank, 0) AS pagerank,"
+        " nullif(r.community, 0) AS community FROM vault_node n LEFT JOIN vault_rank r USING (path)"
+        " WHERE n.path IN (SELECT value FROM json_each(?)) ORDER BY n.path",
+        (json.dumps(list(paths)),),
+    )
 
 
 def best_ranked(cache: Cache, community: int | None, limit: int) -> list[str]:
@@ -244,14 +244,13 @@ def best_ranked(cache: Cache, community: int | None, limit: int) -> list[str]:
 
 def edges_among(cache: Cache, paths: Sequence[str]) -> list[GraphEdge]:
     """Return the edges between these notes, one per pair and kind."""
-    return [
-        GraphEdge(*found)
-        for found in rows(
-            cache.con,
-            # The plus keeps SQLite from using the target's index, which would look up every pair of notes.
-            "WITH chosen AS (SELECT value AS path FROM json_each(?)) SELECT path, target, kind, count(*)"
-            " FROM vault_edge WHERE path IN chosen AND +target IN chosen AND path <> target"
-            " GROUP BY path, target, kind ORDER BY path, target, kind",
-            (json.dumps(list(paths)),),
-        )
-    ]
+    return records(
+        cache.con,
+        GraphEdge,
+        # The plus keeps SQLite from using the target's index, which would look up every pair of notes.
+        "WITH chosen AS (SELECT value AS path FROM json_each(?))"
+        " SELECT path AS source, target, kind, count(*) AS count"
+        " FROM vault_edge WHERE path IN chosen AND +target IN chosen AND path <> target"
+        " GROUP BY path, target, kind ORDER BY path, target, kind",
+        (json.dumps(list(paths)),),
+    )

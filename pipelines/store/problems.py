@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
+from pipelines.moments import now_iso
 from pipelines.store.connection import row, rows, transaction
 from pipelines.store.state_file import open_state
 
@@ -39,7 +39,7 @@ class Problems:
         known = row(self._con, "SELECT message FROM problem WHERE kind = ? AND subject = ?", (kind, subject))
         if known == (message,):
             return  # write only what is new: on a full disk, a needless write would raise
-        since = datetime.now(UTC).isoformat(timespec="seconds")
+        since = now_iso("seconds")
         with transaction(self._con):
             self._con.execute(
                 "INSERT INTO problem VALUES (?, ?, ?, ?)"

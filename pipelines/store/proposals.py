@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.model import Suggestion
-from pipelines.store.connection import one, rows, transaction
+from pipelines.store.connection import one, records, rows, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.rename_log import RENAMED, RENAMING, RenameLog
+from pipelines.store.review_pages import ReviewPages
 from pipelines.store.spending import Spending
 from pipelines.store.state_file import open_state
 
-State = Literal["waiting", "accepted", "applied", "rejected", "refused", "addition"]
+ProposalState = Literal["waiting", "accepted", "applied", "rejected", "refused", "addition"]
 Outcome = Literal["baseline", "proposed", "nothing", "private", "failed", "asked"]
 OPERATOR = "operator"
-_PAGES_KEPT = 500
 # A tag that waits for a note whose file is gone is kept but not shown.
 _SHOWN = (
     " (state NOT IN ('waiting', 'addition') OR NOT EXISTS"
@@ -31,7 +31,9 @@ _CHANGE = (
     " (SELECT count(*) FROM tag_renamed r WHERE r.change = id AND r.path <> tag_audit.path) AS notes"
     f" FROM tag_audit WHERE (action <> '{RENAMING}' OR EXISTS (SELECT 1 FROM tag_renamed r WHERE r.change = id))"
 )
-_PROPOSAL = "id, domain, path, tag, tag_group, confidence, proposer, note_hash, state, reason, proposed_at"
+_PROPOSAL = (
+    'id, domain, path, tag, tag_group AS "group", confidence, proposer, note_hash, state, reason, proposed_at'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Proposal:
     confidence: float
     proposer: str
     note_hash: str | None
-    state: State
+    state: ProposalState
     reason: str | None
     proposed_at: str
 
@@ -89,6 +91,7 @@ class Proposals:
         self._con = open_state(folder)
         self.renames = RenameLog(self._con)
         self.spending = Spending(self._con)
+        self.pages = ReviewPages(self._con)
 
     def close(self) -> None:
         """Close the connection."""
@@ -167,24 +170,29 @@ class Proposals:
             return self._con.total_changes() - before
 
     def of_state(
-        self, domain: str | None, *states: State, limit: int = -1, tag: str | None = None, sure: float = 0.0
+        self,
+        domain: str | None,
+        *states: ProposalState,
+        limit: int = -1,
+        tag: str | None = None,
+        sure: float = 0.0,
     ) -> list[Proposal]:
         """Return the proposals in these states, newest first, a note's best first.
 
         They may be of one domain or all, of one tag, at least so `sure`. Those that wait for a note that is
         gone are left out.
         """
-        found = rows(
+        return records(
             self._con,
+            Proposal,
             f"SELECT {_PROPOSAL} FROM tag_proposal WHERE (?1 IS NULL OR domain = ?1)"
             f" AND state IN (SELECT value FROM json_each(?2)) AND {_SHOWN}"
             " AND (?4 IS NULL OR key = ?4) AND confidence >= ?5"
             " ORDER BY proposed_at DESC, path, confidence DESC, id LIMIT ?3",
             (domain, json.dumps(states), limit, tag and tag.casefold(), sure),
         )
-        return [Proposal(*row) for row in found]
 
-    def tags(self, domain: str | None, *states: State) -> dict[str, int]:
+    def tags(self, domain: str | None, *states: ProposalState) -> dict[str, int]:
         """Count the proposals in these states by tag, those for a note that is gone left out, by name."""
         return dict(
             rows(
@@ -197,22 +205,22 @@ class Proposals:
 
     def of_note(self, domain: str, path: str) -> list[Proposal]:
         """Return a note's proposals in every state, newest first, then best first."""
-        found = rows(
+        return records(
             self._con,
+            Proposal,
             f"SELECT {_PROPOSAL} FROM tag_proposal WHERE domain = ? AND path = ?"
             " ORDER BY proposed_at DESC, confidence DESC, id",
             (domain, path),
         )
-        return [Proposal(*row) for row in found]
 
     def get(self, ids: Collection[int]) -> list[Proposal]:
         """Return proposals by id."""
-        found = rows(
+        return records(
             self._con,
+            Proposal,
             f"SELECT {_PROPOSAL} FROM tag_proposal WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
             (json.dumps(list(ids)),),
         )
-        return [Proposal(*row) for row in found]
 
     def version(self, domain: str) -> list[Any]:
         """Return a value that changes whenever a page of the domain would: a summary of each state's proposals."""
@@ -258,7 +266,9 @@ class Proposals:
                 "DELETE FROM tag_proposal WHERE domain = ? AND path = ? AND state = 'waiting'", (domain, path)
             )
 
-    def decide(self, ids: Collection[int], state: State, at: str, *, reason: str | None = None) -> int:
+    def decide(
+        self, ids: Collection[int], state: ProposalState, at: str, *, reason: str | None = None
+    ) -> int:
         """Decide on waiting proposals and return how many; those already decided stay as they are."""
         with transaction(self._con):
             self._con.execute(
@@ -268,7 +278,7 @@ class Proposals:
             )
             return self._con.changes()
 
-    def settle(self, ids: Collection[int], state: State, at: str, reason: str | None = None) -> None:
+    def settle(self, ids: Collection[int], state: ProposalState, at: str, reason: str | None = None) -> None:
         """Record the outcome of accepted proposals: applied, refused, or waiting again."""
         with transaction(self._con):
             self._con.execute(
@@ -277,7 +287,7 @@ class Proposals:
                 (state, reason, at, json.dumps(list(ids))),
             )
 
-    def want(self, domain: str, path: str, tag: str, group: str, state: State, at: str) -> None:
+    def want(self, domain: str, path: str, tag: str, group: str, state: ProposalState, at: str) -> None:
         """Record a tag that the operator typed for a note: accepted, or an addition to the vocabulary."""
         with transaction(self._con):
             self._con.execute(
@@ -288,28 +298,6 @@ class Proposals:
                 " WHERE state NOT IN ('accepted', 'applied')",
                 (domain, path, tag.casefold(), tag, group, OPERATOR, state, at),
             )
-
-    # Pages
-
-    def show(self, page: str, domain: str, shown: Sequence[tuple[int, str]], at: str) -> None:
-        """Record which proposals (id, path then) a page is about to show; the oldest pages are deleted."""
-        with transaction(self._con):
-            self._con.execute(
-                "INSERT OR REPLACE INTO review_page VALUES (?, ?, ?, ?)",
-                (page, domain, json.dumps(shown), at),
-            )
-            self._con.execute(
-                "DELETE FROM review_page WHERE domain = ?1 AND page NOT IN"
-                " (SELECT page FROM review_page WHERE domain = ?1 ORDER BY written_at DESC, page LIMIT ?2)",
-                (domain, _PAGES_KEPT),
-            )
-
-    def shown(self, page: str, domain: str) -> list[tuple[int, str]] | None:
-        """Return the proposals (id, path then) that a page showed, in order; None for an unknown page."""
-        found = first(
-            self._con, "SELECT shown FROM review_page WHERE page = ? AND domain = ?", (page, domain)
-        )
-        return None if found is None else [(number, path) for number, path in json.loads(found[0])]
 
     # Our changes
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import apsw
 
-from pipelines.store.connection import one, rows, transaction
+from pipelines.store.connection import one, records, rows, transaction
 from pipelines.store.connection import row as first
 
 RENAMING, RENAMED = "renaming", "renamed"
@@ -78,9 +78,9 @@ class RenameLog:
 
     def files(self, number: int) -> list[RenamedFile]:
         """Return the files of an entry, by path."""
-        found = rows(
+        return records(
             self._con,
+            RenamedFile,
             "SELECT path, head_before, head_after FROM tag_renamed WHERE change = ? ORDER BY path",
             (number,),
         )
-        return [RenamedFile(*row) for row in found]

@@ -1,63 +1,21 @@
-"""Read-only SQL over a cache for search: the two retrievers, and what a hit shows."""
+"""Read-only SQL over a cache for the retrievers: which chunks are near, match, or are linked."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from pipelines.model import NoteFacts, PagerankOver
+from pipelines.model import PagerankOver
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import corrupt, one
-from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 from pipelines.store.fts_functions import COLUMN_WEIGHTS
 
 _ROUNDING = 1e-5  # between numpy's cosine and sqlite-vec's
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkRow:
-    """A chunk with its note's title and time."""
-
-    chunk_id: int
-    path: str
-    title: str
-    section: str
-    heading_path: tuple[str, ...]
-    text: str
-    first_line: int
-    last_line: int
-    start: int
-    end: int
-    modified: str
-
-    @property
-    def is_names_alone(self) -> bool:
-        """Say whether the note has no text, so that the chunk holds its title, aliases and description."""
-        return self.start == self.end
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRow:
-    """A note's own row."""
-
-    path: str
-    title: str
-    frontmatter: dict[str, object]
-    tags: list[str]
-    aliases: list[str]
-    author: str | None
-    kind: str | None
-    published_at: str | None
-    modified: str
-    evergreen: bool
-    warnings: list[str]
 
 
 def nearest(
@@ -222,36 +180,6 @@ def passages_nearer(cache: Cache, vector: Vector, cosine: float) -> int:
     return int(count)
 
 
-def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
-    """Return the facts that the later layers need of notes, by path."""
-    rows = select(
-        cache.con,
-        "SELECT n.path, n.author, n.kind, n.published_at, n.modified_at, n.evergreen,"
-        " nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL),"
-        # Few notes state when they were changed: parse JSON only for these.
-        " CASE WHEN n.frontmatter LIKE '%modified%' OR n.frontmatter LIKE '%updated%' THEN"
-        " (SELECT atom FROM json_each(n.frontmatter) WHERE lower(key) IN ('modified', 'updated')"
-        " AND type = 'text' ORDER BY lower(key) LIMIT 1) END"
-        " FROM vault_node n LEFT JOIN vault_rank r USING (path)"
-        " WHERE n.path IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(paths)),),
-    )
-    return {
-        row[0]: NoteFacts(
-            path=row[0],
-            author=row[1],
-            kind=row[2],
-            published_at=row[3],
-            modified_at=row[4],
-            evergreen=bool(row[5]),
-            pagerank=row[6],
-            centrality=row[7],
-            updated=row[8],
-        )
-        for row in rows
-    }
-
-
 def citations_touching(cache: Cache, paths: Sequence[str], over: PagerankOver, most: int) -> int:
     """Count, up to `most`, the edges that PageRank uses and that begin or end at one of these notes."""
     kinds = {"citations": "('citation')", "links": "('citation', 'wikilink')"}[over]
@@ -276,83 +204,3 @@ def linked_from(cache: Cache, paths: Sequence[str]) -> dict[str, set[str]]:
     ):
         found[path].add(target)
     return found
-
-
-def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:
-    """Return the paths of chunks by id."""
-    return dict(
-        select(
-            cache.con,
-            "SELECT id, path FROM vault_chunk WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(ids),),
-        )
-    )
-
-
-_CHUNK_COLUMNS = (
-    "c.id, c.path, n.title, c.section, c.heading_path, c.text, c.first_line, c.last_line,"
-    " c.start_offset, c.end_offset, n.modified_at"
-)
-
-
-def chunk_rows(cache: Cache, ids: Sequence[int]) -> dict[int, ChunkRow]:
-    """Return chunks by id."""
-    rows = select(
-        cache.con,
-        f"SELECT {_CHUNK_COLUMNS} FROM vault_chunk c JOIN vault_node n USING (path)"
-        " WHERE c.id IN (SELECT value FROM json_each(?))",
-        (json.dumps(ids),),
-    )
-    return {row[0]: _chunk(row) for row in rows}
-
-
-def chunks_of(cache: Cache, path: str) -> list[ChunkRow]:
-    """Return a note's chunks in order."""
-    rows = select(
-        cache.con,
-        f"SELECT {_CHUNK_COLUMNS} FROM vault_chunk c JOIN vault_node n USING (path)"
-        " WHERE c.path = ? ORDER BY c.position",
-        (path,),
-    )
-    return [_chunk(row) for row in rows]
-
-
-def _chunk(row: tuple[Any, ...]) -> ChunkRow:
-    values = list(row)
-    values[4] = tuple(json.loads(row[4]))
-    return ChunkRow(*values)
-
-
-def node(cache: Cache, path: str) -> NodeRow | None:
-    """Return a note's row, or None."""
-    row = first(
-        cache.con,
-        "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, modified_at, evergreen,"
-        " warnings FROM vault_node WHERE path = ?",
-        (path,),
-    )
-    if row is None:
-        return None
-    path, title, frontmatter, tags, aliases, author, kind, published, modified, evergreen, warnings = row
-    return NodeRow(
-        path=path,
-        title=title,
-        frontmatter=json.loads(frontmatter),
-        tags=json.loads(tags),
-        aliases=json.loads(aliases),
-        author=author,
-        kind=kind,
-        published_at=published,
-        modified=modified,
-        evergreen=bool(evergreen),
-        warnings=json.loads(warnings),
-    )
-
-
-def links_of(cache: Cache, path: str) -> list[dict[str, object]]:
-    """Return a note's links as they are written."""
-    names = ("kind", "target", "fragment", "text", "line", "section", "property")
-    rows = select(
-        cache.con, f"SELECT {', '.join(names)} FROM vault_link WHERE path = ? ORDER BY position", (path,)
-    )
-    return [dict(zip(names, row, strict=True)) for row in rows]

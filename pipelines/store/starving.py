@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import apsw
 
+from pipelines.moments import iso_ago, seconds_since
 from pipelines.store.connection import one, row
 from pipelines.store.leases import LEASE_SECONDS, OWED
 
@@ -51,14 +52,10 @@ def waiting(con: apsw.Connection) -> Waiting | None:
         words=words,
         vectors=vectors,
         oldest_s=max(0.0, time.monotonic() - oldest) if oldest is not None else 0.0,
-        done_s=None if done is None else _age(done),
+        done_s=None if done is None else seconds_since(done),
         is_leased=bool(leased),
         reason=reason,
     )
-
-
-def _age(at: str) -> float:
-    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds())
 
 
 def was_worked_on(con: apsw.Connection, domain: str, seconds: float) -> bool:
@@ -66,13 +63,9 @@ def was_worked_on(con: apsw.Connection, domain: str, seconds: float) -> bool:
     found = row(
         con,
         "SELECT 1 FROM job_history WHERE finished_at > ? AND state = 'done' AND notes > 0 AND domain = ? LIMIT 1",
-        (_ago(seconds), domain),
+        (iso_ago(timedelta(seconds=seconds)), domain),
     )
     return found is not None
-
-
-def _ago(seconds: float) -> str:
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 
 
 def last_trouble(con: apsw.Connection, domain: str, seconds: float) -> str | None:
@@ -81,6 +74,6 @@ def last_trouble(con: apsw.Connection, domain: str, seconds: float) -> str | Non
         con,
         "SELECT error FROM job_history WHERE domain IN (SELECT value FROM json_each(?))"
         " AND state IN ('put off', 'failed') AND finished_at > ? ORDER BY id DESC LIMIT 1",
-        (json.dumps([domain, "*"]), _ago(seconds)),
+        (json.dumps([domain, "*"]), iso_ago(timedelta(seconds=seconds))),
     )
     return found[0] if found else None

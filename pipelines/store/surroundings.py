@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipelines.model import EdgeKind
 from pipelines.store.cache import Cache
-from pipelines.store.connection import rows
+from pipelines.store.connection import records, rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +25,17 @@ class Linked:
 
 def edges_at(cache: Cache, paths: Sequence[str]) -> list[Linked]:
     """Return the edges from and to notes of a domain, one per pair and kind for each end that was asked for."""
-    return [
-        Linked(*found)
-        for found in rows(
-            cache.con,
-            "WITH chosen AS (SELECT value AS path FROM json_each(?)), found AS ("
-            " SELECT target AS other, path AS source, target, kind FROM vault_edge WHERE path IN chosen"
-            " UNION SELECT path, path, target, kind FROM vault_edge WHERE target IN chosen)"
-            " SELECT n.path, found.source, found.target, found.kind, coalesce(r.pagerank, 0.0) FROM found"
-            " JOIN vault_node n ON n.path = other LEFT JOIN vault_rank r ON r.path = other",
-            (json.dumps(list(paths)),),
-        )
-    ]
+    return records(
+        cache.con,
+        Linked,
+        "WITH chosen AS (SELECT value AS path FROM json_each(?)), found AS ("
+        " SELECT target AS other, path AS source, target, kind FROM vault_edge WHERE path IN chosen"
+        " UNION SELECT path, path, target, kind FROM vault_edge WHERE target IN chosen)"
+        " SELECT n.path AS path, found.source AS source, found.target AS target, found.kind AS kind,"
+        " coalesce(r.pagerank, 0.0) AS rank FROM found"
+        " JOIN vault_node n ON n.path = other LEFT JOIN vault_rank r ON r.path = other",
+        (json.dumps(list(paths)),),
+    )
 
 
 def text_hashes(cache: Cache, paths: Sequence[str]) -> dict[str, list[str]]:

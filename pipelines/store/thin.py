@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.store.cache import Cache
+from pipelines.store.connection import records
 from pipelines.store.connection import rows as select
 
 
@@ -23,9 +24,11 @@ class LinkChunk:
 
 def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]:
     """Return these chunks, without first ones, that have at least two links and at least one per 100 characters."""
-    rows = select(
+    return records(
         cache.con,
-        "SELECT c.id, n.title, c.section, c.text, f.text FROM vault_chunk c JOIN vault_node n USING (path)"
+        LinkChunk,
+        "SELECT c.id AS chunk_id, n.title AS title, c.section AS section, c.text AS text, f.text AS first"
+        " FROM vault_chunk c JOIN vault_node n USING (path)"
         " JOIN vault_chunk f ON f.path = c.path AND f.position = 0"
         " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.position > 0"
         " AND (instr(c.text, '[[') OR instr(c.text, '](') OR instr(c.text, '//'))"
@@ -33,7 +36,6 @@ def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]
         " >= max(4, length(c.text) / 50)",
         (json.dumps(list(ids)),),
     )
-    return [LinkChunk(*row) for row in rows]
 
 
 def chunks_of_names(cache: Cache, ids: Sequence[int]) -> set[int]:

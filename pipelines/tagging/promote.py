@@ -8,8 +8,9 @@ from itertools import groupby
 from pathlib import Path
 
 from pipelines import vault
-from pipelines.errors import EverindexError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
-from pipelines.exchange import Late, exchange
+from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
+from pipelines.late_writes import Late
+from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.cache import Cache
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import OPERATOR, Change, Proposal, Proposals
@@ -131,7 +132,7 @@ def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[by
         raise NoteVanishedError(f"{path!r} is no longer there")
     data = vault.read(notes.root, found[0], notes.max_bytes).data
     after = edited(data)
-    if after != data and exchange(notes.root, found[0], data, after, notes.displaced) is not None:
+    if after != data and replace_if_unchanged(notes.root, found[0], data, after, notes.displaced) is not None:
         raise NoteChangedError(f"{path!r} is being written; its tags follow when it is quiet")
     return data, after
 
@@ -146,10 +147,10 @@ def _change(
 def undo(notes: Notes, change: Change, at: str) -> None:
     """Take a promotion back: exactly, where the beginning is as we left it, else the tags alone.
 
-    Raises EverindexError where there is nothing to take back, NoteError, NoteTagsError.
+    Raises CannotUndoError where there is nothing to take back, NoteError, NoteTagsError.
     """
     if change.action != PROMOTED or change.undone_at is not None:
-        raise EverindexError(f"change {change.id} is no promotion that can be taken back")
+        raise CannotUndoError(f"change {change.id} is no promotion that can be taken back")
 
     def without(data: bytes) -> bytes:
         found = restored(data, change.head_before, change.head_after)
@@ -201,4 +202,7 @@ def merge_late(notes: Notes, path: str, late: Late) -> bool:
     data = vault.read(notes.root, found[0], notes.max_bytes).data
     if data != add_tags(late.base, tags[0]):
         return False
-    return exchange(notes.root, found[0], data, add_tags(late.late, tags[0]), notes.displaced) is None
+    return (
+        replace_if_unchanged(notes.root, found[0], data, add_tags(late.late, tags[0]), notes.displaced)
+        is None
+    )

@@ -11,6 +11,7 @@ from pipelines import vault
 from pipelines.errors import NoteError, ProposerBusyError, ProposerError
 from pipelines.markdown import read_note
 from pipelines.model import Domain, Note, Suggestion, Taxonomy
+from pipelines.moments import as_iso
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.notes import texts_of, vectors_of, weighed_notes
 from pipelines.store.proposals import Looked, Outcome, Proposals
@@ -103,7 +104,7 @@ def propose(
                 lacking,
                 proposer=answer.proposer,
                 note_hash=note_hash,
-                at=now.isoformat(),
+                at=as_iso(now),
             )
         outcome = "nothing" if answer.outcome == "proposed" and not lacking else answer.outcome
         failed = attempts + 1 if outcome == "failed" else 0

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pipelines import beneath
 from pipelines.errors import NoteChangedError, NoteError, TaxonomyError, UnsafePathError
-from pipelines.exchange import exchange
 from pipelines.model import Domain
+from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.notes import openings
 from pipelines.store.proposals import Proposal
 from pipelines.tagging import taxonomy
@@ -76,8 +76,8 @@ def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
         page = _page(desk, replace(reading, kept=kept), promotion)
         if found == page.data or (found is None and not page.shown and not kept):
             return Reviewed(accepted, rejected, promotion, written=False)
-        desk.notes.proposals.show(page.name, desk.domain.slug, page.shown, at)
-        there = exchange(desk.notes.root, _raw(desk), found, page.data, desk.notes.displaced)
+        desk.notes.proposals.pages.show(page.name, desk.domain.slug, page.shown, at)
+        there = replace_if_unchanged(desk.notes.root, _raw(desk), found, page.data, desk.notes.displaced)
         if there is None:
             return Reviewed(accepted, rejected, promotion, written=True)
         found = there
@@ -123,7 +123,7 @@ def _read(desk: Desk, data: bytes) -> Reading:
     text = data.decode("utf-8", "surrogateescape")
     marker = next((match for match in MARKER.finditer(text) if match["kind"].lower() == "page"), None)
     name = marker["id"].lower() if marker else ""
-    shown = desk.notes.proposals.shown(name, desk.domain.slug) or []
+    shown = desk.notes.proposals.pages.shown(name, desk.domain.slug) or []
     paths = dict(shown)
     proposals = {one.id: one for one in desk.notes.proposals.get(paths)}
     # An item stands where it stood: under the path that its note had then.
@@ -196,7 +196,7 @@ def _add_to_vocabulary(desk: Desk, tag: str) -> bool:
         new = mark + taxonomy.add_tag(data.decode("utf-8-sig"), tag).encode()
     except (TaxonomyError, UnicodeDecodeError):
         return False
-    return new == data or exchange(root, raw, data, new, desk.notes.displaced) is None
+    return new == data or replace_if_unchanged(root, raw, data, new, desk.notes.displaced) is None
 
 
 # The next page

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 
+from pipelines.store.proposals import ProposalState
 from service.dashboard.rendering import Pages
-from service.usecases.schemas.tags import ShownState
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 
@@ -17,7 +17,7 @@ _CHANGES = 20
 _LONGEST_TAG = 200
 
 Choice = Literal["waiting", "accepted", "applied", "rejected", "refused"]
-_CHOICES: dict[Choice, list[ShownState]] = {
+_CHOICES: dict[Choice, list[ProposalState]] = {
     "waiting": ["waiting", "addition"],
     "accepted": ["accepted"],
     "applied": ["applied"],

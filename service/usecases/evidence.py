@@ -7,16 +7,16 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import cache
 
 from pipelines import vault
 from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
 from pipelines.filters import Filters
+from pipelines.moments import now_iso
 from pipelines.retrieval.citations import check_quote, status_of
 from pipelines.store.connection import snapshot
 from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
-from pipelines.store.search import ChunkRow, chunks_of
+from pipelines.store.passages import ChunkRow, chunks_of
 from service.usecases.schemas.evidence import (
     Cited,
     DeletedAnswer,
@@ -86,7 +86,7 @@ class Records:
             question=question,
             domain=domain,
             match=answer.match,
-            asked_at=_now(),
+            asked_at=now_iso("seconds"),
             hits=tuple(hits),
             texts=texts,
         )
@@ -105,7 +105,7 @@ class Records:
                 citation, compared = _resolve(cited, record, indexed)
                 citations.append(citation)
                 texts |= compared
-            store.curate(result.id, citations, texts, notes=result.notes, at=_now())
+            store.curate(result.id, citations, texts, notes=result.notes, at=now_iso("seconds"))
             return self._shown(store.get(result.id))
 
     def show(self, record_id: str) -> RecordAnswer:
@@ -194,10 +194,6 @@ class Records:
             if known:
                 return known[path][0]
         return path
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _best_passage(hit: SearchHit, indexed: _Indexed) -> _Passage | None:

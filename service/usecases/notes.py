@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pipelines.model import Domain
-from pipelines.store import neighbours
-from pipelines.store import search as store
+from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache
 from service.usecases.schemas.notes import NodeAnswer, NodeChunk
 
@@ -17,7 +16,7 @@ def describe_note(
     domain: Domain, cache: Cache, path: str, backlinks: Callable[[str], list[dict[str, Any]]]
 ) -> NodeAnswer | None:
     """Return a note's row, links and chunks, or None if its domain has no such note."""
-    node = store.node(cache, path)
+    node = passages.node(cache, path)
     row = cache.ledger.row(path)
     if node is None:
         return None
@@ -25,7 +24,7 @@ def describe_note(
     return NodeAnswer(
         **asdict(node),
         domain=domain.slug,
-        links=store.links_of(cache, path),
+        links=passages.links_of(cache, path),
         outlinks=[asdict(other) for other in neighbours.outlinks(cache, path)],
         backlinks=backlinks(path),
         unresolved=[asdict(link) for link in neighbours.broken_links_of(cache, path)],
@@ -41,7 +40,7 @@ def describe_note(
                 range=(c.start, c.end),
                 text=c.text,
             )
-            for c in store.chunks_of(cache, path)
+            for c in passages.chunks_of(cache, path)
         ],
         indexed_at=row.indexed_at if row else None,
     )

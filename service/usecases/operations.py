@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from importlib.metadata import version
 from statistics import median
 
 from pipelines.errors import CacheError, NotFoundError
 from pipelines.heartbeat import lives
 from pipelines.model import Domain
+from pipelines.moments import iso_ago, now_iso, seconds_since
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDER, EMBEDDING_SPEED, WATCHER
 from pipelines.store.history import History, Job, JobFilter
@@ -37,8 +38,9 @@ from service.usecases.schemas.operations import (
     SeriesPoint,
     WatcherState,
 )
+from workers.jobs import is_paused
 from workers.resources import Resources
-from workers.tasks import is_paused, make_tasks
+from workers.tasks import make_tasks
 
 _HOUR = timedelta(hours=1)
 _BUCKET_SECONDS = {1: 60, 24: 900}
@@ -59,7 +61,7 @@ class Operations:
     def overview(self) -> Overview:
         """Say how everything does."""
         failed: dict[str, str] = {}
-        saved = self.stores.of(History).saved_seconds(_ago(_HOUR))
+        saved = self.stores.of(History).saved_seconds(iso_ago(_HOUR))
         proposals = self.stores.of(Proposals).counts()
         domains = []
         for domain, cache in self.parked.each_domain(failed):
@@ -166,7 +168,7 @@ class Operations:
         """Let a domain's notes wait, or be indexed again. Raises DomainNotFoundError."""
         named_domains(self.resources, slug)
         if paused:
-            self.resources.state().decisions.pause(slug, _ago(timedelta()))
+            self.resources.state().decisions.pause(slug, now_iso())
         else:
             self.resources.state().decisions.resume(slug)
         return Paused(paused=self.paused())
@@ -199,7 +201,7 @@ class Operations:
     def series(self, hours: int) -> Series:
         """Return what ended in the last hour or day, span by span."""
         bucket_s = _BUCKET_SECONDS[hours]
-        points = self.stores.of(History).series(_ago(timedelta(hours=hours)), bucket_s)
+        points = self.stores.of(History).series(iso_ago(timedelta(hours=hours)), bucket_s)
         return Series(
             hours=hours, bucket_s=bucket_s, points=[SeriesPoint.model_validate(one) for one in points]
         )
@@ -218,12 +220,8 @@ def _running(job: Job) -> RunningJob:
     )
 
 
-def _ago(span: timedelta) -> str:
-    return (datetime.now(UTC) - span).isoformat(timespec="milliseconds")
-
-
 def _since(at: str) -> float:
-    return round(max(0.0, (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()), 1)
+    return round(seconds_since(at), 1)
 
 
 def _percentile(values: list[float], share: float) -> float:

@@ -24,7 +24,7 @@ from pipelines.retrieval.sentences import SentenceVectors
 from pipelines.retrieval.stages import stage, timing
 from pipelines.retrieval.ways import Way, as_it_is
 from pipelines.status import domain_status, why
-from pipelines.store import neighbours
+from pipelines.store import neighbours, passages
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.filters import matching_chunks
@@ -235,7 +235,7 @@ class SearchService:
         shown = self.page(query, k, vectors=vectors).shown
         found = self.ranked(query, _EVERY, depth=depth_for(k), vectors=vectors).found
         for domain, cache in self.readers():
-            if store.node(cache, path) is None:
+            if passages.node(cache, path) is None:
                 continue
             source = Source(domain, cache, vectors.get(cache.meta.model))
             stands = standing(source, query, path, k, found)

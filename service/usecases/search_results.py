@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.model import Hit
 from pipelines.retrieval.alike import Folded
 from pipelines.retrieval.excerpts import Excerpt
 from pipelines.retrieval.explain import Standing, reason
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import depth_for
 from service.usecases.schemas.search import AlikeNote, Explanation, Layer, SearchHit
 

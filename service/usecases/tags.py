@@ -10,9 +10,11 @@ from typing import Any
 
 from pipelines.errors import CacheError, NotFoundError
 from pipelines.model import Domain
+from pipelines.moments import now_iso
 from pipelines.retrieval.excerpts import opening
 from pipelines.store.facts import TAGGED
 from pipelines.store.notes import openings, untagged
+from pipelines.store.proposals import ProposalState
 from queue_config.queue import Queue
 from service.usecases.domains import named_domains
 from service.usecases.schemas.tags import (
@@ -24,13 +26,12 @@ from service.usecases.schemas.tags import (
     Promoted,
     ProposalItem,
     ProposalList,
-    ShownState,
     WaitAgain,
 )
 from service.usecases.search import SearchService
 from service.usecases.worker_replies import wait_for_answer
 from workers.tag_desk import TagDesk, vocabulary_problem
-from workers.tagging import TagTasks, make_tag_tasks, now_iso
+from workers.tagging import TagTasks, make_tag_tasks
 
 _PATIENCE_SECONDS = 60.0
 
@@ -45,7 +46,7 @@ class Tags:
         self._resources = resources
         self._tasks: TagTasks = make_tag_tasks(queue, self.desk)
 
-    def proposals(self, domain: str | None, states: list[ShownState], limit: int) -> ProposalList:
+    def proposals(self, domain: str | None, states: list[ProposalState], limit: int) -> ProposalList:
         """List proposals."""
         named_domains(self._resources, domain)
         store = self.desk.proposals()
@@ -66,7 +67,7 @@ class Tags:
         )
 
     def by_note(
-        self, domain: str | None, states: list[ShownState], limit: int, tag: str | None, sure: float
+        self, domain: str | None, states: list[ProposalState], limit: int, tag: str | None, sure: float
     ) -> list[NoteProposals]:
         """List proposals with their notes, newest first: of one tag, at least so sure, where that is asked for."""
         named_domains(self._resources, domain)
@@ -94,7 +95,7 @@ class Tags:
         except CacheError:
             return {}  # the page names the domain; its proposals can still be read
 
-    def tags(self, domain: str | None, states: list[ShownState]) -> dict[str, int]:
+    def tags(self, domain: str | None, states: list[ProposalState]) -> dict[str, int]:
         """Count proposals by tag."""
         return self.desk.proposals().tags(domain, *states)
 

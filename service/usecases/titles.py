@@ -10,8 +10,7 @@ from pipelines import vault
 from pipelines.model import Domain
 from pipelines.retrieval.similar import nearest_notes
 from pipelines.retrieval.titles import NameIndex, names_of
-from pipelines.store import neighbours, notes
-from pipelines.store import search as store
+from pipelines.store import neighbours, notes, passages
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
 from pipelines.vectors import mean_vector
@@ -103,7 +102,7 @@ class TitleSearch:
             # A few more than asked for, in case that files are gone.
             near = nearest_notes(cache, vector, k + 5, {without, *domain.configuration})
             there = self._on_disk(cache, [path for path, _, _ in near])
-            rows = store.chunk_rows(cache, [chunk_id for _, chunk_id, _ in near])
+            rows = passages.chunk_rows(cache, [chunk_id for _, chunk_id, _ in near])
         return [
             SimilarHit(
                 path=path,

@@ -28,7 +28,8 @@ from service.watcher.debouncer import Debouncer
 from service.watcher.observer import Observation
 from workers.complaints import Complaint
 from workers.resources import Resources
-from workers.tasks import Tasks, announce, make_tasks, reconcile_now, rehash_share
+from workers.sweeping import rehash_share
+from workers.tasks import Tasks, announce, make_tasks, reconcile_now
 
 _LONGEST_SETTLE = 3.0
 _IDLE_SECONDS = 0.1

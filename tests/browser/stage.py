@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pipelines.heartbeat import process_name
 from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion
+from pipelines.moments import now_iso
 from pipelines.store.facts import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed, Hold, WatcherFacts
 from pipelines.store.history import History, Result
 from pipelines.store.processes import Process, Processes
@@ -19,7 +20,6 @@ from pipelines.store.proposals import Proposals
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from workers.resources import Resources
-from workers.tagging import now_iso
 
 HOSTILE = "<img src=x onerror=alert(1)> \"quoted\" & 'apostrophe'"
 HOSTILE_FILE = "Hostile/<script>alert(1)<&script> \"'&amp;.md"

@@ -7,10 +7,10 @@ from contextlib import closing
 import pytest
 
 from pipelines.model import Suggestion
+from pipelines.moments import now_iso
 from pipelines.store.proposals import Proposals
 from tests.browser.serving import working
 from tests.browser.stage import HOSTILE, HOSTILE_FILE
-from workers.tagging import now_iso
 
 EVERY = ("waiting", "accepted", "applied", "rejected", "refused")
 

@@ -26,8 +26,9 @@ import pipelines.graph  # noqa: F401 - likewise
 from pipelines.embedding.model_info import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.indexing import Ingest
+from pipelines.ledger_writer import Report
 from pipelines.model import Domain
-from pipelines.reconcile import Report, check_paths
+from pipelines.reconcile import check_paths
 from pipelines.store.cache import Cache
 from pipelines.store.sentences import owes_sentences
 from queue_config.settings import Settings
@@ -36,7 +37,8 @@ from service.usecases.maintenance import repair_caches, verify_caches
 from workers.background import make_upkeep_tasks, sweep_upkeep
 from workers.embedders import Embedders
 from workers.resources import Resources
-from workers.tasks import announce, load_models, make_tasks, reconcile_now, rehash_share, sweep
+from workers.sweeping import load_models, rehash_share, sweep
+from workers.tasks import announce, make_tasks, reconcile_now
 
 DAY_SECONDS = 24 * 3600.0
 LARGEST_NOTE_MB = 0.05

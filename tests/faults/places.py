@@ -99,9 +99,12 @@ ELSEWHERE = {
     "service.usecases.tags": "asks for what `tag_places` enqueues itself",
     **dict.fromkeys(
         (
-            "pipelines.exchange",
+            "pipelines.late_writes",
+            "pipelines.safe_replace",
             "pipelines.in_folder",
             "pipelines.store.proposals",
+            "pipelines.store.review_pages",
+            "pipelines.store.spending",
             "pipelines.tagging",
             "workers.tag_sweep",
             "workers.tagging",

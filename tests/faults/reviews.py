@@ -17,7 +17,7 @@ from pipelines.domains import WHOLE_VAULT
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import find_model
 from pipelines.errors import EverindexError
-from pipelines.exchange import Late, late_writes, settle
+from pipelines.late_writes import Late, late_writes, settle
 from pipelines.model import Suggestion
 from pipelines.store.proposals import Proposals
 from pipelines.tagging.promote import Notes, merge_late

@@ -33,9 +33,12 @@ from .life import Service, World, make_models
 from .stage import in_child, quick_folder
 
 MODULES = (
-    "pipelines.exchange",
+    "pipelines.late_writes",
+    "pipelines.safe_replace",
     "pipelines.in_folder",
     "pipelines.store.proposals",
+    "pipelines.store.review_pages",
+    "pipelines.store.spending",
     "pipelines.tagging",
     "workers.tag_desk",
     "workers.tag_sweep",
@@ -286,14 +289,14 @@ def _hook(reached: Callable[[str], None]) -> None:
 OTHERWISE = (
     "pipelines.in_folder.link",
     "pipelines.in_folder.move",
-    "pipelines.exchange._after_a_crash",
-    "pipelines.exchange.leftovers",
+    "pipelines.late_writes._after_a_crash",
+    "pipelines.late_writes.leftovers",
     "pipelines.store.proposals.Proposals.forget",
     "pipelines.store.proposals.Proposals.set_gone",
 )
 """Places that the life does not reach.
 
-Of file systems that know no exchange, and of crashes: tests/pipelines/test_exchange.py kills there. Of proposals whose
+Of file systems that know no exchange, and of crashes: tests/pipelines/test_safe_replace.py kills there. Of proposals whose
 notes are gone: each is one statement, repeated at the next sweep.
 """
 

@@ -21,8 +21,10 @@ from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import ModelInfo, find_model
 from pipelines.identity import identify
 from pipelines.indexing import Ingest, Outcome, pipeline_name
-from pipelines.ingest import embed_owed, index_saved, index_words
-from pipelines.reconcile import Report, check_paths, reconcile
+from pipelines.ingest import index_saved, index_words
+from pipelines.ledger_writer import Report
+from pipelines.owed_vectors import embed_owed
+from pipelines.reconcile import check_paths, reconcile
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta
 

@@ -11,10 +11,11 @@ import pytest
 
 from pipelines.brake import Release
 from pipelines.errors import StaleWorkError, VaultNotFoundError
-from pipelines.ingest import TEXTS_AT_ONCE, embed_owed, index_saved, index_words
+from pipelines.ingest import index_saved, index_words
+from pipelines.owed_vectors import TEXTS_AT_ONCE, embed_owed
 from pipelines.store.cache import Cache
 from pipelines.store.leases import MAX_ATTEMPTS
-from pipelines.store.search import node
+from pipelines.store.passages import node
 
 TWENTY = "\n\n".join(f"## Part {n}\n\nThe river and the boat, part number {n}." for n in range(20))
 
@@ -327,9 +328,7 @@ def test_an_index_without_chunks_of_empty_notes_answers_and_says_what_it_owes_un
     house.save("empty.md", "")
     house.save("full.md", "Compost.")
     with house.cache.con:
-        house.cache._remove_chunks(
-            [house.cache.con.execute("SELECT id FROM vault_chunk WHERE path = 'empty.md'").fetchone()[0]]
-        )
+        house.cache.chunks.remove_all("empty.md")
         house.cache.con.execute("DELETE FROM vault_vector WHERE unused_since IS NOT NULL")
         house.cache.con.execute(
             "UPDATE vault_meta SET value = '3' || substr(value, 2) WHERE key = 'pipeline'"

@@ -13,7 +13,7 @@ from pipelines.errors import ApartStoppedError
 from pipelines.model import Domain
 from pipelines.ranking import rank_domain, rank_drift, ranks_are_otherwise
 from pipelines.store import neighbours, ranks
-from pipelines.store.search import note_facts
+from pipelines.store.passages import note_facts
 
 PLAIN = Domain("vault", "", legacy=True)
 LOUVAIN = replace(PLAIN, communities="louvain")

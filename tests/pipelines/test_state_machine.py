@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from pipelines.domains import load
-from pipelines.ingest import embed_owed, index_saved, index_words
+from pipelines.ingest import index_saved, index_words
+from pipelines.owed_vectors import embed_owed
 from pipelines.reconcile import reconcile
 
 from .conftest import MAX_BYTES, House, LetGo

@@ -15,7 +15,8 @@ from pipelines.store.sentences import owes_sentences
 from queue_config.inspect import waiting
 from tests.consumer import work
 from workers.background import make_upkeep_tasks, sweep_upkeep
-from workers.tasks import load_models, make_tasks, reconcile_now
+from workers.sweeping import load_models
+from workers.tasks import make_tasks, reconcile_now
 
 
 @pytest.fixture

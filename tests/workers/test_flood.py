@@ -11,7 +11,8 @@ from pipelines.model import SAVE_PRIORITY, DiffEvent
 from pipelines.reconcile import check_paths
 from queue_config.inspect import COUNTED, OTHERS, PEEKED, waiting, waiting_by_task
 from workers.background import make_upkeep_tasks, sweep_upkeep
-from workers.tasks import announce, hint, make_tasks, sweep
+from workers.sweeping import sweep
+from workers.tasks import announce, hint, make_tasks
 
 FLOOD = 1_500
 

@@ -16,7 +16,8 @@ from pipelines.store.history import History, JobFilter
 from tests.consumer import work
 from workers.background import make_upkeep_tasks
 from workers.signals import recorded
-from workers.tasks import announce, make_tasks, reconcile_now, sweep
+from workers.sweeping import sweep
+from workers.tasks import announce, make_tasks, reconcile_now
 
 
 @pytest.fixture

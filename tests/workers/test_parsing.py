@@ -7,7 +7,8 @@ from pipelines.store.history import History, JobFilter
 from tests.consumer import work
 from workers.parsing import REPORTED_SECONDS, forget_reports, reports_of_parsing
 from workers.signals import recorded
-from workers.tasks import announce, make_tasks, reconcile_now, sweep
+from workers.sweeping import sweep
+from workers.tasks import announce, make_tasks, reconcile_now
 
 
 def test_heavy_notes_of_a_save_and_of_a_scan_are_found_one_job_each(resources, queue):

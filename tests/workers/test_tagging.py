@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipelines.errors import EverindexError, NoteError
-from pipelines.exchange import UNCLAIMED, exchange
+from pipelines.late_writes import UNCLAIMED
 from pipelines.model import Suggestion
+from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.facts import TAGGED
 from pipelines.tagging.candidates import begin, due
 from pipelines.tagging.promote import promote
@@ -242,9 +243,9 @@ def test_a_run_that_dies_is_finished_as_the_same_change_and_taken_back_whole(ren
     def dying(*arguments):
         if next(steps) == step:
             raise KeyboardInterrupt
-        return exchange(*arguments)
+        return replace_if_unchanged(*arguments)
 
-    monkeypatch.setattr("workers.tagging.exchange", dying)
+    monkeypatch.setattr("workers.tagging.replace_if_unchanged", dying)
     try:
         rename_tags(renaming.desk, renaming.domain, dry_run=False)
     except KeyboardInterrupt:
@@ -271,9 +272,9 @@ def test_taking_back_that_dies_is_done_again(renaming, monkeypatch):
     def dying(*arguments):
         if next(calls) == 2:
             raise KeyboardInterrupt
-        return exchange(*arguments)
+        return replace_if_unchanged(*arguments)
 
-    monkeypatch.setattr("workers.tagging.exchange", dying)
+    monkeypatch.setattr("workers.tagging.replace_if_unchanged", dying)
     with pytest.raises(KeyboardInterrupt):
         undo(renaming)
     monkeypatch.undo()

@@ -10,9 +10,10 @@ from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, FoundFile
 from pipelines.store.facts import RELOADED
 from queue_config.queue import ONCE_SECONDS
 from tests.consumer import work
+from workers.sweeping import load_models, sweep
 from workers.tag_desk import TagDesk
 from workers.tagging import make_tag_tasks
-from workers.tasks import load_models, make_tasks, reconcile_now, sweep
+from workers.tasks import make_tasks, reconcile_now
 
 
 def owe(resources, count: int) -> None:

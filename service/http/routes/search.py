@@ -27,7 +27,8 @@ from service.usecases.schemas.search import (
 )
 from service.usecases.search import SearchService
 from service.usecases.worker_replies import wait_for_answer
-from workers.tasks import Tasks, is_paused
+from workers.jobs import is_paused
+from workers.tasks import Tasks
 
 # The alert EverindexPendingTooLong has the same.
 LONGEST_WAIT_SECONDS = 300.0

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query
 
+from pipelines.store.proposals import ProposalState
 from service.usecases.schemas.tags import (
     MOST,
     Asked,
@@ -14,7 +15,6 @@ from service.usecases.schemas.tags import (
     Decisions,
     Promoted,
     ProposalList,
-    ShownState,
     TakenBack,
     WaitAgain,
 )
@@ -31,7 +31,7 @@ def _add_proposals(app: FastAPI, tags: Tags) -> None:
     @app.get("/proposals")
     def proposals(
         domain: str | None = None,
-        state: Annotated[list[ShownState] | None, Query()] = None,
+        state: Annotated[list[ProposalState] | None, Query()] = None,
         limit: Annotated[int, Query(ge=1, le=MOST)] = 200,
     ) -> ProposalList:
         """List proposed tags: those that wait, unless other states are asked for."""

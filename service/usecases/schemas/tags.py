@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.store.proposals import ProposalState
 from service.usecases.schemas.search import example
 
 MOST = 1000
-ShownState = Literal["waiting", "addition", "accepted", "applied", "rejected", "refused"]
 
 
 class _Answer(BaseModel):
@@ -26,7 +26,7 @@ class ProposalItem(_Answer):
     group: str
     confidence: float = Field(description="from 0 to 1")
     proposer: str
-    state: ShownState
+    state: ProposalState
     reason: str | None
     proposed_at: str
 

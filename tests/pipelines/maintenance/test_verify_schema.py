@@ -17,7 +17,7 @@ from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Domain
 from pipelines.ranking import rank_domain
 from pipelines.retrieval.sentences import prepare
-from pipelines.store import search
+from pipelines.store import passages, search
 from pipelines.store.cache import Cache
 from pipelines.store.connection import connect
 from pipelines.store.meta import CacheMeta, build
@@ -181,7 +181,7 @@ def answers(house):
             search.nearest(house.cache, vector, 20),
             search.matching(house.cache, " OR ".join(f'"{word}"' for word in question.split()), 20),
         ):
-            paths = search.chunk_paths(house.cache, [chunk for chunk, _ in chunks])
+            paths = passages.chunk_paths(house.cache, [chunk for chunk, _ in chunks])
             found.append([(paths.get(chunk), round(score, 4)) for chunk, score in chunks])
     return found
 
@@ -382,5 +382,5 @@ def test_the_time_of_a_note_follows_its_file_without_its_being_indexed_again(hou
     os.utime(file, (when.timestamp(), when.timestamp()))
     house.notice("river.md")
     assert house.cache.counts().pending == 0
-    assert search.node(house.cache, "river.md").modified == "2020-02-02T00:00:00+00:00"
+    assert passages.node(house.cache, "river.md").modified == "2020-02-02T00:00:00+00:00"
     assert look(house).differences == ()

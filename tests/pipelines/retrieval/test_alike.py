@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.model import Hit
 from pipelines.retrieval.alike import fold
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.search import Found
-from pipelines.store.search import ChunkRow
+from pipelines.store.passages import ChunkRow
 
 KNOWN, UNKNOWN = "hub/all-MiniLM-L6-v2", "hub/another"
 TEXT = "The quarter ended well: revenue was 254 and grew."

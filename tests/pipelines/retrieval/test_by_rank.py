@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.model import Domain, Hit
+from pipelines.model import Domain
 from pipelines.retrieval.by_rank import Placed, merge_by_rank
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Ranking, Source
 from pipelines.retrieval.thresholds import Match
-from pipelines.store import search as store
+from pipelines.store import passages
 from tests.pipelines.conftest import housed
 
 STRONG = ("strong.md", "price.md")
@@ -52,7 +53,7 @@ class Judged(Placed):
 def group(cache, slug, matches):
     """Return the ranking of a domain: its notes, each with how near it is in meaning."""
     source = Source(Domain(slug, "", legacy=True), cache, None)
-    ids = {path: min(row.chunk_id for row in store.chunks_of(cache, path)) for path in matches}
+    ids = {path: min(row.chunk_id for row in passages.chunks_of(cache, path)) for path in matches}
     return [
         Judged(source, Ranking([], {}), Hit(path, ids[path], {"meaning": 0.5}), verdict=match)
         for path, match in matches.items()

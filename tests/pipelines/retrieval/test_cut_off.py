@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.model import Domain, Hit
+from pipelines.model import Domain
 from pipelines.retrieval.cut_off import cut_off
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source
 from pipelines.retrieval.postings import WordPostings
 from pipelines.retrieval.search import Found
 from pipelines.retrieval.thresholds import best_match
-from pipelines.store import search as store
+from pipelines.store import passages
 from tests.pipelines.conftest import housed
 
 NOTES = {
@@ -44,7 +45,7 @@ def answers(source, query, *matches):
     """Return how many of these notes, each (path, how near it is), stand up to the last answer."""
     found = []
     for path, match in matches:
-        chunk = store.chunks_of(source.cache, path)[0]
+        chunk = passages.chunks_of(source.cache, path)[0]
         hit = Hit(path, chunk.chunk_id, {"meaning": 0.5})
         found.append(Found("d", hit, chunk, {}, stale=False, sentences=None, match=match))
     return cut_off(found, best_match(match for _, match in matches), {"d": source}, query)

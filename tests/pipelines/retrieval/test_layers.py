@@ -14,7 +14,7 @@ from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.retrieval.rerank import most_lifted
 from pipelines.retrieval.search import find
 from pipelines.retrieval.sentences import prepare
-from pipelines.store.search import note_facts
+from pipelines.store.passages import note_facts
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PLAIN = Domain("vault", "", legacy=True, graph_mode="off")

@@ -21,7 +21,7 @@ from pipelines.retrieval.merging import Asked
 from pipelines.retrieval.postings import WordPostings, read_words
 from pipelines.store import search as store
 from pipelines.store.connection import snapshot
-from pipelines.store.search import chunk_paths
+from pipelines.store.passages import chunk_paths
 from tests.pipelines.conftest import housed
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

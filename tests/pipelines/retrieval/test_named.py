@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.model import Domain, Hit
+from pipelines.model import Domain
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.retrieval.named import NoteNames, name_key, with_titles
 from tests.pipelines.conftest import housed

@@ -4,7 +4,7 @@ import pytest
 from pipelines.errors import BadVectorError
 from pipelines.retrieval.excerpts import split_sentences
 from pipelines.retrieval.sentences import BUDGET_SECONDS, SentenceVectors, prepare
-from pipelines.store.search import chunks_of
+from pipelines.store.passages import chunks_of
 from pipelines.store.sentences import codes_of_chunks, keep_codes, owed_texts, owes_sentences
 
 

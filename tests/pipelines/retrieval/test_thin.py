@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.retrieval.thin import MOSTLY_LINKS, lessen_thin, share_of_links
-from pipelines.store import search as store
+from pipelines.store import passages
 from tests.pipelines.conftest import housed
 
 LIST = "- [[Heron Letter 2024]]\n- [Heron letter](https://heron.example/letters/2024)\n- https://heron.example/2023\n"
@@ -32,7 +32,7 @@ def cache(tmp_path_factory, tiny_embedder):
 
 def lost(cache, query, signal="link_list"):
     """Return the sections that lose by a signal, of all notes' chunks with an equal score."""
-    chunks = [chunk for path in NOTES for chunk in store.chunks_of(cache, path)]
+    chunks = [chunk for path in NOTES for chunk in passages.chunks_of(cache, path)]
     fused = lessen_thin(cache, query, [(chunk.chunk_id, {"meaning": 0.4, "words": 0.1}) for chunk in chunks])
     assert [sum(s.values()) for _, s in fused] == sorted((sum(s.values()) for _, s in fused), reverse=True)
     assert {i for i, _ in fused} == {chunk.chunk_id for chunk in chunks}

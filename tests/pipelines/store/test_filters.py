@@ -27,11 +27,11 @@ def put(cache, path, text):
     """Index a note's words as a worker would."""
     note = parse_note(path, text)
     cache._upsert_node(note, FileContent(b"", "h", FoundFile(path, path, 1, MTIME_NS, 1)))
-    cache._replace_chunks(note, chunk_note(note, CUT), reworded=False)
+    cache.chunks.replace(note, chunk_note(note, CUT), reworded=False)
     cache.con.execute(
         "INSERT OR IGNORE INTO vault_path VALUES (?, lower(?))", (path, path.rpartition("/")[2])
     )
-    cache._replace_links(note)
+    cache.edges.replace_links(path, note.links)
     return note
 
 

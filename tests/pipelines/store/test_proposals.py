@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from pipelines.model import Suggestion
-from pipelines.store.proposals import Proposals, State
+from pipelines.store.proposals import Proposals, ProposalState
 from pipelines.store.state import State as StateFile
 
 
@@ -34,7 +34,7 @@ def test_a_notes_proposals_are_its_own_newest_first_then_the_best(proposals):
 
 
 def test_a_notes_proposals_are_found_whatever_became_of_them(proposals):
-    states = get_args(State)
+    states = get_args(ProposalState)
     add(proposals, "d", "a.md", *((state, 0.5) for state in states))
     for one in proposals.of_note("d", "a.md"):
         proposals.settle([one.id], one.tag, "2026-01-02")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import EverindexError, NoteError
-from pipelines.exchange import Late, exchange
+from pipelines.late_writes import Late
+from pipelines.safe_replace import replace_if_unchanged
 from pipelines.tagging import review as room
 from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review
@@ -158,9 +159,9 @@ def test_what_is_ticked_while_the_page_is_written_counts(shown, monkeypatch):
         if raw == shown.queue.name and not raced:
             raced.append(raw)
             shown.edit("- [ ] `soil`", "- [x] `soil`")
-        return exchange(root, raw, read, new, displaced)
+        return replace_if_unchanged(root, raw, read, new, displaced)
 
-    monkeypatch.setattr(room, "exchange", slow)
+    monkeypatch.setattr(room, "replace_if_unchanged", slow)
     done = shown.review()
     assert done.accepted == 1
     assert "- soil" in shown.text("a.md")

@@ -9,7 +9,8 @@ import pytest
 
 from pipelines import lexical
 from pipelines.errors import CacheCorruptError
-from pipelines.ingest import embed_owed, index_words
+from pipelines.ingest import index_words
+from pipelines.owed_vectors import embed_owed
 from pipelines.reconcile import reconcile
 from pipelines.retrieval.postings import WordPostings
 from pipelines.store import postings

@@ -32,7 +32,8 @@ from service.usecases.operations import Operations, _percentile
 from service.usecases.search import SearchService
 from tests.consumer import work
 from workers.resources import Resources
-from workers.tasks import make_tasks, sweep
+from workers.sweeping import sweep
+from workers.tasks import make_tasks
 
 
 @pytest.fixture(params=["embedded", "redis"])

@@ -25,8 +25,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pipelines import beneath, in_folder
@@ -41,33 +40,13 @@ from pipelines.errors import (
 )
 from pipelines.identity import DOT_FOLDER
 
-UNCLAIMED = "unclaimed"
-"""The folder, among what was displaced, of what cannot be merged: a person decides about it."""
-
-KEPT_S = 600.0
-"""How long a displaced file is kept: longer than an editor takes from opening a file to writing it."""
-
-QUIET_S = 1.0
-"""A displaced file that was written to more recently may be in the middle of a save: it is told next time."""
-
-_UNDER_WAY_S = 60.0  # no exchange takes so long: what still stands beside the note was left by a crash
-_BESIDE, _TMP, _OLD = ".everindex-", ".tmp", ".old.tmp"
+BESIDE, TMP, _OLD = ".everindex-", ".tmp", ".old.tmp"
 _KEPT_FOLDER = f"{DOT_FOLDER}/displaced"
 _NO_LINKS = {*in_folder.NOT_KNOWN, errno.EPERM, errno.EMLINK}
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
-    """Bytes that somebody wrote and that are not at `raw`: `late` was made from `base`, or from what replaced it."""
-
-    raw: str
-    base: bytes
-    late: bytes
-    record: Path
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
+class Record:
     """What is known of one exchange; written before it, so that a crash at any point leaves nothing unnamed.
 
     `read` is in base64; `places` are where the displaced file may be, `started` is `time.monotonic()`. Paths are
@@ -90,7 +69,9 @@ class _Record:
         return data == self.base or hashlib.sha256(data).hexdigest() == self.new_sha256
 
 
-def exchange(root: Path, raw: str, read: bytes | None, new: bytes, displaced: Path) -> bytes | None:
+def replace_if_unchanged(
+    root: Path, raw: str, read: bytes | None, new: bytes, displaced: Path
+) -> bytes | None:
     """Make `new` the content of a vault's file if it still is `read`; return None, or the bytes that are there.
 
     Bytes that are returned were left in place, and may be half of a save: read them again when the file is
@@ -102,8 +83,8 @@ def exchange(root: Path, raw: str, read: bytes | None, new: bytes, displaced: Pa
     """
     token = secrets.token_hex(8)
     try:
-        with _opened(root, raw) as (folder, name):
-            beside = f"{_BESIDE}{token}{_TMP}"
+        with opened(root, raw) as (folder, name):
+            beside = f"{BESIDE}{token}{TMP}"
             if not read and not in_folder.exists(folder, name):
                 return _create(folder, name, new, beside)
             found = in_folder.read(folder, name)
@@ -123,7 +104,7 @@ def exchange(root: Path, raw: str, read: bytes | None, new: bytes, displaced: Pa
 
 
 @contextmanager
-def _opened(base: Path, raw: str) -> Iterator[tuple[int, str]]:
+def opened(base: Path, raw: str) -> Iterator[tuple[int, str]]:
     """Open the folder of a path below another one; yield its descriptor and the path's last part."""
     parent, _, name = raw.rpartition("/")
     with beneath.folder(base, parent) as folder:
@@ -143,11 +124,11 @@ def _create(folder: int, name: str, new: bytes, beside: str) -> bytes | None:
     return None
 
 
-def _write_record(file: Path, raw: str, read: bytes, new: bytes, beside: str) -> _Record:
+def _write_record(file: Path, raw: str, read: bytes, new: bytes, beside: str) -> Record:
     parent = raw.rpartition("/")[0]
     own = f"{parent}/{beside}" if parent else beside
     kept = f"{file.stem}.kept"
-    record = _Record(
+    record = Record(
         raw,
         base64.b64encode(read).decode("ascii"),
         hashlib.sha256(new).hexdigest(),
@@ -166,7 +147,7 @@ def _write_record(file: Path, raw: str, read: bytes, new: bytes, beside: str) ->
 
 
 def _replace(
-    root: Path, folder: int, name: str, read: bytes, new: bytes, beside: str, record: _Record, file: Path
+    root: Path, folder: int, name: str, read: bytes, new: bytes, beside: str, record: Record, file: Path
 ) -> bytes | None:
     try:
         in_folder.write_new(folder, beside, new, like=name)
@@ -200,122 +181,6 @@ def _put_back(folder: int, read: bytes, new: bytes, beside: str, name: str) -> b
     if isinstance(displaced, NoteError):
         raise displaced
     return displaced
-
-
-def late_writes(root: Path, displaced: Path, now: float) -> list[Late]:
-    """Return what was written to files after they were displaced, and let go of those that are older than KEPT_S.
-
-    `now` is `time.monotonic()`, which no change of the clock moves; where it is earlier than a record's, the
-    machine was started anew, and no descriptor is open any more. What is returned stays, and is returned again,
-    until `settle` says that it is safe elsewhere; what cannot be read stays, too.
-    """
-    records = sorted(displaced.absolute().glob("*.json"))
-    return [late for file in records for late in _look_again(root, file, now)]
-
-
-def _look_again(root: Path, file: Path, now: float) -> list[Late]:
-    record = _read_record(file)
-    if record is None:
-        return []
-    age = now - record.started
-    places = record.places
-    if 0 <= age < _UNDER_WAY_S:
-        places = [place for place in places if place.endswith(".kept")]
-    else:
-        _after_a_crash(root, file, record)
-    raw = (_where(root, file, record.path) or (root, record.path))[1]
-    late = []
-    done = not 0 <= age < KEPT_S
-    for base, place in filter(None, (_where(root, file, place) for place in places)):
-        try:
-            with _opened(base, place) as (folder, name):
-                data, quiet = in_folder.look(folder, name), _is_quiet(folder, name, QUIET_S)
-        except (FileNotFoundError, NotADirectoryError, UnsafePathError):
-            continue
-        except OSError:
-            done = False
-            continue
-        if isinstance(data, NoteError) or (data is not None and not quiet):
-            done = False
-        elif data is not None and not record.knows(data):
-            late.append(Late(raw, record.base, data, file))
-    if done and not late:
-        _forget(root, file, record)
-    return late
-
-
-def _where(root: Path, file: Path, place: str) -> tuple[Path, str] | None:
-    """Return a record's path as one below the vault or the folder of records; None where it is below neither."""
-    if not place.startswith("/"):
-        return root, place
-    for base in (file.parent, root):
-        if Path(place).is_relative_to(base):
-            return base, str(Path(place).relative_to(base))
-    return None  # the vault was moved since
-
-
-def _forget(root: Path, file: Path, record: _Record) -> None:
-    for base, place in filter(None, (_where(root, file, place) for place in record.places)):
-        gone = suppress(FileNotFoundError, NotADirectoryError, UnsafePathError)
-        with gone, _opened(base, place) as (folder, name):
-            os.unlink(name, dir_fd=folder)
-    file.unlink(missing_ok=True)
-
-
-def _after_a_crash(root: Path, file: Path, record: _Record) -> None:
-    """Undo the first step of an exchange in three steps."""
-    where = _where(root, file, record.path)
-    if where is None:
-        return
-    aside = record.places[-1].rpartition("/")[2]
-    with suppress(FileNotFoundError, NotADirectoryError, UnsafePathError), _opened(*where) as (folder, name):
-        if not in_folder.exists(folder, aside):
-            return
-        if not in_folder.exists(folder, name):
-            os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
-        elif os.path.samestat(in_folder.lstat(folder, aside), in_folder.lstat(folder, name)):
-            os.unlink(aside, dir_fd=folder)
-
-
-def settle(late: Late) -> None:
-    """Record that late bytes are safe elsewhere: only what is written after them will be told."""
-    record = _read_record(late.record)
-    if record is not None:
-        told = replace(record, read=base64.b64encode(late.late).decode("ascii"))
-        write_atomic(late.record, json.dumps(asdict(told)).encode("ascii"))
-
-
-def leftovers(root: Path, displaced: Path) -> list[Path]:
-    """Move what a crash left beside notes, and no record names, to `displaced/unclaimed`; return where it is now.
-
-    Its bytes may be a person's and nowhere else, so it is never deleted: say so to the operator. What a record
-    names is `late_writes`' part, and what is younger than a minute may be in use.
-    """
-    found = []
-    for raw, folder, names in chain(beneath.walk(root), beneath.walk(root, DOT_FOLDER)):
-        for name in names:
-            if not (name.startswith(_BESIDE) and name.endswith(_TMP)):
-                continue
-            token = name.removeprefix(_BESIDE).partition(".")[0]
-            if (displaced / f"{token}.json").exists() or not _is_quiet(folder, name, _UNDER_WAY_S):
-                continue
-            unclaimed = displaced / UNCLAIMED / name.removeprefix(".")
-            unclaimed.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.rename(name, unclaimed, src_dir_fd=folder)
-            except OSError:  # another file system: it is safe where it is
-                found.append(root / raw / name)
-            else:
-                found.append(unclaimed)
-    return found
-
-
-def _read_record(file: Path) -> _Record | None:
-    """Return a record, or None for one that is damaged: it, and what it may be of, is left alone."""
-    try:
-        return _Record(**json.loads(file.read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return None
 
 
 def _keep(root: Path, folder: int, beside: str, kept: Path) -> None:
@@ -354,12 +219,4 @@ def _swap(folder: int, beside: str, name: str) -> None:
 
 
 def _aside(beside: str) -> str:
-    return beside.removesuffix(_TMP) + _OLD
-
-
-def _is_quiet(folder: int, name: str, seconds: float) -> bool:
-    try:
-        # A time in the future is a clock that was set back, not a save.
-        return abs(time.time() - in_folder.lstat(folder, name).st_mtime) >= seconds
-    except OSError:
-        return False
+    return beside.removesuffix(TMP) + _OLD

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import exchange as room
 from pipelines import in_folder
+from pipelines import late_writes as later
+from pipelines import safe_replace as room
 from pipelines.errors import (
     NotARegularFileError,
     NoteError,
@@ -23,7 +24,7 @@ from pipelines.errors import (
     NoteVanishedError,
     StateError,
 )
-from pipelines.exchange import KEPT_S, leftovers, settle
+from pipelines.late_writes import KEPT_S, leftovers, settle
 from tests.racers import can_exchange, exchanging
 
 ROUNDS = int(os.environ.get("EVERINDEX_RACE_ROUNDS", "300"))
@@ -62,11 +63,11 @@ def refuse(*_):
 def exchange(path, read, new, kept):
     """Exchange a file of the vault that its state folder lies beside."""
     root = kept.parent.parent / "vault"
-    return room.exchange(root, path.relative_to(root).as_posix(), read, new, kept)
+    return room.replace_if_unchanged(root, path.relative_to(root).as_posix(), read, new, kept)
 
 
 def late_writes(kept, now):
-    return room.late_writes(kept.parent.parent / "vault", kept, now)
+    return later.late_writes(kept.parent.parent / "vault", kept, now)
 
 
 def beside(path):
@@ -202,7 +203,7 @@ def test_a_link_a_folder_and_a_fifo_are_refused(vault, note, kept):
 def test_a_state_folder_that_cannot_be_made_is_said_and_nothing_is_changed(note, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StateError):
-        room.exchange(note.parent, note.name, b"old", b"new", tmp_path / "file" / "displaced")
+        room.replace_if_unchanged(note.parent, note.name, b"old", b"new", tmp_path / "file" / "displaced")
     assert note.read_bytes() == b"old"
     assert beside(note) == []
 
@@ -244,7 +245,7 @@ def test_nothing_is_written_behind_a_link(vault, outside, kept, target, read, na
     (vault / "deep/link").symlink_to(target)
     before = listed(outside), listed(vault)
     with pytest.raises(NotARegularFileError, match="links are not followed"):
-        room.exchange(vault, f"deep/link/{name}", read, b"new", kept)
+        room.replace_if_unchanged(vault, f"deep/link/{name}", read, b"new", kept)
     assert (listed(outside), listed(vault)) == before
 
 
@@ -253,7 +254,7 @@ def test_nothing_is_written_where_a_path_leaves_the_vault(vault, outside, kept, 
     before = listed(outside)
     for read in (None, b"old"):
         with pytest.raises(NotARegularFileError, match="leaves the vault"):
-            room.exchange(vault, raw, read, b"new", kept)
+            room.replace_if_unchanged(vault, raw, read, b"new", kept)
     assert listed(outside) == before
 
 
@@ -277,7 +278,7 @@ def test_a_folder_that_is_replaced_by_a_link_meanwhile_redirects_nothing(
         write_new(*args, **kwargs)
 
     monkeypatch.setattr(in_folder, "write_new", replace_the_folder)
-    assert room.exchange(vault, "folder/note.md", read, b"new", kept) is None
+    assert room.replace_if_unchanged(vault, "folder/note.md", read, b"new", kept) is None
     assert listed(outside) == before
     assert (vault / "moved/note.md").read_bytes() == b"new"
     assert [path.name for path in (vault / "moved").iterdir()] == ["note.md"]
@@ -316,7 +317,7 @@ def test_what_a_crash_left_is_not_looked_for_behind_a_link(vault, outside, kept)
 def test_a_displaced_file_is_not_kept_behind_a_link(outside, elsewhere, kept):
     (elsewhere / "note.md").write_bytes(b"old")
     (elsewhere / ".everindex").symlink_to(outside)
-    assert room.exchange(elsewhere, "note.md", b"old", b"new", kept) is None
+    assert room.replace_if_unchanged(elsewhere, "note.md", b"old", b"new", kept) is None
     assert [path.name for path in outside.iterdir()] == ["note.md"]
     assert (elsewhere / "note.md").read_bytes() == b"new"
 
@@ -334,7 +335,7 @@ def test_a_folder_that_is_exchanged_with_a_link_time_and_again_redirects_nothing
         while (sum(done.values()) < 300 or not all(done.values())) and time.monotonic() < until:
             new = b"%d" % sum(done.values())
             try:
-                assert room.exchange(vault, "folder/note.md", data, new, kept) is None
+                assert room.replace_if_unchanged(vault, "folder/note.md", data, new, kept) is None
             except NoteError:
                 done["refused"] += 1
             else:
@@ -539,7 +540,7 @@ def test_a_record_of_an_earlier_version_is_understood(vault, kept, tmp_path, pla
     root = vault
     if moved:
         root = vault.rename(tmp_path / "elsewhere")
-    told = room.late_writes(root, kept, time.monotonic())
+    told = later.late_writes(root, kept, time.monotonic())
     if moved and place != "state":
         assert told == []
     else:
@@ -550,7 +551,7 @@ def test_a_record_of_an_earlier_version_is_understood(vault, kept, tmp_path, pla
             b"late",
         )
         settle(late)
-    assert room.late_writes(root, kept, time.monotonic() + LATER) == []
+    assert later.late_writes(root, kept, time.monotonic() + LATER) == []
     assert [path for path in kept.iterdir() if path.is_file()] == []
 
 
@@ -576,15 +577,15 @@ def test_on_another_file_system_the_displaced_file_stays_on_its_own(kept, elsewh
     if has_dot_folder:
         (elsewhere / ".everindex").mkdir()
     with note.open("r+b") as editor:
-        room.exchange(elsewhere, "deep/note.md", b"old", b"new", kept)
+        room.replace_if_unchanged(elsewhere, "deep/note.md", b"old", b"new", kept)
         assert bool(beside(note)) is not has_dot_folder
         assert len(list(elsewhere.glob(".everindex/displaced/*.kept"))) == has_dot_folder
         editor.write(b"late")
     make_quiet(elsewhere)
-    (late,) = room.late_writes(elsewhere, kept, time.monotonic() + 100)
+    (late,) = later.late_writes(elsewhere, kept, time.monotonic() + 100)
     assert (late.raw, late.late) == ("deep/note.md", b"late")
     settle(late)
-    assert room.late_writes(elsewhere, kept, time.monotonic() + LATER) == []
+    assert later.late_writes(elsewhere, kept, time.monotonic() + LATER) == []
     assert beside(note) == []
     assert list(kept.iterdir()) == []
 
@@ -594,7 +595,7 @@ def test_on_another_file_system_the_displaced_file_stays_on_its_own(kept, elsewh
 CHILD = textwrap.dedent("""
     import os, signal, sys
     from pathlib import Path
-    from pipelines import exchange as room, in_folder
+    from pipelines import in_folder, safe_replace as room
     step, note, kept, theirs = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:]
     refused = theirs and theirs.pop()
     if refused == "links":
@@ -622,7 +623,7 @@ CHILD = textwrap.dedent("""
                     file.write(first.pop().encode())
             return look(folder, name)
         in_folder.look = save_first
-    room.exchange(note.parent, note.name, b"old", b"new", kept)
+    room.replace_if_unchanged(note.parent, note.name, b"old", b"new", kept)
 """)
 
 
@@ -765,7 +766,7 @@ def race(note, kept, ways, seed):
 
 @pytest.mark.parametrize("ways", ["in place", "anew", "renaming", "late", "in place,anew,renaming,late"])
 def test_no_byte_of_a_person_is_lost_however_the_editor_saves(note, kept, ways, monkeypatch):
-    monkeypatch.setattr(room, "QUIET_S", 0.0)
+    monkeypatch.setattr(later, "QUIET_S", 0.0)
     left = race(note, kept, ways, seed=ROUNDS)
     lost = [number for number in range(ROUNDS) if b"<human-%d>" % number not in left]
     assert lost == []
@@ -775,7 +776,7 @@ def test_no_byte_of_a_person_is_lost_however_the_editor_saves(note, kept, ways, 
 @pytest.mark.parametrize("ways", ["in place", "anew", "late"])
 def test_no_byte_is_lost_where_there_is_no_exchange_but_by_renaming(note, kept, ways, monkeypatch):
     monkeypatch.setattr(in_folder, "rename", lambda *_, **__: False)
-    monkeypatch.setattr(room, "QUIET_S", 0.0)
+    monkeypatch.setattr(later, "QUIET_S", 0.0)
     left = race(note, kept, ways, seed=ROUNDS)
     assert [number for number in range(ROUNDS) if b"<human-%d>" % number not in left] == []
 

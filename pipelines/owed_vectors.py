@@ -1,0 +1,160 @@
+"""Owed texts -> vectors -> commits, one a note: what follows the words of a scan, and a save's own new texts."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.errors import BadVectorError, CacheError, StaleWorkError
+from pipelines.indexing import Ingest, Outcome, park_crasher
+from pipelines.model import LeasedRow
+from pipelines.store.cache import Cache, Vector
+from pipelines.store.leases import MAX_ATTEMPTS
+
+TEXTS_AT_ONCE = 32
+"""So many texts at most are embedded before a worker looks up: with a small model half a second of work."""
+# While one slice of them is stored, the threads that are done with it compute the next.
+_SLICES_AT_ONCE = 2
+_LARGEST_SLICE = TEXTS_AT_ONCE // _SLICES_AT_ONCE
+_FIRST_SLICE = 2
+_SLICE_SECONDS = 0.125
+# So many are looked at together, to put those of like length into one slice.
+_ROWS_AHEAD = _TEXTS_AHEAD = 256
+
+_Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
+"""The hashes of some texts, and their vectors, which are being computed."""
+
+
+def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
+    """Embed the next owed texts, and attach the vectors of each note that has all of its own by now.
+
+    It ends after what is begun if `hurried`.
+    """
+    outcome = Outcome()
+    rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
+    if not rows:
+        return outcome
+    if rows[0].attempts > MAX_ATTEMPTS:
+        park_crasher(cache, rows[0], outcome, keep_words=True)
+        return outcome
+    chosen, texts = _choose_texts(cache, rows)
+    bad = _embed(cache, ingest, texts, outcome, hurried)
+    for row in chosen:
+        _finish_vectors(cache, row, outcome, bad, alone=len(chosen) == 1)
+    return outcome
+
+
+def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedRow], dict[str, str]]:
+    """Return as many rows as give enough new texts, and those texts by hash; the others are given back."""
+    texts: dict[str, str] = {}
+    chosen = []
+    for row in rows:
+        if len(texts) >= _TEXTS_AHEAD:
+            break
+        chosen.append(row)
+        texts |= cache.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
+    cache.leases.release(rows[len(chosen) :])
+    return chosen, texts
+
+
+def _embed(
+    cache: Cache,
+    ingest: Ingest,
+    texts: Mapping[str, str],
+    outcome: Outcome,
+    hurried: Callable[[], bool],
+) -> BadVectorError | None:
+    """Embed and store texts, a slice after the other; return what was wrong with a vector."""
+    bad: BadVectorError | None = None
+    known = _known_to_siblings(cache, ingest, texts)
+    cache.store_vectors(known)
+    new = {text_hash: text for text_hash, text in texts.items() if text_hash not in known}
+    with closing(_slices(ingest, new, hurried)) as slices:
+        for hashes, vectors in slices:
+            try:
+                cache.store_vectors(dict(zip(hashes, vectors.result(), strict=True)))
+                outcome.embedded_texts += len(hashes)
+            except BadVectorError as error:
+                bad = error
+    return bad
+
+
+def _slices(
+    ingest: Ingest, texts: Mapping[str, str], hurried: Callable[[], bool]
+) -> Generator[_Slice, None, None]:
+    """Yield texts in slices whose vectors are being computed, one slice ahead; begin no other if `hurried`.
+
+    Texts of like length go together: they are best shared by threads. The first slices are small, because a large
+    model takes seconds for what a small one does at once, and a save waits meanwhile.
+    """
+    ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
+    count, last = _FIRST_SLICE, time.monotonic()
+    begun: deque[_Slice] = deque()
+    with ThreadPoolExecutor(_SLICES_AT_ONCE) as encoders:
+        while ordered or begun:
+            while ordered and len(begun) < _SLICES_AT_ONCE:
+                hashes, ordered = ordered[:count], ordered[count:]
+                encode = ingest.encoder().encode_documents
+                begun.append((hashes, encoders.submit(encode, [texts[h] for h in hashes])))
+            yield begun.popleft()
+            if hurried():
+                ordered = []
+            began, last = last, time.monotonic()
+            if last - began < _SLICE_SECONDS:
+                count = min(2 * count, _LARGEST_SLICE)
+
+
+def _finish_vectors(
+    cache: Cache, row: LeasedRow, outcome: Outcome, bad: BadVectorError | None, *, alone: bool
+) -> None:
+    """Attach a note's vectors if all are there; else give it back, or set it aside if one was bad.
+
+    In company nobody knows whose vector was bad: each note is tried again alone, and then parked.
+    """
+    try:
+        if cache.commit_vectors(row):
+            outcome.committed += 1
+        elif bad is None:
+            cache.leases.release([row])  # the rest of it is the next slice's
+            outcome.postponed += 1
+        elif alone and row.attempts >= MAX_ATTEMPTS:
+            cache.park(row, "bad-vector", str(bad), keep_words=True)
+            outcome.parked += 1
+        else:
+            cache.leases.postpone(row, "bad-vector", str(bad))
+            outcome.postponed += 1
+    except StaleWorkError:
+        cache.leases.release([row])
+        outcome.postponed += 1
+
+
+def vectors_of(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Outcome) -> dict[str, Vector]:
+    """Return a vector for each text."""
+    found = _known_to_siblings(cache, ingest, texts)
+    new = [text_hash for text_hash in texts if text_hash not in found]
+    if new:
+        found |= dict(zip(new, ingest.encoder().encode_documents([texts[h] for h in new]), strict=True))
+        outcome.embedded_texts += len(new)
+    return found
+
+
+def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> dict[str, Vector]:
+    """Return the vectors of those texts that a sibling cache of the same model has."""
+    found: dict[str, Vector] = {}
+    for path in ingest.siblings() if texts else ():
+        try:
+            sibling = Cache.open(path)
+        except CacheError:
+            continue  # another domain's trouble, reported where it belongs
+        if (sibling.meta.model, sibling.meta.dimension) == (cache.meta.model, cache.meta.dimension):
+            kept = sibling.vectors(texts.keys() - found.keys())
+            # One that was damaged there is computed here.
+            found |= {text_hash: vector for text_hash, vector in kept.items() if cache.can_keep(vector)}
+        sibling.close()
+    return found

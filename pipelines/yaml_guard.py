@@ -1,0 +1,58 @@
+"""YAML that a vault contains, read with care: what is refused before it is built, and where a key stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import yaml
+
+from pipelines.errors import DomainsFileError
+
+YAML_SURPRISES = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
+"""What PyYAML raises besides its own errors: for a tag whose value does not fit, whatever its conversion raises."""
+
+_DEEPEST = 20
+
+
+def refuse_bombs(text: str, name: str) -> None:
+    """Refuse YAML that is built to exhaust: aliases (a few lines expand to gigabytes), and nesting without end.
+
+    Raises DomainsFileError, YAMLError.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise DomainsFileError(f"{name}: nested more than {_DEEPEST} levels deep")
+        if isinstance(event, yaml.AliasEvent):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise DomainsFileError(f"{name}:{line}: YAML aliases (`*x`) are not allowed here")
+
+
+def refuse_twice(node: yaml.Node | None, name: str) -> None:
+    """Refuse a key that stands twice in a mapping: YAML would silently forget the first."""
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, value in node.value:
+        if str(key.value) in seen:
+            raise DomainsFileError(f"{name}:{key.start_mark.line + 1}: {key.value!r} is written twice")
+        seen.add(str(key.value))
+        refuse_twice(value, name)
+
+
+def line_of(node: yaml.Node | None, keys: Sequence[object]) -> int:
+    """Return the line (from 1) on which a key path stands, as deep as it can be followed."""
+    line = 1
+    for key in keys:
+        if isinstance(node, yaml.MappingNode):
+            pair = next(((k, v) for k, v in node.value if k.value == str(key)), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+            node = node.value[key]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line

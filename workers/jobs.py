@@ -1,0 +1,54 @@
+"""What every job does: it is logged with what it did, and work on a paused domain is put off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+from huey.api import Task
+
+from pipelines.errors import DomainPausedError, EverindexError
+from queue_config.logs import Trouble
+from queue_config.queue import QUEUE_ERRORS
+from workers.resources import Resources
+
+SLICE_SECONDS = 1.0
+"""A job works for about so long, and hints at the rest: a save waits no longer."""
+
+log = structlog.get_logger()
+_put_off = Trouble("work is put off")
+
+
+def is_paused(resources: Resources, slug: str) -> bool:
+    """Say whether a domain's notes wait until it is resumed."""
+    return resources.state().decisions.paused_since(slug) is not None
+
+
+def require_running(resources: Resources, slug: str) -> None:
+    """Put work on a paused domain off: the ledger keeps what is owed. Raises DomainPausedError."""
+    if is_paused(resources, slug):
+        raise DomainPausedError(f"the domain {slug} is paused; its notes are indexed when it is resumed")
+
+
+@contextmanager
+def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
+    """Log one line a job: what it did, how long it took, or why it failed; `workers.signals` records the same."""
+    started = time.monotonic()
+    result: dict[str, Any] = dict(fields)
+    task.doing = result
+    with structlog.contextvars.bound_contextvars(task=task.name, task_id=task.id, domain=domain):
+        try:
+            yield result
+        except (EverindexError, *QUEUE_ERRORS) as error:
+            # Their messages say what happened; whatever is owed is found by the sweep, every two seconds.
+            result["put_off"] = str(error)
+            _put_off.met(str(error))
+        except Exception:
+            log.exception("job failed", ms=round((time.monotonic() - started) * 1000), **result)
+            raise
+        else:
+            _put_off.over()
+            log.info("job done", ms=round((time.monotonic() - started) * 1000), **result)
