@@ -93,7 +93,7 @@ def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> N
     resources = questions.resources
     templates = make_templates(resources.root)
     graph, traversal, names_found = Graph(questions), Traversal(questions), TitleSearch(questions)
-    add_pages(app, questions, names_found, sessions, templates)
+    add_pages(app, questions, names_found, traversal, sessions, templates)
     add_graph(app, graph, partial(graph_page, templates))
     add_traversal(app, traversal)
     add_names(app, names_found)

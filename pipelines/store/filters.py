@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pipelines.filters import Filters, fold, has_task
 from pipelines.store.cache import Cache
-from pipelines.store.connection import one
+from pipelines.store.connection import one, rows
 
 _Condition = tuple[str, Sequence[object]]
 _NUMBER = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300})?(?:e[+-]?\d{1,3})?", re.ASCII)
@@ -81,6 +81,16 @@ def matching_chunks(cache: Cache, filters: Filters) -> list[int] | None:
     )
     found: list[int] = json.loads(ids)
     return found
+
+
+def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], str]]:
+    """Return path, tags and day of notes, as `tag`, `since` and `until` compare them."""
+    found = rows(
+        cache.con,
+        f"SELECT n.path, n.tags, {_DAY} FROM vault_node n WHERE n.path IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(paths)),),
+    )
+    return [(path, json.loads(tags), day) for path, tags, day in found]
 
 
 def _conditions(filters: Filters) -> Iterator[_Condition]:

@@ -242,6 +242,22 @@ def best_ranked(cache: Cache, community: int | None, limit: int) -> list[str]:
     ]
 
 
+def most_linked(cache: Cache, limit: int) -> list[tuple[str, str, int]]:
+    """Return path and title of the notes that most notes of the domain link to, and how many do, most first.
+
+    Only the notes with the highest PageRank are counted, so that the cost does not grow with the links.
+    """
+    found = rows(
+        cache.con,
+        "WITH best AS MATERIALIZED (SELECT path FROM vault_rank ORDER BY pagerank DESC LIMIT 10 * ?1)"
+        " SELECT n.path, n.title, (SELECT count(DISTINCT e.path) FROM vault_edge e"
+        " WHERE e.target = n.path AND e.path <> n.path) AS links"
+        " FROM best JOIN vault_node n USING (path) WHERE links > 0 ORDER BY links DESC, n.path LIMIT ?1",
+        (limit,),
+    )
+    return list(found)
+
+
 def edges_among(cache: Cache, paths: Sequence[str]) -> list[GraphEdge]:
     """Return the edges between these notes, one per pair and kind."""
     return records(

@@ -109,3 +109,9 @@ def untagged(cache: Cache) -> list[str]:
     return [
         path for (path,) in rows(cache.con, "SELECT path FROM vault_node WHERE tags = '[]' ORDER BY path")
     ]
+
+
+def recently_changed(cache: Cache, limit: int) -> list[tuple[str, str, str]]:
+    """Return path, title and time of the notes whose files changed last, newest first."""
+    sql = "SELECT path, title, modified_at FROM vault_node ORDER BY modified_at DESC, path LIMIT ?"
+    return list(rows(cache.con, sql, (limit,)))

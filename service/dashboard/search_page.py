@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -24,15 +26,19 @@ from pipelines.markdown import decode
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
 from service.http.sessions import Sessions
+from service.usecases.browsing import Browsing
 from service.usecases.health import count_notes
 from service.usecases.phrases import as_sum
 from service.usecases.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer
 from service.usecases.schemas.titles import TitleHit
+from service.usecases.schemas.traversal import KeptNode
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
+from service.usecases.traversal import Traversal
 
 _SHOWN = 20
 _TITLES = 5
+_LINKED = 20
 _LONGEST_NAME = 500
 _DIGITS = 8
 _FILTERS = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
@@ -78,23 +84,29 @@ def make_templates(root: Path) -> Environment:
 
 
 def add_pages(
-    app: FastAPI, questions: SearchService, names: TitleSearch, sessions: Sessions, templates: Environment
+    app: FastAPI,
+    questions: SearchService,
+    names: TitleSearch,
+    traversal: Traversal,
+    sessions: Sessions,
+    templates: Environment,
 ) -> None:
     """Add the HTML routes, and those that sign a browser in."""
     app.mount("/static", _Static(packages=[("service.dashboard", "static")]), name="static")
-    _add_search_page(app, questions, names, templates)
+    _add_search_page(app, questions, names, traversal, templates)
     _add_note_page(app, questions, templates)
     add_signing_in(app, sessions)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the address of the search page asks: the question, its filters, and which page of the answers."""
+    """What the address of the search page asks: question, filters, page, and whether to follow links."""
 
     q: str
     filters: tuple[tuple[str, str], ...]
     offset: int
     generation: str
+    deep: bool
 
     def address(self, *changed: tuple[str, object], without: tuple[str, str] | None = None) -> str:
         """Return the address of the same question with more in it, or without one of its filters."""
@@ -105,8 +117,12 @@ class _Asked:
 class _SearchPage:
     """The search page, whole and in the parts that its script asks for while one types."""
 
-    def __init__(self, questions: SearchService, names: TitleSearch, templates: Environment) -> None:
+    def __init__(
+        self, questions: SearchService, names: TitleSearch, traversal: Traversal, templates: Environment
+    ) -> None:
         self._questions = questions
+        self._traversal = traversal
+        self._browsing = Browsing(questions)
         self._names = names
         self._templates = templates
 
@@ -128,6 +144,11 @@ class _SearchPage:
         """Show the notes that have such a name."""
         return HTMLResponse(self._templates.get_template("search/titles.html").render(titles=self._titles(q)))
 
+    def passage(self, path: str, at: Sequence[int]) -> HTMLResponse:
+        """Show a whole passage. Raises NoteNotFoundError."""
+        template = self._templates.get_template("search/passage.html")
+        return HTMLResponse(template.render(passage=self._browsing.passage(path, at)))
+
     def _titles(self, q: str) -> list[TitleHit]:
         return self._names.titles(q, _TITLES).results if 0 < len(q) <= _LONGEST_NAME else []
 
@@ -141,6 +162,9 @@ class _SearchPage:
             answer=answer,
             shown=results[:end],
             rest=results[end:],
+            facets=self._browsing.facets(results[:end], asked.filters, datetime.now(UTC).date()),
+            linked=self._linked(asked.q, answer) if answer and asked.deep else None,
+            start=None if answer or complaint else self._browsing.start(),
             changed=bool(answer and asked.generation and asked.generation != answer.index.generation),
             problem=complaint,
             shown_at_once=_SHOWN,
@@ -150,6 +174,13 @@ class _SearchPage:
             **context,
         )
         return HTMLResponse(text, 422 if complaint else 200, _SCRIPTED)
+
+    def _linked(self, q: str, answer: SearchAnswer) -> list[KeptNode]:
+        """Return what a walk along links finds besides the answers, most similar first."""
+        known = {hit.path for hit in answer.results}
+        walks = [one.deep for one in self._traversal.deep(q, "deep", None).domains]
+        nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
+        return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
 
     def _answer(self, asked: _Asked) -> tuple[SearchAnswer | None, str | None]:
         """Return the answer, or why a filter cannot be used."""
@@ -163,9 +194,13 @@ class _SearchPage:
 
 
 def _add_search_page(
-    app: FastAPI, questions: SearchService, names: TitleSearch, templates: Environment
+    app: FastAPI,
+    questions: SearchService,
+    names: TitleSearch,
+    traversal: Traversal,
+    templates: Environment,
 ) -> None:
-    page = _SearchPage(questions, names, templates)
+    page = _SearchPage(questions, names, traversal, templates)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def search_page(request: Request, q: _Question = "") -> HTMLResponse:
@@ -182,6 +217,13 @@ def _add_search_page(
         """Show the part of the search page that names notes."""
         return page.titles(q)
 
+    @app.get("/parts/passage", response_class=HTMLResponse, include_in_schema=False)
+    def passage(
+        path: str, at: Annotated[list[Annotated[int, Query(ge=0)]], Query(min_length=1)]
+    ) -> HTMLResponse:
+        """Show the passage of a hit."""
+        return page.passage(path, at)
+
 
 def _asked(q: str, given: QueryParams) -> _Asked:
     # A form sends every field, also those that were left empty.
@@ -190,7 +232,9 @@ def _asked(q: str, given: QueryParams) -> _Asked:
     ]
     last = dict(pairs)
     filters = [pair for pair in pairs if pair[0] not in _ONCE or pair[1] == last[pair[0]]]
-    return _Asked(q, tuple(dict.fromkeys(filters)), _offset(given), given.get("generation", ""))
+    return _Asked(
+        q, tuple(dict.fromkeys(filters)), _offset(given), given.get("generation", ""), "deep" in given
+    )
 
 
 def _add_note_page(app: FastAPI, questions: SearchService, templates: Environment) -> None:

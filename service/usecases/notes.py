@@ -1,15 +1,17 @@
-"""A single note, as the index has it."""
+"""Single notes, as the index has them, and which of them are on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pipelines import vault
 from pipelines.model import Domain
 from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache
 from service.usecases.schemas.notes import NodeAnswer, NodeChunk
+from workers.resources import Resources
 
 
 def describe_note(
@@ -44,3 +46,11 @@ def describe_note(
         ],
         indexed_at=row.indexed_at if row else None,
     )
+
+
+def on_disk(resources: Resources, cache: Cache, paths: Sequence[str]) -> set[str]:
+    """Return those of the paths whose files are there; all while the whole vault is away."""
+    if not resources.present():
+        return set(paths)
+    files = cache.ledger.stat_of(paths).items()
+    return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}

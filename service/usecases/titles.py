@@ -14,6 +14,7 @@ from pipelines.store import neighbours, notes, passages
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
 from pipelines.vectors import mean_vector
+from service.usecases.notes import on_disk
 from service.usecases.schemas.titles import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer
 from service.usecases.search import SearchService
 
@@ -40,7 +41,9 @@ class TitleSearch:
         there = {
             (domain.slug, path)
             for domain, cache in readers
-            for path in self._on_disk(cache, [name.path for name in found if name.domain == domain.slug])
+            for path in on_disk(
+                self._questions.resources, cache, [name.path for name in found if name.domain == domain.slug]
+            )
         }
         results = [
             TitleHit(path=n.path, title=n.title, domain=n.domain, matched=n.matched, name=n.name)
@@ -101,7 +104,7 @@ class TitleSearch:
         with snapshot(cache.con):
             # A few more than asked for, in case that files are gone.
             near = nearest_notes(cache, vector, k + 5, {without, *domain.configuration})
-            there = self._on_disk(cache, [path for path, _, _ in near])
+            there = on_disk(self._questions.resources, cache, [path for path, _, _ in near])
             rows = passages.chunk_rows(cache, [chunk_id for _, chunk_id, _ in near])
         return [
             SimilarHit(
@@ -115,11 +118,3 @@ class TitleSearch:
             for path, chunk_id, cosine in near
             if path in there and chunk_id in rows
         ]
-
-    def _on_disk(self, cache: Cache, paths: Sequence[str]) -> set[str]:
-        """Return those of the paths whose files are there; all while the whole vault is away."""
-        resources = self._questions.resources
-        if not resources.present():
-            return set(paths)
-        files = cache.ledger.stat_of(paths).items()
-        return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}

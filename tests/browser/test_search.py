@@ -13,6 +13,7 @@ STATES = {
     "start": "/",
     "answers": "/?q=soil+compost",
     "filtered": "/?q=soil&folder=Soils&tag=soil",
+    "linked": "/?q=soil&deep=1",
     "none": "/?q=%22no+such+words%22",
 }
 
@@ -36,7 +37,7 @@ def words(address):
 
 
 def first_hit(page):
-    return page.locator("#found .hit").first
+    return page.locator("#found h2 .hit").first
 
 
 def focused(page):
@@ -59,7 +60,7 @@ def test_names_are_shown_before_answers(page):
     page.route("**/parts/answers?*", lambda _: None)  # never answered
     page.get_by_role("searchbox").press_sequentially("soil 1")
     page.locator("#titles .hit", has_text="Soil 1").first.wait_for()
-    assert page.locator("#found .hit").count() == 0
+    assert page.locator("#found h2 .hit").count() == 0
 
 
 def test_a_newer_question_cancels_the_older_one(page):
@@ -96,7 +97,7 @@ def test_back_and_forward_lead_through_the_questions_that_were_settled(page):
     page.go_back()
     page.wait_for_url(re.compile(r"/$"))
     assert field.input_value() == ""
-    page.locator("#found .hit").first.wait_for(state="detached")
+    page.get_by_role("heading", name="Recently changed").wait_for()
     page.go_forward()
     page.wait_for_url("**/?q=soil")
     first_hit(page).wait_for()
@@ -142,7 +143,7 @@ def test_keys_reach_the_field_the_notes_and_the_help(page):
 
 def test_a_filter_becomes_a_chip_that_can_be_removed(page):
     page.get_by_role("searchbox").press_sequentially("soil")
-    page.get_by_text("Add a filter").click()
+    page.get_by_text("Add a filter", exact=True).click()
     page.get_by_label("Folder").fill("Soils")
     page.get_by_label("Folder").press("Tab")
     page.wait_for_url("**/?q=soil&folder=Soils")
@@ -157,6 +158,27 @@ def test_a_filter_becomes_a_chip_that_can_be_removed(page):
     page.locator(".chip", has_text="folder").wait_for(state="detached")
     page.go_back()
     page.locator(".chip", has_text="folder: Soils").wait_for()
+
+
+def test_answers_are_narrowed_down_by_one_click(page):
+    page.get_by_role("searchbox").press_sequentially("soil compost")
+    page.get_by_role("link", name=re.compile("^Soils. [0-9]+ of these notes$")).click()
+    page.wait_for_url("**/?q=soil+compost&folder=Soils")
+    page.locator(".chip", has_text="folder: Soils").wait_for()
+    assert all(
+        where.startswith("Soils/")
+        for where in page.locator("#found li > .where:nth-of-type(1)").all_inner_texts()
+    )
+    assert focused(page) == "q"
+
+
+def test_a_passage_opens_in_place_and_says_which_lines_answer(page):
+    page.goto("/?q=soil+compost")
+    hit = page.locator("#found > ol > li").first
+    hit.get_by_text("Passage", exact=True).click()
+    hit.locator(".passage .answers").first.wait_for()
+    assert "**" not in hit.locator(".passage").inner_text()
+    assert page.url.endswith("/?q=soil+compost")
 
 
 def test_a_service_that_is_away_is_named_and_asked_again(page, open_page):
@@ -189,7 +211,7 @@ def test_a_filter_that_cannot_be_used_is_said_while_one_types(page, open_page):
 def test_without_javascript_the_form_answers(large, open_page):
     page = open_page(*large, java_script_enabled=False)
     page.goto("/")
-    page.get_by_text("Add a filter").click()
+    page.get_by_text("Add a filter", exact=True).click()
     page.get_by_label("Folder").fill("Soils")
     page.get_by_role("searchbox").fill("soil")
     page.keyboard.press("Enter")

@@ -18,7 +18,7 @@ let pausing, waiting;
 function questionOf(address, words) {
   const asked = new URLSearchParams(address);
   const typed = words ?? asked.get("q") ?? "";
-  for (const name of ["q", "offset", "generation"]) asked.delete(name);
+  for (const name of ["q", "offset", "generation", "deep"]) asked.delete(name);
   return new URLSearchParams([...(typed.trim() ? [["q", typed]] : []), ...asked]).toString();
 }
 
@@ -132,6 +132,20 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// A passage is loaded when it is opened for the first time.
+document.addEventListener("toggle", async ({ target }) => {
+  if (!target.matches(".passage[open]:not([data-loaded])")) return;
+  target.dataset.loaded = "";
+  const answer = await fetch(target.dataset.from, { headers: { Accept: "text/html" } }).catch(() => null);
+  if (answer?.ok) {
+    target.append(...new DOMParser().parseFromString(await answer.text(), "text/html").body.children);
+  } else {
+    target.open = false;
+    delete target.dataset.loaded;
+    complain(!answer ? "away" : answer.status === 401 ? "signed-out" : "failed");
+  }
+}, true);
+
 addEventListener("popstate", () => {
   field.value = new URLSearchParams(location.search).get("q") ?? "";
   ask().then(name);
@@ -167,5 +181,6 @@ document.addEventListener("keydown", (event) => {
   if (KEYS[event.key]?.(types)) event.preventDefault();
 });
 
+document.documentElement.classList.add("scripted");
 $("#help-button").hidden = false;
 $("#help-button").addEventListener("click", () => help.showModal());

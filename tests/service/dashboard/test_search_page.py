@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 
+from queue_config.settings import Settings
 from tests.browser.stage import make_stage
 from tests.service.dashboard.test_pages import shown, signed_in
 
@@ -61,3 +63,46 @@ def test_where_nothing_is_found_the_page_says_why_and_what_may_help(browser):
 @pytest.mark.parametrize("offset", ["x", "-1", "9" * 9])
 def test_a_page_that_no_link_asks_for_is_the_first_one(browser, offset):
     assert hits(shown(browser, f"/?q=soil&offset={offset}")) == hits(shown(browser, "/?q=soil"))
+
+
+def test_before_a_question_the_page_lists_notes_and_says_what_can_be_typed(browser):
+    page = shown(browser, "/")
+    assert "Recently changed" in page
+    assert hits(page)
+    assert "exactly these words in a row" in page
+
+
+def test_in_an_empty_vault_the_page_says_how_to_begin(vault, tmp_path, tiny_model):
+    empty = signed_in(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    assert "There is no note in this vault yet" in shown(empty, "/")
+
+
+def test_a_filter_that_narrows_down_keeps_the_question_and_the_filters_in_use(browser):
+    page = shown(browser, "/?q=soil&folder=Soils")
+    assert re.search(r'class="chip refine" href="/\?q=soil&amp;folder=Soils&amp;tag=soil">#soil', page)
+
+
+def test_a_hit_names_the_address_of_its_passage_which_is_text(browser):
+    page = shown(browser, "/parts/answers?q=soil+bold&folder=Hostile")
+    address = unescape(re.findall(r'data-from="([^"]+)"', page)[0])
+    passage = shown(browser, address)
+    assert "soil &lt;b&gt;bold" in passage or "soil bold" in passage
+    assert "<b>" not in passage
+    assert "<script" not in passage
+
+
+@pytest.mark.parametrize(
+    "query", ["path=Soils/Soil 1.md", "path=Soils/Soil 1.md&at=-1", "at=1", "path=x.md&at=x"]
+)
+def test_a_passage_that_no_link_asks_for_is_refused(browser, query):
+    shown(browser, f"/parts/passage?{query}", 422)
+
+
+@pytest.mark.parametrize(("path", "status"), [("no such.md", 404), ("../../etc/passwd", 400)])
+def test_the_passage_of_an_unknown_note_is_not_shown(browser, path, status):
+    shown(browser, f"/parts/passage?path={path}&at=0", status)
+
+
+def test_links_are_followed_where_the_page_is_asked_to(browser):
+    assert "Found along links" not in shown(browser, "/?q=soil")
+    assert "Found along links" in shown(browser, "/?q=soil&deep=1")

@@ -1,0 +1,123 @@
+"""What the search page offers besides answers: notes to begin with, filters that narrow down, whole passages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, timedelta
+from typing import TypeVar
+
+from pipelines.filters import fold
+from pipelines.retrieval.plain_text import plain_text
+from pipelines.store import neighbours, notes
+from pipelines.store.cache import Cache
+from pipelines.store.filters import facets
+from service.usecases.notes import on_disk
+from service.usecases.schemas.browsing import Facet, ListedNote, Passage, PassageLine, Start
+from service.usecases.schemas.search import SearchHit
+from service.usecases.search import SearchService
+
+_LISTED = 8
+_SPARE = 5  # notes whose files may be gone
+_MOST_OF_A_FILTER = 6
+_FEWEST_NOTES = 2
+_PAST = (("past week", 7), ("past month", 30), ("past year", 365))
+
+_Row = TypeVar("_Row", bound=tuple[str, str, str | int])
+
+
+class Browsing:
+    """Questions about the notes themselves, over all domains."""
+
+    def __init__(self, questions: SearchService) -> None:
+        self._questions = questions
+
+    def start(self) -> Start:
+        """Return the notes that changed last, and those that most notes link to."""
+        recent = [
+            ListedNote(path=path, title=title, domain=slug, changed=changed)
+            for slug, (path, title, changed) in self._listed(notes.recently_changed)
+        ]
+        linked = [
+            ListedNote(path=path, title=title, domain=slug, links=links)
+            for slug, (path, title, links) in self._listed(neighbours.most_linked)
+        ]
+        recent.sort(key=lambda note: note.changed or "", reverse=True)
+        linked.sort(key=lambda note: -(note.links or 0))
+        return Start(recent=recent[:_LISTED], most_linked=linked[:_LISTED])
+
+    def _listed(self, ask: Callable[[Cache, int], list[_Row]]) -> Iterator[tuple[str, _Row]]:
+        """Yield what each domain answers, without vocabularies, review queues and notes whose files are gone."""
+        for domain, cache in self._questions.readers():
+            found = ask(cache, _LISTED + _SPARE + len(domain.configuration))
+            there = on_disk(self._questions.resources, cache, [row[0] for row in found])
+            yield from ((domain.slug, row) for row in found if row[0] in there - set(domain.configuration))
+
+    def facets(self, hits: Sequence[SearchHit], used: Sequence[tuple[str, str]], today: date) -> list[Facet]:
+        """Return the filters not in use that some of the hits pass: tags, folders, and how long ago they changed."""
+        rows = [
+            row
+            for domain, cache in self._questions.readers()
+            for row in facets(cache, [hit.path for hit in hits if hit.domain == domain.slug])
+        ]
+        folder = next((value.strip("/") for name, value in used if name == "folder"), "")
+        tags = {fold(value.removeprefix("#")) for name, value in used if name == "tag"}
+        return [
+            *_counted(
+                "tag", "#{}", (tag for _, names, _ in rows for tag in {*names} if fold(tag) not in tags)
+            ),
+            *_counted("folder", "{}/", _folders((path for path, *_ in rows), folder)),
+            *([] if {"since", "until"} & dict(used).keys() else _past([day for *_, day in rows], today)),
+        ]
+
+    def passage(self, path: str, at: Sequence[int]) -> Passage:
+        """Return the passage that holds a character of a note; `at` is where its sentences begin.
+
+        Raises NoteNotFoundError.
+        """
+        for chunk in self._questions.node(path).chunks:
+            start, end = chunk.range
+            if start <= min(at) < end:
+                return Passage(path=path, lines=list(_lines(chunk.text, [place - start for place in at])))
+        return Passage(path=path, lines=[])
+
+
+def _lines(text: str, at: Sequence[int]) -> Iterator[PassageLine]:
+    """Yield the lines of a text that show anything."""
+    plain, start = plain_text(text), 0
+    for line in text.splitlines(keepends=True):
+        end = start + len(line)
+        if shown := plain.between(start, end):
+            yield PassageLine(text=shown, answers=any(start <= place < end for place in at))
+        start = end
+
+
+def _counted(name: str, label: str, values: Iterable[str]) -> list[Facet]:
+    """Return the values that most notes have, each as it is written once, whatever its case."""
+    written = sorted(values, reverse=True)
+    spelled = {fold(value): value for value in written}
+    return [
+        Facet(filter=name, value=spelled[value], label=label.format(spelled[value]), count=count)
+        for value, count in Counter(map(fold, reversed(written))).most_common(_MOST_OF_A_FILTER)
+        if count >= _FEWEST_NOTES
+    ]
+
+
+def _folders(paths: Iterable[str], within: str) -> Iterator[str]:
+    """Yield of each path the folder one level below the folder in use."""
+    depth = within.count("/") + 1 if within else 0
+    for path in paths:
+        parts = path.split("/")[:-1]
+        if len(parts) > depth:
+            yield "/".join(parts[: depth + 1])
+
+
+def _past(days: Sequence[str], today: date) -> Iterator[Facet]:
+    """Yield spans of time, each only where it holds more notes than the shorter ones and not all of them."""
+    before = 0
+    for label, length in _PAST:
+        since = (today - timedelta(days=length)).isoformat()
+        count = sum(day >= since for day in days)
+        if before < count < len(days):
+            yield Facet(filter="since", value=since, label=label, count=count)
+        before = count
