@@ -75,6 +75,7 @@ class _Privacy(_Strict):
 
 class _Review(_Strict):
     promote: Promote = "on_save"
+    threshold: Annotated[float, _NotTruth, Field(gt=0, le=1)] | None = None
 
 
 # YAML 1.1 reads a bare `on` as true, and a bare `off` as false.
@@ -183,6 +184,7 @@ def _domain(slug: str, written: _Domain, place: str) -> Domain:
         graph_mode=written.graph.mode,
         privacy=Privacy(tuple(written.privacy.tags), tuple(written.privacy.folders), llm=written.llm == "on"),
         promote=written.review.promote,
+        threshold=written.review.threshold,
     )
 
 

@@ -232,8 +232,7 @@ class Privacy:
 class Domain:
     """A slice of the vault with a cache, taxonomy, review queue and retrieval settings of its own.
 
-    `path` is the folder it owns, relative to the vault, `""` for the whole of it. `embedding` is `None`
-    where the domain names no model.
+    `path` is the folder it owns (`""`: the whole vault), `threshold` the least confidence of a local proposal.
     """
 
     slug: str
@@ -253,6 +252,7 @@ class Domain:
     graph_mode: GraphMode = "lift"
     privacy: Privacy = field(default_factory=Privacy)
     promote: Promote = "on_save"
+    threshold: float | None = None
 
     @property
     def configuration(self) -> tuple[str, ...]:

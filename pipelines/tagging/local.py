@@ -1,13 +1,13 @@
 """Tags proposed without leaving the machine: what similar notes and the folder's have, and what tags say.
 
 A logistic regression weighs the evidence for a tag, and its score becomes a confidence. Both are learnt from the
-vault's own tagged notes, each left out while it is judged. What is not likely enough is not proposed.
+vault's own tagged notes, each left out while it is judged. Where these are few, `guesses` judges the evidence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,23 +15,21 @@ import numpy.typing as npt
 
 from pipelines.chunk import CJK
 from pipelines.model import Suggestion, TagEntry, Taxonomy
+from pipelines.tagging.guesses import FEWEST, Guesses
 
 Vector = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
 
-THRESHOLD = 0.7
-"""What is less likely to be right than this is not proposed."""
+THRESHOLD, GUESSED = 0.7, 0.5
+"""What is less likely to be right is not proposed, unless the domain has a threshold: what was learnt, a guess."""
 
 MOST = 5
-FEWEST_TAGGED = 20
-"""With fewer tagged notes there is nothing to calibrate on; what tags say of themselves has to do."""
-
-_JUDGED = (
-    1_000  # tagged notes to calibrate on: shares are then known to within 2 %, and fitting takes a second
-)
+FEWEST_TAGGED = 20  # with fewer there is nothing to calibrate on
+_JUDGED = 1_000  # tagged notes to calibrate on: shares are known to within 2 %, and fitting takes a second
 _NEIGHBOURS = 12
+_WELL_KNOWN = 50  # tagged notes from which what was learnt of a tag is better than any guess
 _WARMTH = 0.1  # of the neighbours' weights, in cosine
 _BELIEF = 2.0  # a tag's share of all notes counts like so many more notes of a folder
 _DESCRIBED = 5  # the tags with the nearest texts are weighed, whoever has them
@@ -69,8 +67,9 @@ def tag_text(entry: TagEntry) -> str:
 class LocalProposer:
     """Proposes a vocabulary's active tags for the notes of a domain; `fit` makes it."""
 
-    def __init__(self, evidence: _Evidence, calibration: _Calibration | None) -> None:
+    def __init__(self, evidence: _Evidence, guesses: Guesses, calibration: _Calibration | None) -> None:
         self._evidence = evidence
+        self._guesses = guesses
         self._calibration = calibration
 
     @classmethod
@@ -84,30 +83,25 @@ class LocalProposer:
         """
         active = [entry for entry in taxonomy.entries if entry.status == "active"]
         evidence = _Evidence(active, notes, tag_vectors)
+        tags, features, right = evidence.leave_one_out()
+        guesses = Guesses(features, right, voters=len(evidence.notes))
         if len(evidence.notes) < FEWEST_TAGGED:
-            return cls(evidence, None)
-        tags, features, right = (np.concatenate(part) for part in zip(*evidence.leave_one_out(), strict=True))
-        return cls(evidence, _Calibration(features, right, tags))
+            return cls(evidence, guesses, None)
+        return cls(evidence, guesses, _Calibration(features, right, tags))
 
-    def propose(self, note: EmbeddedNote) -> tuple[Suggestion, ...]:
+    def propose(self, note: EmbeddedNote, threshold: float | None = None) -> tuple[Suggestion, ...]:
         """Return at most five tags that the note lacks, the likeliest first; none where none is likely."""
         has = self._evidence.indices(note.tags)
         tags, features = self._evidence.weigh(note)
-        if self._calibration is None:
-            chances, unknown = np.zeros(len(tags)), np.ones(len(tags), np.bool_)
-        else:
-            chances = self._calibration.chances(features, tagged=has.size > 0)
-            unknown = self._evidence.counts[tags] == 0
-        chances[unknown] = THRESHOLD * _speaks_for_itself(features[unknown])
-        chances[np.isin(tags, has)] = 0.0
-        best = [i for i in np.lexsort((tags, -chances))[:MOST] if chances[i] >= THRESHOLD]
+        chances, least = self._guesses.chances(features, tagged=has.size > 0), np.full(len(tags), GUESSED)
+        if self._calibration is not None:
+            learnt = self._calibration.chances(features, tagged=has.size > 0)
+            guessed = (learnt < THRESHOLD) & (chances >= GUESSED) & (len(self._evidence.notes) < _WELL_KNOWN)
+            known = (self._evidence.counts[tags] > 0) & ~guessed
+            chances[known], least[known] = learnt[known], THRESHOLD
+        likely = np.flatnonzero((chances >= (threshold or least)) & ~np.isin(tags, has))
+        best = likely[np.lexsort((tags[likely], -chances[likely]))][:MOST]
         return tuple(Suggestion(self._evidence.names[tags[i]], float(chances[i])) for i in best)
-
-
-def _speaks_for_itself(features: Floats) -> Bools:
-    """Say which tags can be proposed though no note has them: the nearest text of all, and named in the note."""
-    named = (features[:, _IN_TITLE] > 0) | (features[:, _IN_TEXT] > 0)
-    return named & (features[:, _NEAREST] > 0)
 
 
 class _Evidence:
@@ -138,7 +132,8 @@ class _Evidence:
         self._texts = _stack(tag_vectors[name] for name in self.names)
         every = _stack(note.vector for note in notes)
         closeness = every @ self._texts.T if every.size and self._texts.size else np.zeros((1, len(active)))
-        self._usual, self._spread = closeness.mean(axis=0), closeness.std(axis=0) + 1e-6
+        least = 1e-6 if len(every) >= FEWEST else np.inf
+        self._usual, self._spread = closeness.mean(axis=0), closeness.std(axis=0) + least
 
     def _count(self, notes: Iterable[int]) -> Floats:
         tags = [self._has[i] for i in notes]
@@ -150,20 +145,25 @@ class _Evidence:
         found = {self._index[tag.casefold()] for tag in tags if tag.casefold() in self._index}
         return np.array(sorted(found), np.intp)
 
-    def leave_one_out(self) -> Iterator[tuple[Indices, Floats, Bools]]:
+    def leave_one_out(self) -> tuple[Indices, Floats, Bools]:
         """Weigh tagged notes as if each had come without its tags: tags, features, whether the note has the tag."""
+        if not self.notes:
+            return np.zeros(0, np.intp), np.zeros((0, _NEAREST + 1)), np.zeros(0, np.bool_)
         judged = np.unique(np.linspace(0, len(self.notes) - 1, _JUDGED).astype(int))
         place = {int(note): at for at, note in enumerate(self._placed)}
         # One product of matrices is ten times faster than a thousand of a matrix and a vector.
         closeness = self._vectors[[place[i] for i in judged if i in place]] @ self._vectors.T
         rows = iter(closeness)
+        found = []
         for i in judged:
             row = None
             if i in place:
                 row = next(rows)
                 row[place[i]] = -np.inf
             tags, features = self._features(self.notes[i], row, self._has[i])
-            yield tags, features, np.isin(tags, self._has[i])
+            found.append((tags, features, np.isin(tags, self._has[i])))
+        tags, features, right = (np.concatenate(part) for part in zip(*found, strict=True))
+        return tags, features, right
 
     def weigh(self, note: EmbeddedNote) -> tuple[Indices, Floats]:
         """Return the tags for which anything speaks, and their features; the note's own tags are not used."""

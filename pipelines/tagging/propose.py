@@ -177,4 +177,4 @@ def _local(desk: Desk, note: Note, reason: str | None = None) -> _Answer:
     # The vector of a note without text is its names'.
     vector = mean_vector(vectors_of(desk.cache, note.path)) if body.strip() else None
     weighed = EmbeddedNote(note.path, note.title, body, vector, note.tags)
-    return _Answer("proposed", desk.local().propose(weighed), LOCAL, reason)
+    return _Answer("proposed", desk.local().propose(weighed, desk.domain.threshold), LOCAL, reason)

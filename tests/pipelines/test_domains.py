@@ -483,3 +483,15 @@ def test_what_is_written_beside_a_preset_takes_precedence_key_by_key():
 def test_what_is_wrong_beside_a_preset_is_named_with_its_line(text, line):
     with pytest.raises(DomainsFileError, match=rf":{line}: a\."):
         parse(text)
+
+
+def test_a_domain_has_its_own_threshold_for_proposals():
+    (domain,) = parse("notes:\n  review: {threshold: 0.6}\n")
+    assert domain.threshold == 0.6
+    (domain,) = parse("notes:\n  legacy: true\n")
+    assert domain.threshold is None
+
+
+@pytest.mark.parametrize("value", ["0", "1.1", "-1", "on", "high"])
+def test_a_threshold_lies_above_0_and_is_at_most_1(value):
+    assert ":2: notes.review.threshold: " in refusal(f"notes:\n  review: {{threshold: {value}}}\n")
