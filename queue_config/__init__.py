@@ -1,1 +1,1 @@
-"""How processes are configured and how they talk."""
+"""Configuration of the processes, and the queue between them."""

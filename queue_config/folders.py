@@ -1,4 +1,4 @@
-"""The folders of a person's machine (XDG, on macOS too: the docs name one place). Light: every command needs them."""
+"""The user's folders (XDG, also on macOS). Imports little: every command needs it."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def config_file() -> Path:
 
 
 def state_home() -> Path:
-    """Return the folder that holds one state folder a vault."""
+    """Return the folder that holds one state folder per vault."""
     return Path(_XDG.user_state_dir)

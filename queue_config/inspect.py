@@ -1,4 +1,4 @@
-"""What waits on the queue, read without taking it."""
+"""Inspect the messages on the queue without removing them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Literal
 from queue_config.queue import ForeignMessageError, Queue, RedisQueue
 
 PEEKED = 64
-"""So many messages of a priority at most are read to learn whether a task waits: the queue may be long."""
+"""Upper bound on the messages read per priority to find a waiting task: the queue may be long."""
 
 COUNTED = 500
-"""So many messages of a priority at most are read to count them by task."""
+"""Upper bound on the messages read per priority to count them by task."""
 
 OTHERS = "others"
-"""The `task` of those that wait behind so many that they are not read."""
+"""The `task` under which messages beyond `COUNTED` are counted, because they are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A task that waits: its short name, positional arguments and priority.
+    """A waiting task: its short name, positional arguments and priority.
 
-    `enqueued_at`: when, by the wall clock, in seconds; None: unknown. Two hints that say the same are equal.
+    `enqueued_at` is in seconds by the wall clock, or None if unknown. Two hints with the same content are equal.
     """
 
     task: str
@@ -33,7 +33,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTasks:
-    """The tasks of one kind and priority that wait; `oldest_s` is None where nobody knows."""
+    """The waiting tasks of one kind and priority; `oldest_s` is None if unknown."""
 
     priority: int
     task: str
@@ -42,7 +42,7 @@ class WaitingTasks:
 
 
 def waiting(huey: Queue, limit: int | None = None) -> list[Waiting]:
-    """Return the tasks that wait, next first; a foreign message is left out."""
+    """Return the waiting tasks, next first, without foreign messages."""
     return _read(huey, huey.storage.enqueued_items(limit))
 
 
@@ -52,7 +52,7 @@ def _read(huey: Queue, messages: Iterable[bytes]) -> list[Waiting]:
         try:
             message = huey.serializer.deserialize(data)
         except ForeignMessageError:
-            continue  # the consumer refuses it when its turn comes
+            continue  # the consumer refuses it later
         found.append(
             Waiting(
                 message.name.rpartition(".")[2],
@@ -65,9 +65,9 @@ def _read(huey: Queue, messages: Iterable[bytes]) -> list[Waiting]:
 
 
 def waits(huey: Queue, task: str, priority: int, domain: str) -> bool:
-    """Say whether a task of this priority and domain, which is its first argument, waits on the queue already.
+    """Say whether a task of this priority is already waiting for this domain (its first argument).
 
-    Only the next few messages are read. Behind more than these a hint is not missed: whoever finds what is owed
+    Reads only the next few messages. A hint beyond them may be enqueued twice, which is harmless: the next sweep
     asks again.
     """
     messages = huey.peek(priority, PEEKED)
@@ -76,9 +76,9 @@ def waits(huey: Queue, task: str, priority: int, domain: str) -> bool:
 
 
 def waiting_by_task(huey: Queue, now: float) -> list[WaitingTasks]:
-    """Return how much waits of each priority and task, the most urgent first; `now`: wall clock, seconds.
+    """Count the waiting messages by priority and task, most urgent first; `now`: wall clock, seconds.
 
-    Of each priority the next `COUNTED` messages are read; what waits behind them counts as `OTHERS`.
+    Reads the next `COUNTED` messages of each priority; those after them count as `OTHERS`.
     """
     found = []
     for priority, count in sorted(huey.count_by_priority().items(), reverse=True):
@@ -100,17 +100,17 @@ def _oldest(times: list[float | None], now: float) -> float | None:
 
 
 def scheduled(huey: Queue) -> int:
-    """Count the tasks for later; none of ours is, so that another number is a fault."""
+    """Count the scheduled tasks. We schedule none, so any number but 0 is a bug."""
     return int(huey.storage.schedule_size())
 
 
 def empty(huey: Queue) -> int:
-    """Take every task off the queue; return how many there were. The ledger knows what they hinted at."""
+    """Remove every task from the queue; return their number. Pending work stays in the ledger."""
     count = int(huey.storage.queue_size())
     huey.storage.flush_queue()
     return count
 
 
 def kind(huey: Queue) -> Literal["embedded", "redis"]:
-    """Say what the queue is."""
+    """Return the kind of queue."""
     return "redis" if isinstance(huey, RedisQueue) else "embedded"

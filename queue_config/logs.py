@@ -1,4 +1,4 @@
-"""structlog set-up: JSON lines for services, columns for a terminal, secrets never."""
+"""Set up structlog: JSON lines for services, columns for a terminal, never a secret."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import structlog
 
 from queue_config.visible import visible, visible_json
 
-# What lasts for a day must not fill the disk with its log.
+# A problem that lasts for a day must not fill the disk with its log.
 _SAY_AGAIN_SECONDS = 60.0
 _SECRET_KEYS = frozenset({"token", "api_key", "authorization", "cookie", "password", "redis_url", "secret"})
 
 
 def redact(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Replace the value of every key that names a secret, however deep it lies."""
+    """Replace the value of every key that names a secret, at any depth."""
     return {key: _redacted(key, value) for key, value in event.items()}
 
 
@@ -32,7 +32,7 @@ def _redacted(key: object, value: Any) -> Any:
 
 
 def _shown(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Make what a terminal would obey visible: a log names paths, and repeats what libraries say of notes."""
+    """Escape control characters: logs contain paths and library messages that quote notes."""
     return {key: visible(held) if isinstance(held, str) else held for key, held in event.items()}
 
 
@@ -65,7 +65,7 @@ def configure(process: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
-    # A line a task and a line a request; ours say more.
+    # They log a line per task and per request; our own lines say more.
     for chatty in ("huey", "httpx", "sentence_transformers", "watchdog", "uvicorn.access"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     structlog.configure(
@@ -82,21 +82,21 @@ def configure(process: str) -> None:
 
 
 class Trouble:
-    """A trouble that may last: said when it begins, once a minute while it lasts, and when it is over."""
+    """A recurring problem, logged when it begins, once a minute while it lasts, and when it ends."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._said_at: float | None = None
 
     def met(self, reason: str) -> None:
-        """Note that it is there."""
+        """Record that the problem exists."""
         now = time.monotonic()
         if self._said_at is None or now - self._said_at >= _SAY_AGAIN_SECONDS:
             structlog.get_logger().warning(self._what, reason=reason)
             self._said_at = now
 
     def over(self) -> None:
-        """Note that it is not, or no longer, there."""
+        """Record that the problem does not exist, or no longer."""
         if self._said_at is not None:
             structlog.get_logger().info("this is over", trouble=self._what)
             self._said_at = None

@@ -1,4 +1,4 @@
-"""What only its owner may read: the state folder, and the secrets in it. Light: every command loads it."""
+"""Files that only their owner may read: the state folder and its secrets. Imports little: every command loads it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LARGEST_SECRET = 4_096
 
 
 class NotPrivateError(Exception):
-    """A state folder or a secret is not its owner's alone, or is damaged; the message says what to do."""
+    """A state folder or secret is accessible to other users, or damaged; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret in a file of the state folder: the file's name, its form, and what makes a new one."""
+    """A secret in a file of the state folder: the file's name, its format, and how to create a new one."""
 
     name: str
     form: re.Pattern[str]
@@ -34,7 +34,7 @@ QUEUE_KEY = Secret("queue.key", re.compile(r"[0-9a-f]{64}"), lambda: secrets.tok
 
 
 def read_secret(state: Path, secret: Secret) -> str:
-    """Return a secret, made at the first call (mode 0600). Raises NotPrivateError, OSError."""
+    """Return a secret, created by the first call (mode 0600). Raises NotPrivateError, OSError."""
     path = state / secret.name
     if not os.path.lexists(path):
         write_secret(path, secret.make())
@@ -42,31 +42,31 @@ def read_secret(state: Path, secret: Secret) -> str:
 
 
 def check_secrets(state: Path) -> None:
-    """Refuse secrets that are there and cannot be used. Raises NotPrivateError."""
+    """Refuse secrets that exist but cannot be used. Raises NotPrivateError."""
     for secret in (TOKEN, QUEUE_KEY):
         if os.path.lexists(state / secret.name):
             _checked(state / secret.name, secret)
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a file of mode 0600, unless it is there already: the first writer wins."""
+    """Write a file of mode 0600 unless it exists: the first writer wins."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text + "\n")
             file.flush()
-            os.fsync(file.fileno())  # a power cut must not leave an empty secret, which anybody knows
+            os.fsync(file.fileno())  # a power cut must not leave an empty secret, which anyone could guess
         path.hardlink_to(beside)
     except FileExistsError:
-        pass  # another process was first; its secret is the one in use
+        pass  # another process was first; its secret is in use
     finally:
         beside.unlink(missing_ok=True)
 
 
 def _checked(path: Path, secret: Secret) -> str:
-    """Return the secret of a file that is its owner's alone. Raises NotPrivateError."""
+    """Return the secret in a file, if only its owner can access it. Raises NotPrivateError."""
     try:
-        # Neither through a link nor waiting for the other end of a FIFO.
+        # Do not follow a link or block on a FIFO.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             info = os.fstat(fd)
@@ -90,7 +90,7 @@ def _checked(path: Path, secret: Secret) -> str:
 
 
 def _unusable(path: Path, why: str) -> NotPrivateError:
-    return NotPrivateError(f"{path} {why}; delete it and start again, and a new one is made")
+    return NotPrivateError(f"{path} {why}; delete it and start again to create a new one")
 
 
 def check_owner(folder: Path, *, vault: Path) -> None:
@@ -107,10 +107,10 @@ def check_owner(folder: Path, *, vault: Path) -> None:
 
 
 def secure_folder(folder: Path, mark: str, *, vault: Path) -> None:
-    """Make a state folder and all in it private; one that is open to others must be empty, or hold the file `mark`.
+    """Make a state folder and its contents private; one open to others must be empty or contain the file `mark`.
 
-    The folder belongs to the user who runs this process. Root may also work in the folder of the user whose vault it
-    is. Raises NotPrivateError, OSError.
+    The folder must belong to the user of this process. Root may also use the folder of the vault's owner.
+    Raises NotPrivateError, OSError.
     """
     check_owner(folder, vault=vault)
     info = folder.stat()
@@ -118,13 +118,13 @@ def secure_folder(folder: Path, mark: str, *, vault: Path) -> None:
     if info.st_mode & _OTHERS:
         if any(folder.iterdir()) and (info.st_mode & stat.S_ISVTX or not _is_marked(folder / mark, owners)):
             raise NotPrivateError(
-                f"the folder {folder} is open to other users, and holds what is not Everindex's; choose a new or an "
+                f"the folder {folder} is open to other users and contains other files; choose a new or an "
                 "empty folder with --state"
             )
         folder.chmod(stat.S_IMODE(info.st_mode) & ~_OTHERS)
         if folder.stat().st_mode & _OTHERS:
             raise NotPrivateError(
-                f"the state folder {folder} lies on a file system without permissions, where every user can read "
+                f"the state folder {folder} is on a file system without permissions, where every user can read "
                 "it; choose another with --state"
             )
     _close_to_others(folder, owners)
@@ -135,10 +135,10 @@ def _is_marked(file: Path, owners: set[int]) -> bool:
 
 
 def _close_to_others(folder: Path, owners: set[int]) -> None:
-    """Take every right of other users from what lies in a folder. Raises NotPrivateError for what is not ours."""
+    """Remove other users' permissions from a folder's contents. Raises NotPrivateError for another user's file."""
     for _, folders, files, within in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
-            with suppress(OSError):  # a temporary file that is gone, a file system that may only be read
+            with suppress(OSError):  # a temporary file that is gone, or a read-only file system
                 info = os.stat(name, dir_fd=within, follow_symlinks=False)
                 if info.st_uid not in owners:
                     raise NotPrivateError(

@@ -1,7 +1,7 @@
 """The queue: an SQLite file on one machine, or Redis; JSON messages signed with the vault's key.
 
-Huey delivers at most once and its default serializer is pickle. So a message carries only hints (the ledger
-knows what is owed), and nothing that is not signed by us is ever decoded into a task.
+Huey delivers at most once, and its default serializer is pickle. So a message carries only hints (the ledger
+records the pending work), and only messages that we signed are decoded into tasks.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _RETRY_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
 _MOST_PRIORITIES = 16
 ONCE_SECONDS = 3600.0
-"""A message that may be executed once is refused when it is older: what it asks for may no longer be meant."""
+"""A run-once message older than this is refused: its request may be out of date."""
 
 log = structlog.get_logger()
 
 
 class ForeignMessageError(ValueError):
-    """A message on the queue is not signed with this vault's key: it is dropped, never executed."""
+    """A message on the queue is not signed with this vault's key; it is dropped, never executed."""
 
 
 class QueueUnavailableError(OSError):
-    """The queue's file cannot be used just now: its disk is full or failing, or it is damaged."""
+    """The queue's file cannot be used now: its disk is full or failing, or the file is damaged."""
 
 
 QUEUE_ERRORS = (QueueUnavailableError, RedisError)
-"""What a queue that cannot be reached raises: nothing is lost, the ledger knows what is owed."""
+"""What an unavailable queue raises. Nothing is lost: the ledger records the pending work."""
 
 
 class Sent(Message):  # type: ignore[misc]  # huey has no types
-    """A message, and when it was put on the queue: wall clock, seconds; None: by a version that did not say."""
+    """A message and when it was enqueued: wall clock in seconds; None: by a version that did not record it."""
 
     enqueued_at: float | None = None
 
@@ -80,7 +80,7 @@ class SignedJsonSerializer(Serializer):  # type: ignore[misc]  # huey has no typ
         if not hmac.compare_digest(signature, self._sign(body)):
             raise ForeignMessageError(
                 "a message on the queue was not signed with this vault's key, and was dropped; "
-                "if another program uses the same queue, give it one of its own"
+                "if another program uses the same queue, give it its own queue"
             )
         plain = json.loads(body)
         if "message" not in plain:
@@ -91,32 +91,32 @@ class SignedJsonSerializer(Serializer):  # type: ignore[misc]  # huey has no typ
 
 
 def read_key(state: Path) -> bytes:
-    """Return the vault's signing key, made at the first call (32 bytes, mode 0600). Raises NotPrivateError."""
+    """Return the vault's signing key, created by the first call (32 bytes, mode 0600). Raises NotPrivateError."""
     return bytes.fromhex(read_secret(state, QUEUE_KEY))
 
 
 class _Guarded:
-    """What we add to a huey: a message that is not ours, or names no task, is counted and dropped, never run."""
+    """Extends huey: a message that is not ours, or names no task, is counted and dropped, never run."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.refused = {"foreign": 0, "unknown": 0, "replayed": 0}
         self._trouble = Trouble("the queue cannot be read; saves wait")
         self.aside: Executor | None = None
-        """What does the tasks that are marked `aside=True`; None: they are done in their turn."""
+        """Runs the tasks marked `aside=True`; None: they run like all others."""
         self.is_first: Callable[[str], bool] = lambda _: True
-        """Says whether the task of this id, marked `once=True`, was never executed, and remembers it."""
+        """Says whether the task with this id, marked `once=True`, is executed for the first time, and records it."""
 
     def execute(self, task: Any, timestamp: Any = None) -> Any:
-        """Do a task, or have it done aside: it takes so long that no other should wait for it.
+        """Run a task, or hand it to `aside` if it takes so long that no other task should wait for it.
 
-        One that must not be done twice is refused if it was done, or is old: whoever can write to the queue may
-        have kept its message, which is signed.
+        A run-once task is refused if it was executed before or is old: an attacker who can write to the queue may
+        replay its signed message.
         """
         if getattr(task, "once", False):
             at = getattr(task, "enqueued_at", None)
             if at is None or abs(time.time() - at) > ONCE_SECONDS or not self.is_first(task.id):
-                self._refuse("replayed", f"the request {task.name} was executed before, or is old: ask again")
+                self._refuse("replayed", f"the request {task.name} ran before or is too old; send it again")
                 return None
         execute = super().execute  # type: ignore[misc]  # huey has no types
         if self.aside is not None and getattr(task, "aside", False):
@@ -124,7 +124,7 @@ class _Guarded:
         return execute(task, timestamp)
 
     def dequeue(self) -> Any:
-        """Return the next task, or None; a queue that cannot be reached is waited for."""
+        """Return the next task, or None; wait if the queue cannot be reached."""
         try:
             task = super().dequeue()  # type: ignore[misc]  # huey has no types
         except QUEUE_ERRORS as error:
@@ -134,22 +134,22 @@ class _Guarded:
         self._trouble.over()
         return task
 
-    # What we do not use, huey asks the storage for every second, and twice a task.
+    # We use none of these, but huey asks the storage for them every second, and twice per task.
 
     def read_schedule(self, *_: Any) -> list[Any]:
-        """Return nothing: no task of ours is for later."""
+        """Return nothing: we schedule no tasks."""
         return []
 
     def is_revoked(self, *_: Any) -> bool:
-        """Say no: no task of ours is taken back."""
+        """Return False: we revoke no tasks."""
         return False
 
     def delete(self, _: str) -> bool:
-        """Say that there was nothing: a revocation is all that would be deleted."""
+        """Return False: only revocations would be deleted."""
         return False
 
     def deserialize_task(self, data: bytes) -> Any:
-        """Return the task of a message, with its `enqueued_at`, or None where there is none to run."""
+        """Return the task of a message with its `enqueued_at`, or None if there is nothing to run."""
         try:
             message = self.serializer.deserialize(data)  # type: ignore[attr-defined]  # huey has no types
             task = self._registry.create_task(message)  # type: ignore[attr-defined]
@@ -175,19 +175,19 @@ class _QueueFile(CySqliteStorage):  # type: ignore[misc]  # huey has no types
 
     @contextmanager
     def db(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """Give a cursor; after an error the connection is not used again."""
+        """Yield a cursor; after an error the connection is not used again."""
         try:
             with super().db(*args, **kwargs) as cursor:
                 yield cursor
         except cysqlite.DatabaseError as error:
-            # huey's rollback fails, too, and its error hides the first one.
+            # huey's rollback would fail, too, and its error would hide the first one.
             errors = (error, error.__context__)
             self.damaged |= any(isinstance(e, cysqlite.DatabaseCorruptError) for e in errors)
             self.close()
             raise QueueUnavailableError(f"{self.filename} cannot be used: {error}") from error
 
     def close(self) -> bool:
-        """Close the connection, if there is one; any thread may."""
+        """Close the connection, if there is one; any thread may call it."""
         with self.lock:
             connection, self._conn = self._conn, None
             if connection:
@@ -195,7 +195,7 @@ class _QueueFile(CySqliteStorage):  # type: ignore[misc]  # huey has no types
         return connection is not None
 
     def initialize_schema(self) -> None:
-        """Make the tables where there are none, and a new file in place of a damaged one."""
+        """Create missing tables, and a new file in place of a damaged one."""
         if not self.damaged:
             try:
                 super().initialize_schema()
@@ -203,7 +203,7 @@ class _QueueFile(CySqliteStorage):  # type: ignore[misc]  # huey has no types
                 if not self.damaged:
                     raise
         if self.damaged:
-            log.warning("the queue's file is damaged and made anew; the ledger knows what was on it")
+            log.warning("the queue's file is damaged and was recreated; the ledger records the pending work")
             for end in ("", "-wal", "-shm"):
                 Path(self.filename + end).unlink(missing_ok=True)
             self.damaged = False
@@ -224,7 +224,7 @@ class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has n
         return path.stat().st_ino if path.exists() else None
 
     def enqueue(self, task: Any) -> Any:
-        """Put a task on the queue that everybody reads."""
+        """Put a task on the queue that all processes read."""
         self.reopen_if_replaced()
         try:
             return super().enqueue(task)
@@ -246,7 +246,7 @@ class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has n
         return {int(priority): count for priority, count in found}
 
     def reopen_if_replaced(self) -> None:
-        """Go on with a new file where ours is damaged or was deleted: nobody hears what is put on a deleted one."""
+        """Switch to a new file if ours is damaged or deleted: no process reads messages in a deleted file."""
         if self.storage.damaged or self._inode_now() != self._inode:
             self.storage.close()
             self.storage.initialize_schema()
@@ -254,7 +254,7 @@ class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has n
 
 
 class RedisQueue(_Guarded, PriorityRedisHuey):  # type: ignore[misc]  # huey has no types
-    """The queue in a Redis: a sorted set by falling priority, whose members begin with eight bytes of time."""
+    """The queue in Redis: a sorted set by falling priority, whose members begin with eight bytes of time."""
 
     def peek(self, priority: int, limit: int) -> list[bytes]:
         """Return up to `limit` messages of one priority, next first, and leave them on the queue."""
@@ -267,7 +267,7 @@ class RedisQueue(_Guarded, PriorityRedisHuey):  # type: ignore[misc]  # huey has
         key, conn = self.storage.queue_key, self.storage.conn
         counts: dict[int, int] = {}
         above: float | str = "-inf"
-        # A stranger's messages may have any score: ours have a handful.
+        # Foreign messages may have any score; ours have only a few.
         while len(counts) < _MOST_PRIORITIES and (
             found := conn.zrangebyscore(key, above, "+inf", start=0, num=1, withscores=True)
         ):
@@ -277,17 +277,17 @@ class RedisQueue(_Guarded, PriorityRedisHuey):  # type: ignore[misc]  # huey has
         return counts
 
     def reopen_if_replaced(self) -> None:
-        """Do nothing: the client connects anew by itself."""
+        """Do nothing: the client reconnects by itself."""
 
 
 Queue = EmbeddedQueue | RedisQueue
 
 
 def open_queue(state: Path, redis_url: str | None, name: str) -> Queue:
-    """Open the vault's queue: Redis where a URL is given, else an SQLite file in the state folder."""
+    """Open the vault's queue: Redis if a URL is given, else an SQLite file in the state folder."""
     serializer = SignedJsonSerializer(read_key(state))
     if redis_url:
-        # A Redis that hangs must not hang us: what is longer than a blocking read is an error.
+        # A hanging Redis must not block us: anything longer than a blocking read is an error.
         pool = ConnectionPool.from_url(
             redis_url, socket_timeout=_PATIENCE_SECONDS, socket_connect_timeout=_PATIENCE_SECONDS
         )

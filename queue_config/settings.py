@@ -20,12 +20,12 @@ from pydantic_settings import (
 from queue_config.folders import config_file
 
 _REDIS_SCHEMES = ("redis", "rediss", "unix")
-_NO_REDIS_URL = "is no redis://, rediss:// or unix:// address"
+_NO_REDIS_URL = "is not a redis://, rediss:// or unix:// address"
 _OLD_NAMES = {"chunk_target_words": "chunk_target_tokens", "chunk_overlap_words": "chunk_overlap_tokens"}
 """Settings that were renamed, by their new name: the old one works for one release."""
 _NO_BASE_URL = (
-    "is no https:// address without a password in it (http:// is for this machine alone: http://127.0.0.1:8080); "
-    "the API key and the text of notes would go there"
+    "has to be an https:// address without a password (http:// only on this machine: http://127.0.0.1:8080), "
+    "because the API key and the text of notes are sent there"
 )
 
 
@@ -35,7 +35,7 @@ def _plain(name: str) -> AliasChoices:
 
 
 def _renamed(name: str) -> AliasChoices:
-    """Read a field like `_plain`, and from the name that it had in the last release."""
+    """Read a field like `_plain`, and also from its name in the last release."""
     old = _OLD_NAMES[name]
     prefixed = [f"EVERINDEX_{name.upper()}", name.upper(), f"EVERINDEX_{old.upper()}"]
     return AliasChoices(*prefixed, name, old)
@@ -56,20 +56,20 @@ def _from_toml(settings_cls: type[BaseSettings]) -> TomlConfigSettingsSource:
 
 
 class Settings(BaseSettings):
-    """What a process is told: arguments, then the environment, then the TOML file, then these defaults."""
+    """The settings of a process: from arguments, else the environment, else the TOML file, else these defaults."""
 
     model_config = SettingsConfigDict(
         env_prefix="EVERINDEX_",
         extra="forbid",
         frozen=True,
         env_ignore_empty=True,
-        # An error that reaches a log must not bring a password along.
+        # An error that reaches a log must not contain a password.
         hide_input_in_errors=True,
     )
 
     vault: Path | None = Field(
         default=None,
-        description="the folder of notes; default: the one you stand in, or the only one that runs",
+        description="the folder of notes; default: the vault around the current folder, else the only running one",
     )
     state: Path | None = Field(
         default=None, description="caches, queue, token and logs; default: one folder per vault"
@@ -87,17 +87,17 @@ class Settings(BaseSettings):
     )
     allowed_models: str = Field(
         default="",
-        description="models, separated by commas, that a vault's _domains.yaml may have fetched; default: none",
+        description="comma-separated models that a vault's _domains.yaml may download; default: none",
     )
     embedding_backend: Literal["torch", "openvino"] = Field(
         default="torch",
         validation_alias=_plain("embedding_backend"),
-        description="what the model computes with; openvino needs everindex[openvino]",
+        description="the library that runs the model; openvino needs everindex[openvino]",
     )
     domain: str | None = Field(
         default=None,
         validation_alias=_plain("domain"),
-        description="serve and index this domain alone; default: all of them",
+        description="serve and index only this domain; default: all",
     )
     chunk_target_words: int | None = Field(
         default=None,
@@ -115,7 +115,7 @@ class Settings(BaseSettings):
     anthropic_api_key: SecretStr | None = Field(
         default=None,
         validation_alias=_plain("anthropic_api_key"),
-        description="Claude proposes tags where it is set; else nothing leaves the machine",
+        description="if set, Claude proposes tags; if not, nothing leaves the machine",
     )
     tag_model: str | None = Field(
         default=None, description="the Claude model that proposes; default: the newest Haiku"
@@ -123,28 +123,28 @@ class Settings(BaseSettings):
     anthropic_base_url: str | None = Field(
         default=None,
         validation_alias=_plain("anthropic_base_url"),
-        description="another address that speaks Anthropic's API; default: Anthropic's own",
+        description="another server with Anthropic's API; default: Anthropic's own",
     )
     tag_notes_a_day: int = Field(
-        default=200, ge=0, description="upper bound on the notes that are sent to Claude per day"
+        default=200, ge=0, description="maximum number of notes sent to Claude per day"
     )
     tag_usd_a_day: float = Field(
         default=1.0,
         ge=0,
         allow_inf_nan=False,
-        description="upper bound on what Claude may cost per day, in dollars",
+        description="maximum cost of Claude per day, in dollars",
     )
     settle_seconds: float = Field(
         default=0.3,
         ge=0,
         allow_inf_nan=False,
-        description="a path is read once nothing has touched it for this many seconds",
+        description="a note is read when it has not changed for this many seconds",
     )
     reconcile_seconds: float = Field(
         default=300.0,
         gt=0,
         allow_inf_nan=False,
-        description="disk and index are compared at this interval, in seconds",
+        description="interval in seconds at which disk and index are compared",
     )
     history_days: float = Field(
         default=14.0,
@@ -154,7 +154,7 @@ class Settings(BaseSettings):
         description="days for which a job stays in the history",
     )
     history_rows: int = Field(
-        default=100_000, ge=1, le=10_000_000, description="upper bound on the jobs in the history"
+        default=100_000, ge=1, le=10_000_000, description="maximum number of jobs in the history"
     )
 
     @classmethod
@@ -176,7 +176,7 @@ class Settings(BaseSettings):
     @field_validator("redis_url")
     @classmethod
     def _is_of_redis(cls, url: SecretStr | None) -> SecretStr | None:
-        """Refuse here, without a word of it, what the client would refuse and repeat."""
+        """Refuse an invalid key without repeating it; the client's own message would repeat it."""
         if url is not None:
             try:
                 parts = urlsplit(url.get_secret_value())
@@ -190,7 +190,7 @@ class Settings(BaseSettings):
     @field_validator("anthropic_base_url")
     @classmethod
     def _is_private(cls, url: str | None) -> str | None:
-        """Refuse an address to which the API key and notes would go in the clear."""
+        """Refuse an address to which the API key and notes would be sent unencrypted."""
         if url is not None:
             try:
                 parts = urlsplit(url)
@@ -206,7 +206,7 @@ class Settings(BaseSettings):
 
     @property
     def chosen_models(self) -> frozenset[str]:
-        """The models that these settings name: whoever set them chose them."""
+        """The models that these settings name; naming them is permission to use them."""
         names = [self.embedding_model or "", *self.allowed_models.split(",")]
         return frozenset(name.strip() for name in names if name.strip())
 
@@ -217,7 +217,7 @@ class Settings(BaseSettings):
 
 
 def explain(error: ValidationError) -> str:
-    """Say in one line which settings cannot be used and why; a secret, and what an unknown name has, stays unsaid."""
+    """Say in one line which settings are invalid and why, without secrets and without values of unknown names."""
     unsaid = {key.lower() for name in Settings.model_fields if _is_unsaid(name) for key in _keys(name)}
     return "; ".join(
         f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg'].removeprefix('Value error, ')}"
@@ -231,7 +231,7 @@ def explain(error: ValidationError) -> str:
 
 
 def _keys(name: str) -> list[str]:
-    """Return the names under which a setting may stand."""
+    """Return the names under which a setting may be given."""
     alias = Settings.model_fields[name].validation_alias
     return [name, *(map(str, alias.choices) if isinstance(alias, AliasChoices) else ())]
 
@@ -269,7 +269,7 @@ def _is_this_machine(host: str | None) -> bool:
 
 
 def _shown(name: str, value: Any) -> str:
-    """Return a value as text: of a secret whether it is set; what holds where it is not."""
+    """Return a value as text: for a secret only whether it is set; for no value, the default's description."""
     if _is_secret(name):
         return "set" if value else "not set"
     return (

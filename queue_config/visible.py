@@ -1,11 +1,11 @@
-"""Text for a terminal: what a note or a name contains moves no cursor, sets no title and hides nothing."""
+"""Escape text for a terminal, so that a note or name cannot move the cursor, set the title or hide text."""
 
 from __future__ import annotations
 
 import re
 
-# C0 but tab and line feed, DEL, C1, what changes the direction of writing, and the halves of surrogate pairs:
-# a file name that is no UTF-8 is read as such, and no stream can encode them.
+# C0 except tab and line feed, DEL, C1, characters that change the writing direction, and lone surrogates: Python
+# reads file names that are not UTF-8 as these, and no stream can encode them.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -15,7 +15,7 @@ def visible(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """Return JSON in which these characters are written as JSON's own escapes: it says the same."""
+    """Return the same JSON with these characters written as JSON escapes."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
