@@ -1,1 +1,1 @@
-"""HTTP as such: who may ask, how much at once, and how an error is answered."""
+"""The HTTP layer: authentication, limits and error answers."""

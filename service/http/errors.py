@@ -39,13 +39,13 @@ _STATUS: dict[type[EverindexError], int] = {
     FilterError: 422,
     WorkerTimeoutError: 504,
 }
-"""What the errors of the use cases are over HTTP; every other one is a failure of ours (500, 503)."""
+"""The HTTP status of each use case error; any other error is a server error (500, 503)."""
 
 
 class FieldProblem(BaseModel):
-    """What is wrong with a part of a request."""
+    """The problem with one part of a request."""
 
-    field: str = Field(description="where it stands", examples=["query.k"])
+    field: str = Field(description="where it is in the request", examples=["query.k"])
     message: str
 
 
@@ -56,10 +56,10 @@ class Problem(BaseModel):
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
     detail: str | dict[str, Any] = Field(
-        description="for a person; of an unknown path, what `/why` says of it"
+        description="for a person; for an unknown path, the answer of `/why`"
     )
-    instance: str = Field(description="the path that was asked for", examples=["/node/no/such.md"])
-    errors: list[FieldProblem] | None = Field(None, description="one for each wrong part of the request")
+    instance: str = Field(description="the requested path", examples=["/node/no/such.md"])
+    errors: list[FieldProblem] | None = Field(None, description="one per invalid part of the request")
 
 
 def problem(
@@ -76,12 +76,12 @@ def problem(
         "instance": quote(scope["path"], errors="replace"),
         **more,
     }
-    # In ASCII: a body may hold half a surrogate pair, which is repeated here and is no UTF-8.
+    # In ASCII: a body may hold a lone surrogate, which is repeated here and is not valid UTF-8.
     return Response(json.dumps(body), status, headers, media_type=MEDIA_TYPE)
 
 
 def add_problems(app: FastAPI) -> None:
-    """Answer every error of the application with a problem document; to be called after the routes are added."""
+    """Answer every error of the application with a problem document. Call this after the routes are added."""
     for error, handler in {
         HTTPException: _refused,
         RequestValidationError: _not_understood,
@@ -130,7 +130,7 @@ async def _no_queue(request: Request, error: Exception) -> Response:
 
 async def _too_large(request: Request, _: OverflowError) -> Response:
     # SQLite's integers have 64 bits; a client may send any.
-    return problem(request.scope, 422, "a number is too large; no number here needs more than 64 bits")
+    return problem(request.scope, 422, "a number is too large; numbers have at most 64 bits")
 
 
 async def _by_the_system(request: Request, error: OSError) -> Response:
@@ -140,5 +140,5 @@ async def _by_the_system(request: Request, error: OSError) -> Response:
 
 
 async def _unexpected(request: Request, _: Exception) -> Response:
-    # What went wrong may name a path or hold a note's text: the server logs it, and says only that.
+    # The error may contain a path or a note's text, so it is only logged.
     return problem(request.scope, 500, "an unexpected error; the query worker's log says which")

@@ -1,4 +1,4 @@
-"""How much a request may be and take: its size, its time, and how many are worked on at once."""
+"""Limits on requests: size, time, and how many are processed at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.http.errors import problem
 
 LARGEST_BODY = 1_000_000
-# The longest question, each of its characters twelve bytes in an address, and what else a browser sends.
+# The longest question, with twelve bytes per character in a URL, plus a browser's other headers.
 LARGEST_HEAD = 65_536
 BODY_SECONDS = 10.0
-# More than this of a body that is too large is not waited for, so that most clients can still read the answer.
+# Of a body that is too large at most this much is read, so that most clients can still read the answer.
 _LARGEST_DRAINED = 16_000_000
 _MOST_PARAMETERS = 1_000
 _LONGEST_PATH = 4_096  # bytes: no file's name is longer (PATH_MAX)
@@ -28,7 +28,7 @@ _BREAKS = frozenset("\t\n\r")
 
 @dataclass(slots=True)
 class Lane:
-    """Requests of a kind: so many at once, so many waiting, each for so long. None holds up another kind."""
+    """Limits for one kind of requests: slots, queue length, waiting time. Kinds do not block each other."""
 
     slots: asyncio.Semaphore
     most_waiting: int
@@ -36,7 +36,7 @@ class Lane:
     waiting: int = 0
 
     async def enter(self) -> None:
-        """Take a slot, to be released. Raises HTTPException 503."""
+        """Take a slot, which the caller has to release. Raises HTTPException 503."""
         if self.slots.locked() and self.waiting >= self.most_waiting:
             raise _busy()
         self.waiting += 1
@@ -61,11 +61,11 @@ class Limits:
         self._app = app
         self._facts = Lane(asyncio.Semaphore(_FACT_SLOTS), 64, 10.0)
         self._reads = Lane(asyncio.Semaphore(_READ_SLOTS), 64, 10.0)
-        # Most of them wait for a worker, up to two minutes: they must not keep anybody from searching.
+        # Most of them wait for a worker, up to two minutes, and must not block searches.
         self._writes = Lane(asyncio.Semaphore(_WRITE_SLOTS), 64, 10.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or work on it when its turn comes."""
+        """Refuse a request, or process it when a slot is free."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -88,7 +88,7 @@ class Limits:
         return self._reads if scope["method"] in ("GET", "HEAD", "OPTIONS") else self._writes
 
     async def _work(self, lane: Lane, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application; the slot is free when the answer begins: an event stream may last for days."""
+        """Run the application. Release the slot when the answer begins, because an event stream may last for days."""
         held = True
 
         def release() -> None:
@@ -114,12 +114,12 @@ def _busy() -> HTTPException:
 
 def _check_head(scope: Scope) -> None:
     size = len(scope.get("raw_path", b"")) + len(scope["query_string"])
-    # With its colon, blank and line end: a header of two letters takes up more than these.
+    # The colon, blank and line end of each header.
     size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if size > LARGEST_HEAD:
         raise HTTPException(431, f"the address and headers have more than {LARGEST_HEAD:,} bytes; send less")
     if not _CONTROL.isdisjoint(scope["path"]):
-        raise HTTPException(400, "the path has a control character; no note's address has one")
+        raise HTTPException(400, "the path has a control character; remove it")
     _check_path(scope["path"].removeprefix("/"))
     try:
         given = parse_qsl(
@@ -131,13 +131,13 @@ def _check_head(scope: Scope) -> None:
         ) from None
     for name, value in given:
         if not _CONTROL.isdisjoint(name) or not (_CONTROL - _BREAKS).isdisjoint(value):
-            raise HTTPException(400, "a parameter has a control character; leave it out")
+            raise HTTPException(400, "a parameter has a control character; remove it")
         if name == "path":
             _check_path(value)
 
 
 def _check_path(path: str) -> None:
-    """Refuse what no note's path can be: what looks a path up may also look at the disk."""
+    """Refuse a path that no note can have, because looking up a path may also read the disk."""
     if len(path.encode(errors="replace")) > _LONGEST_PATH:
         raise HTTPException(414, f"the path has more than {_LONGEST_PATH:,} bytes; no file's has")
     if path.startswith("/") or "//" in path or ".." in path.split("/"):
@@ -147,7 +147,7 @@ def _check_path(path: str) -> None:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the whole body, or None where the client left. Raises HTTPException 408 and 413."""
+    """Return the whole body, or None if the client left. Raises HTTPException 408 and 413."""
     body, size = bytearray(), 0
     try:
         async with asyncio.timeout(BODY_SECONDS):

@@ -1,4 +1,4 @@
-"""The pages that say one thing: an error, or that this browser is signed in."""
+"""Pages with a single message: an error, or that this browser is signed in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 SIGNED_IN = "signed_in"
-"""In a request's state: whether the token or a session's cookie was shown."""
+"""In a request's state: whether the request had the token or a session's cookie."""
 
 _NOT_SIGNED_IN = "Run `everindex open` in a terminal on this machine: it opens this page, signed in."
 _TITLES = {401: "This browser is not signed in", 404: "Not found"}
@@ -24,7 +24,7 @@ def wants_page(scope: Scope) -> bool:
 
 
 def error_page(scope: Scope, status: int, detail: Any) -> str:
-    """Return an error as a page; `detail` is a sentence, or what `why` says of a path."""
+    """Return an error as a page; `detail` is a sentence, or the answer of `why` for a path."""
     signed_in = bool(scope.get("state", {}).get(SIGNED_IN))
     if status == HTTPStatus.UNAUTHORIZED:
         detail = _NOT_SIGNED_IN
@@ -42,7 +42,7 @@ def message_page(title: str, text: str, *, signed_in: bool, goes_to: str | None 
 
 
 def _shown(text: str) -> str:
-    # An address may hold half a surrogate pair, which is no UTF-8.
+    # A URL may hold a lone surrogate, which is not valid UTF-8.
     return text.encode("utf-8", "replace").decode()
 
 

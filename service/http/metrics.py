@@ -1,4 +1,4 @@
-"""`GET /metrics`: the facts of all processes, read from the stores when asked for, and search's own times."""
+"""`GET /metrics`: figures of all processes, read from the stores on each request, and the times of searches."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class SearchTimes:
         )
 
     def observe(self, stage: str, seconds: float) -> None:
-        """Note how long a stage of a search took."""
+        """Record how long a stage of a search took."""
         self._histogram.labels(stage).observe(seconds)
 
 
 class Facts(Collector):
-    """What the stores and the queue know, as metrics. What cannot be asked is left out, and said to be down."""
+    """The figures of the stores and the queue as metrics. A store that cannot be read is reported as down."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric, read anew."""
+        """Read and yield every metric."""
         build = GaugeMetricFamily("everindex_build_info", "The version that answers.", labels=["version"])
         build.add_metric([version("everindex")], 1)
         yield build
@@ -79,20 +79,21 @@ class Facts(Collector):
             _add(ran, [task], history.histogram(f"ran_seconds:{task}"))
         yield ran
         saved = HistogramMetricFamily(
-            "everindex_save_to_searchable_seconds", "From a save's discovery until it could be found."
+            "everindex_save_to_searchable_seconds",
+            "From the discovery of a save until the note can be found.",
         )
         _add(saved, [], history.histogram("saved_seconds"))
         yield saved
-        embedded = HistogramMetricFamily("everindex_embed_batch_texts", "Texts that one job embedded.")
+        embedded = HistogramMetricFamily("everindex_embed_batch_texts", "Texts embedded per job.")
         _add(embedded, [], history.histogram("embedded_texts"))
         yield embedded
-        running = GaugeMetricFamily("everindex_jobs_running", "Jobs that run now.")
+        running = GaugeMetricFamily("everindex_jobs_running", "Running jobs.")
         running.add_metric([], len(history.running()))
         yield running
 
     def _queue(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("everindex_queue_up", "Whether the queue can be asked: 1 or 0.")
-        depth = GaugeMetricFamily("everindex_queue_tasks", "Tasks that wait.", labels=["priority", "task"])
+        up = GaugeMetricFamily("everindex_queue_up", "1 if the queue can be read, else 0.")
+        depth = GaugeMetricFamily("everindex_queue_tasks", "Waiting tasks.", labels=["priority", "task"])
         oldest = GaugeMetricFamily(
             "everindex_queue_oldest_age_seconds",
             "How long the oldest task has waited.",
@@ -110,13 +111,15 @@ class Facts(Collector):
         yield from (up, depth, oldest)
 
     def _domains(self) -> Iterator[Metric]:
-        up = _by_domain("everindex_cache_up", "Whether a domain's cache can be asked: 1 or 0.")
-        notes = GaugeMetricFamily("everindex_notes", "Notes, by how they stand.", labels=["domain", "state"])
-        chunks = _by_domain("everindex_chunks", "Passages that are indexed.")
-        owed = _by_domain("everindex_vectors_pending", "Passages whose vectors are owed.")
+        up = _by_domain("everindex_cache_up", "1 if a domain's cache can be read, else 0.")
+        notes = GaugeMetricFamily("everindex_notes", "Notes by state.", labels=["domain", "state"])
+        chunks = _by_domain("everindex_chunks", "Indexed passages.")
+        owed = _by_domain("everindex_vectors_pending", "Passages without a vector.")
         pending = _by_domain("everindex_oldest_pending_age_seconds", "How long the oldest note has waited.")
-        paused = _by_domain("everindex_indexing_paused", "Whether indexing is paused by an operator: 1 or 0.")
-        speed = _by_domain("everindex_embed_texts_per_second", "Texts a second, in the last slice of work.")
+        paused = _by_domain("everindex_indexing_paused", "1 if an operator paused the domain, else 0.")
+        speed = _by_domain(
+            "everindex_embed_texts_per_second", "Texts embedded per second in the last slice of work."
+        )
         operations, state, failed = self._operations, self._operations.resources.state(), dict[str, str]()
         stopped = operations.paused()
         for domain, cache in operations.parked.each_domain(failed):
@@ -150,7 +153,7 @@ class Facts(Collector):
         )
         differing = CounterMetricFamily(
             "everindex_memory_differing",
-            "Lists held in memory that differed from the cache, and were read anew.",
+            "Lists held in memory that differed from the cache and were reloaded.",
             labels=["domain"],
         )
         resources = self._operations.resources
@@ -164,28 +167,28 @@ class Facts(Collector):
     def _tags(self) -> Iterator[Metric]:
         store = self._operations.stores.of(Proposals)
         proposals = GaugeMetricFamily(
-            "everindex_proposals", "Proposed tags, by how they stand.", labels=["domain", "state"]
+            "everindex_proposals", "Proposed tags by state.", labels=["domain", "state"]
         )
         for (domain, state), count in store.counts().items():
             proposals.add_metric([domain, state], count)
         notes, dollars = store.spending.of_day(datetime.now(UTC).date().isoformat())
         spend = GaugeMetricFamily("everindex_spend_today_dollars", "Spent on proposals since midnight, UTC.")
         spend.add_metric([], dollars)
-        limit = GaugeMetricFamily("everindex_spend_limit_dollars", "What may be spent on proposals a day.")
+        limit = GaugeMetricFamily("everindex_spend_limit_dollars", "Daily limit on spending for proposals.")
         limit.add_metric([], self._operations.resources.settings.tag_usd_a_day)
         sent = GaugeMetricFamily(
-            "everindex_notes_sent_today", "Notes that a paid proposer saw since midnight, UTC."
+            "everindex_notes_sent_today", "Notes sent to a paid proposer since midnight, UTC."
         )
         sent.add_metric([], notes)
         yield from (proposals, spend, limit, sent)
 
     def _processes(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("everindex_processes", "Processes that live, by role.", labels=["role"])
+        up = GaugeMetricFamily("everindex_processes", "Live processes by role.", labels=["role"])
         memory = GaugeMetricFamily(
             "everindex_process_memory_bytes", "Resident memory of a process.", labels=["role", "name"]
         )
         started = GaugeMetricFamily(
-            "everindex_process_start_time_seconds", "When a process began.", labels=["role", "name"]
+            "everindex_process_start_time_seconds", "Start time of a process.", labels=["role", "name"]
         )
         living = [one for one in self._operations.processes() if one.alive]
         for role in ("watcher", "worker", "query"):
@@ -198,18 +201,20 @@ class Facts(Collector):
     def _watcher(self) -> Iterator[Metric]:
         polling = GaugeMetricFamily(
             "everindex_watcher_polling",
-            "1 where the vault is compared every few seconds, 0 where it is watched.",
+            "1 if the watcher compares the vault every few seconds, 0 if it receives file events.",
         )
-        said = GaugeMetricFamily("everindex_watcher_said_age_seconds", "Since the watcher last spoke.")
+        said = GaugeMetricFamily(
+            "everindex_watcher_said_age_seconds", "Time since the watcher last reported its state."
+        )
         probe = GaugeMetricFamily(
-            "everindex_watcher_probe_age_seconds", "Since a liveness probe was answered."
+            "everindex_watcher_probe_age_seconds", "Time since a probe caused a file event."
         )
         watcher = self._operations.watcher()
         if watcher:
             said.add_metric([], watcher.said_s)
             polling.add_metric([], watcher.mode == "polling")
             if watcher.last_probe_s is not None:
-                # It was so old when the watcher spoke.
+                # This was its age when the watcher reported it.
                 probe.add_metric([], watcher.last_probe_s + watcher.said_s)
         yield from (polling, said, probe)
 
@@ -238,18 +243,18 @@ def _size(file: Path) -> int:
     try:
         return file.stat().st_size
     except OSError:
-        return 0  # no cache yet, or no log just now
+        return 0  # no cache yet, or no log now
 
 
 def add_metrics(app: FastAPI, operations: Operations) -> SearchTimes:
-    """Add the route; return what searches tell their times."""
+    """Add the route; return the callback that records the times of searches."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Facts(operations))
     times = SearchTimes(registry)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
-        """Return everything that is measured, of all processes, in Prometheus' text format."""
+        """Return the metrics of all processes in Prometheus' text format."""
         return PlainTextResponse(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     return times

@@ -1,4 +1,4 @@
-"""What `/openapi.json` says beyond the routes themselves: who may ask, and every error that may be answered."""
+"""Complete `/openapi.json` beyond the routes: authentication, and every error that may be returned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCHEMA = "#/components/schemas/{model}"
 
 
 def describe(app: FastAPI) -> None:
-    """Make the application's OpenAPI document complete; to be called after the routes are added."""
+    """Complete the application's OpenAPI document. Call this after the routes are added."""
     plain = app.openapi
 
     def complete() -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for ours in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(ours, None)  # a problem document is answered instead
+        schemas.pop(ours, None)  # a problem document is returned instead
     problem = Problem.model_json_schema(ref_template=_SCHEMA)
     schemas |= problem.pop("$defs")
     schemas["Problem"] = problem
@@ -56,7 +56,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _restore_examples(app: FastAPI, schemas: dict[str, Any]) -> None:
-    # FastAPI leaves out what is null, also in an example, where it is a value.
+    # FastAPI drops nulls, even in an example, where null is a value.
     for route in app.routes:
         answered: Any = route.response_model if isinstance(route, APIRoute) else None
         for model in get_args(answered) or (answered,):

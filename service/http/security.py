@@ -1,4 +1,4 @@
-"""Who may ask: a token for programs, a cookie for a browser, and no foreign Host, Origin or site."""
+"""Access control: a token for programs, a cookie for browsers, and no foreign Host, Origin or site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.runtime.proof import PROOF_PATH
 
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 _DEFAULT_PORT = 80
-# What a page looks like that says how to sign in; nothing in it is a secret.
+# The style sheet and icon of the page that says how to sign in; neither is secret.
 _OPEN = frozenset({"/health", "/static/style.css", "/static/icon.svg"})
 _SITE = "sec-fetch-site"
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -23,9 +23,9 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-# For the one page that runs scripts: our own files, which ask only us.
+# For pages that run scripts: only our own files, which may only connect to this server.
 SCRIPTED_POLICY = f"{_POLICY}; script-src 'self'; worker-src 'self'; connect-src 'self'"
-# A worker obeys the policy that came with its script, not the page's: this lets it load our other scripts.
+# A web worker follows the policy of its script, not of the page: this lets it load our other scripts.
 WORKER_POLICY = "default-src 'none'; script-src 'self'"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -41,8 +41,8 @@ _HEADERS = {
 class Guard:
     """ASGI middleware: Host and Origin must be the server's own; all but `/health` needs the token or cookie.
 
-    The server's own are the loopback names with its port, and `names`: hosts exactly as a client sends them. What it
-    passes on knows from the request's state, `signed_in`, whether the token or cookie was shown.
+    The server's own are the loopback names with its port, and `names`: hosts exactly as a client sends them. The
+    request's state has `signed_in`: whether the request had the token or cookie.
     """
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, port: int, names: Sequence[str] = ()) -> None:
@@ -52,7 +52,7 @@ class Guard:
         if port == _DEFAULT_PORT:  # clients leave it out
             own |= set(_LOOPBACK_NAMES)
         self._hosts = own | set(names)
-        # Whoever gave the service a name may have put a proxy with TLS before it.
+        # A service with other host names may be behind a TLS proxy.
         self._origins = {f"http://{host}" for host in self._hosts} | {f"https://{name}" for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +61,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})  # there are none to serve
+            await send({"type": "websocket.close", "code": 1008})  # there are no web sockets to serve
             return
         headers = Headers(scope=scope)
         signed_in = scope.setdefault("state", {})[SIGNED_IN] = self._sessions.knows(headers)
@@ -82,7 +82,7 @@ class Guard:
         await response(scope, receive, _with_headers(send))
 
     def _prove(self, scope: Scope) -> ASGIApp:
-        """Answer a program that wants to know, before it sends the token, whether this is its vault's service."""
+        """Prove to a program, before it sends the token, that this is its vault's service."""
         host, port = scope["server"]
         proven = self._sessions.prove(scope["path"].removeprefix(PROOF_PATH), host, port)
         if proven is None or scope["method"] != "GET":
@@ -90,22 +90,20 @@ class Guard:
         return PlainTextResponse(proven)
 
     def _refused_write(self, scope: Scope, headers: Headers) -> ASGIApp | None:
-        """Return the answer to a write that another site's page could have made a browser send, else None.
+        """Return a refusal for a write that another site could have made the browser send, else None.
 
-        A page elsewhere cannot send JSON without asking first (CORS), and nobody answers that.
+        Another site's page cannot send JSON without a CORS preflight, which we never answer.
         """
         by_browser = _SITE in headers or "origin" in headers or not self._sessions.knows_program(headers)
         if by_browser and _SITE not in headers and "origin" not in headers:
-            return problem(
-                scope, 403, "a write with the cookie says where it comes from: Sec-Fetch-Site or Origin"
-            )
+            return problem(scope, 403, "a write with the cookie needs Sec-Fetch-Site or Origin")
         if (by_browser or _has_body(headers)) and not _is_json(headers):
             return problem(scope, 415, "a write is sent as JSON; set Content-Type: application/json")
         return None
 
 
 def _from_here(method: str, headers: Headers) -> bool:
-    """Say whether a request comes from our own page, from a program, or is an address that a person opens."""
+    """Return whether a request comes from our own page, from a program, or from a user who opens a URL."""
     if {"same-origin", "none"}.issuperset(headers.getlist(_SITE)):
         return True
     return (

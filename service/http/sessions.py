@@ -1,4 +1,4 @@
-"""Who is signed in: the token that programs show, the sessions of browsers, and the codes that begin one."""
+"""Authentication state: the token, the sessions of browsers, and the one-time codes that start a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workers.vault_paths import cannot_be_written
 SESSION_SECONDS = 7 * 24 * 3600
 CODE_SECONDS = 60.0
 _MOST_SESSIONS = 1_000
-# A browser opens it as a file: in a process list stands where it lies, and not what is in it.
+# The browser opens a file, so that the process list shows the file's path but not the code.
 _PAGE = """\
 <!doctype html>
 <html lang="en">
@@ -34,7 +34,7 @@ _PAGE = """\
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A one-time code: when it was made (`time.monotonic`), and the file that opens it in a browser."""
+    """A one-time code: when it was created (`time.monotonic`), and the file that opens it in a browser."""
 
     made_at: float
     page: Path | None
@@ -43,15 +43,15 @@ class Code:
 class Sessions:
     """The token, sessions and codes of a vault's service on a port.
 
-    A session is a random number in a cookie. The file `sessions-<port>.json` of the state folder holds what an HMAC
-    under the token makes of it, and when it ends; it is read again when it changed.
+    A session is a random number in a cookie. The file `sessions-<port>.json` in the state folder holds its HMAC under
+    the token, and when the session ends. The file is reread when it changes.
     """
 
     def __init__(self, token: str, state: Path, vault_id: str, port: int) -> None:
         self._token = token
         self._state = state
         self._address = f"http://127.0.0.1:{port}"
-        # Browsers send a cookie to every port of a host: the name keeps two vaults from signing each other out.
+        # Browsers send a cookie to every port of a host: the name keeps the sessions of two vaults apart.
         self.cookie = f"everindex-{vault_id}-{port}"
         self._file = state / f"sessions-{port}.json"
         self._pages = f"open-{port}-"
@@ -62,7 +62,7 @@ class Sessions:
             page.unlink(missing_ok=True)
 
     def new_code(self) -> str:
-        """Return a one-time code for `/open/<code>`, good for a minute."""
+        """Return a one-time code for `/open/<code>`, valid for a minute."""
         code = secrets.token_urlsafe(16)
         with self._lock:
             self._codes[code] = Code(time.monotonic(), None)
@@ -100,7 +100,7 @@ class Sessions:
         return value
 
     def _forget_codes(self) -> None:
-        """Forget the codes that are too old, and delete their files."""
+        """Delete expired codes and their files."""
         now = time.monotonic()
         with self._lock:
             old = [code for code, made in self._codes.items() if now - made.made_at >= CODE_SECONDS]
@@ -110,7 +110,7 @@ class Sessions:
                     page.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Delete the files of codes that are open; the sessions stay."""
+        """Delete the files of unused codes; the sessions stay."""
         with self._lock:
             for code in self._codes.values():
                 if code.page:
@@ -118,7 +118,7 @@ class Sessions:
             self._codes.clear()
 
     def sign_out(self, headers: Headers) -> None:
-        """End the session that a request shows: its cookie is worth nothing from now on. Raises StateError."""
+        """End the session of a request; its cookie is no longer valid. Raises StateError."""
         with self._lock:
             known = self._read()
             lasting = {one: end for one, end in known.items() if one not in self._shown(headers)}
@@ -126,7 +126,7 @@ class Sessions:
                 self._write(lasting)
 
     def knows(self, headers: Headers) -> bool:
-        """Say whether a request shows the token, or the cookie of a session."""
+        """Return whether a request has the token or the cookie of a session."""
         return self.knows_program(headers) or self._knows_browser(headers)
 
     def _knows_browser(self, headers: Headers) -> bool:
@@ -139,25 +139,25 @@ class Sessions:
         return any(known.get(one, 0.0) > now for one in shown)
 
     def knows_program(self, headers: Headers) -> bool:
-        """Say whether a request shows the token; compared in constant time."""
+        """Return whether a request has the token, compared in constant time."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), self._token.encode())
 
     def prove(self, nonce: str, host: str, port: int) -> str | None:
-        """Return the proof that this service knows the token, or None for what is no nonce."""
+        """Return the proof that this service knows the token, or None for an invalid nonce."""
         return proof(self._token, nonce, host, port)
 
     def _shown(self, headers: Headers) -> set[str]:
-        """Return what is made of each cookie of our name: a server on another port may have set one, too."""
+        """Return the HMAC of each cookie with our name; a server on another port may have set one, too."""
         cookies = (one.partition("=") for header in headers.getlist("cookie") for one in header.split(";"))
         return {self._hashed(value.strip()) for name, _, value in cookies if name.strip() == self.cookie}
 
     def _hashed(self, value: str) -> str:
-        # Under the token: with a new one every session has ended.
+        # Keyed with the token, so that a new token ends every session.
         return hmac.new(self._token.encode(), b"session " + value.encode(), hashlib.sha256).hexdigest()
 
     def _read(self) -> dict[str, float]:
-        """Return when each session ends, seconds since 1970; what cannot be read ends all."""
+        """Return when each session ends (seconds since 1970); an unreadable file ends all."""
         try:
             info = self._file.stat()
             version = info.st_ino, info.st_mtime_ns

@@ -1,4 +1,4 @@
-"""The running service of a vault: where it listens, and how a program talks to it."""
+"""The running service of a vault: its address, and a client for it."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ class Service:
         return f"http://{LOOPBACK}:{self.port}"
 
     def call(self, method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
-        """Ask and return the answer's JSON; `more` may give a parameter twice; None is not sent.
+        """Send a request and return the answer's JSON; `more` may repeat a parameter; None values are not sent.
 
-        Raises ServiceError, and what `refusal` makes of an answer.
+        Raises ServiceError, or the error that `refusal` returns.
         """
         params = urlencode(
             [*((name, _text(value)) for name, value in named.items() if value is not None), *more]
         )
         token = read_token(self.state)
-        # The standard library's client: a richer one takes longer to load than the answer to come.
+        # The standard library's client: any other takes longer to load than the answer takes.
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_PATIENCE_SECONDS)
         try:
             connection.connect()
-            connection.auto_open = 0  # on another connection there may be somebody else
+            connection.auto_open = 0  # another connection may reach another server
             self._demand_proof(connection, token)
             connection.request(
                 method,
@@ -77,7 +77,7 @@ class Service:
         return self._understood(response.status, text)
 
     def _demand_proof(self, connection: http.client.HTTPConnection, token: str) -> None:
-        """Raise ServiceError unless what listens there knows the token. It has been told nothing until then."""
+        """Raise ServiceError unless the server proves that it knows the token. Nothing else was sent before."""
         nonce = new_nonce()
         with _ended_after(_PROOF_SECONDS, connection):
             connection.request("GET", f"{PROOF_PATH}{nonce}")
@@ -90,7 +90,7 @@ class Service:
             )
 
     def _understood(self, status: int, text: str) -> Any:
-        """Return the JSON of an answer. Raises ServiceError, and what `refusal` makes of a refusal."""
+        """Return the JSON of an answer. Raises ServiceError, or the error that `refusal` returns."""
         try:
             body = json.loads(text)
         except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ class Service:
 
 @contextmanager
 def _ended_after(seconds: float, connection: http.client.HTTPConnection) -> Iterator[None]:
-    """Break a connection off that takes longer, however it spreads what it sends."""
+    """Abort a connection that takes longer, even if it keeps sending slowly."""
 
     def end() -> None:
         with suppress(OSError):
@@ -126,9 +126,9 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def announced(state: Path, port: int, process: str) -> Iterator[None]:
-    """Write down where this process serves the vault, until the end of the context. Raises OSError.
+    """Record where this process serves the vault, until the end of the context. Raises OSError.
 
-    `process` is its `process_name`. The file is locked as long as the process lives, however it ends.
+    `process` is its `process_name`. The file is locked as long as the process lives.
     """
     path = state / SERVICE_FILE
     write_atomic(path, json.dumps({"port": port, "process": process}).encode())
@@ -165,7 +165,7 @@ def _is_locked(file: IO[bytes]) -> bool:
 
 
 def only_running() -> Service:
-    """Return the one service that runs on this machine. Raises NotRunningError where there is none, or several."""
+    """Return the only service running on this machine. Raises NotRunningError if there is none or several."""
     home = state_home()
     found = [s for folder in sorted(home.iterdir()) if (s := running(folder))] if home.is_dir() else []
     if len(found) == 1:

@@ -1,4 +1,4 @@
-"""Who may take in what changed: one process a state folder. Light: `up` asks before anything is loaded."""
+"""A lock that allows one watcher per state folder. Imports little: `up` checks it before it loads anything."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How a service proves to a program that it is the vault's own, before the program sends it the token.
 
-A port is free for every user once its service has ended. So the program sends a random number first; the service
-answers with an HMAC of it under the token, which both know. The address that the connection reached is part of it: a
-stranger who listens elsewhere and passes the number on to the service gets a proof that is of no use to him.
+Once a service has ended, any user's program can take its port. So the program first sends a random number, and the
+service answers with its HMAC under the token, which both know. The HMAC covers the address that the connection
+reached, so an attacker who listens elsewhere and relays the number to the service gets a useless proof.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _NONCE = re.compile(r"[0-9a-f]{32}")
 
 
 def new_nonce() -> str:
-    """Return a number that was never used before."""
+    """Return a new random number."""
     return secrets.token_hex(16)
 
 
 def proof(token: str, nonce: str, host: str, port: int) -> str | None:
-    """Return what a service that knows the token answers to a number, or None where it is no such number."""
+    """Return the proof for a number by a service that knows the token, or None if the number is malformed."""
     if not _NONCE.fullmatch(nonce):
         return None
     text = f"everindex service {host}:{port} {nonce}"

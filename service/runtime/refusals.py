@@ -1,4 +1,4 @@
-"""What a running service refuses, as the errors that the use cases raise: the command line says both alike."""
+"""Turn a running service's refusals into the errors that the use cases raise, so that messages are the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ERRORS: dict[int, type[EverindexError]] = {
 
 
 def standing_of(known: Mapping[str, Any]) -> str:
-    """Return in a sentence how a path stands; `known` is what `why` says of it."""
+    """Return the state of a path as a sentence; `known` is the answer of `why`."""
     reason = f": {known['reason']}" if known["reason"] else ""
     return f"{known['path']} is {known['state']}{reason}"
 

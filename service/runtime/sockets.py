@@ -1,4 +1,4 @@
-"""Where a query worker listens. Light: `up` asks for the port before anything is loaded."""
+"""The query worker's socket. Imports little: `up` binds the port before it loads anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def bind(port: int, host: str = LOOPBACK) -> socket.socket:
         raise ConfigurationError(
             f"{host!r} is no IP address to listen on; 0.0.0.0 means all of IPv4"
         ) from None
-    # Only where the protocol is named does asyncio send at once what is small: else each answer waits 40 ms.
+    # asyncio disables Nagle's algorithm only if the protocol is given; else each answer waits 40 ms.
     server = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -26,7 +26,7 @@ _COMMANDS = {"watcher": "watch", "worker": "work", "query": "serve"}
 LOG_FOLDER = "logs"
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.2
-# Each look takes a little of what the workers could use.
+# Each check costs the workers a little CPU time.
 _PROGRESS_SECONDS = 1.0
 _LONGEST_RESTART_PAUSE = 30.0
 _STEADY_SECONDS = 60.0
@@ -52,9 +52,9 @@ class _Child:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Starts the three processes of a vault, starts again what dies, and stops them together.
+    """Starts the three processes of a vault, restarts any that dies, and stops them together.
 
-    `arguments` are the command line's settings, handed to each child.
+    `arguments` are the command line's settings, passed to each child.
     """
 
     state: Path
@@ -72,7 +72,7 @@ class Supervisor:
             raise cannot_be_written(self.state, error) from error
 
     def _spawn(self, name: str) -> _Child:
-        # -P: the current folder may be a vault, and nothing in a vault is code.
+        # -P: the current folder may be a vault, and nothing in a vault may run as code.
         command = [
             sys.executable,
             "-P",
@@ -84,7 +84,7 @@ class Supervisor:
         ]
         process = subprocess.Popen(  # noqa: S603 - our own module, with settings that were checked
             command,
-            # The pipe's end tells a child that its supervisor is gone, however it died.
+            # The pipe closes when the supervisor ends, however it dies.
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._log_file(name),
@@ -94,7 +94,7 @@ class Supervisor:
         return _Child(name, process, time.monotonic())
 
     def log_path(self, name: str) -> Path:
-        """Return where a process's log lies."""
+        """Return the path of a process's log."""
         return self.state / LOG_FOLDER / f"{name}.log"
 
     def _log_file(self, name: str) -> IO[bytes]:
@@ -105,7 +105,7 @@ class Supervisor:
         return self._logs.enter_context(path.open("ab"))
 
     def check(self) -> None:
-        """Start again what died, after a pause that grows while it keeps dying."""
+        """Restart dead processes, after a pause that grows while they keep dying."""
         now = time.monotonic()
         for name, child in self._children.items():
             if child.process.poll() is None:
@@ -129,7 +129,7 @@ class Supervisor:
         path = self.log_path(child.name)
         reason = last_words(path)
         log.error(
-            "a process died; it is started again",
+            "a process died; restarting it",
             name=child.name,
             code=child.process.returncode,
             reason=reason,
@@ -144,10 +144,10 @@ class Supervisor:
             )
 
     def _report(self, child: _Child, message: str | None) -> None:
-        """Report what is wrong with a process, None: nothing."""
+        """Report the problem of a process; None: there is none."""
         from pipelines.store.problems import Problems  # noqa: PLC0415
 
-        # A full disk is said elsewhere.
+        # A full disk is reported elsewhere.
         with suppress(EverindexError), closing(Problems(self.state)) as problems:
             if message:
                 problems.report("deaths", child.name, message)
@@ -155,7 +155,7 @@ class Supervisor:
                 problems.clear("deaths", child.name)
 
     def stop(self) -> None:
-        """Ask every process to stop, and kill what has not after some seconds."""
+        """Ask every process to stop, and kill those still running after some seconds."""
         for child in self._children.values():
             if child.process.poll() is None:
                 child.process.send_signal(signal.SIGTERM)
@@ -182,13 +182,13 @@ class Supervisor:
     def follow(
         self, service: Service, stop: threading.Event, progress: Callable[[dict[str, Any]], None]
     ) -> bool:
-        """Report `GET /health` until everything is indexed; say whether that came before `stop`."""
+        """Report `GET /health` until everything is indexed; return False if `stop` comes first."""
         while not stop.wait(_PROGRESS_SECONDS):
             self.check()
             try:
                 health = service.call("GET", "/health")
             except ServiceError:
-                continue  # it is being started again
+                continue  # it is being restarted
             progress(health)
             if health["last_reconcile"] and not health["pending"] and not health["vectors_pending"]:
                 return True
@@ -201,7 +201,7 @@ class Supervisor:
 
 
 def last_words(log_path: Path) -> str:
-    """Return the reason that a dead process's log ends with, or ""."""
+    """Return the reason at the end of a dead process's log, or ""."""
     try:
         with log_path.open("rb") as file:
             file.seek(max(0, log_path.stat().st_size - _LAST_BYTES))
@@ -226,14 +226,14 @@ def last_words(log_path: Path) -> str:
 
 
 def wait_for_orphans(state: Path) -> None:
-    """Wait until the processes of a supervisor that was killed have noticed it, and ended."""
+    """Wait until the processes of a killed supervisor have noticed and ended."""
     deadline = time.monotonic() + _ORPHAN_SECONDS
     while time.monotonic() < deadline and any(_is_orphan(pid) for pid in _pids(state)):
         time.sleep(_POLL_SECONDS)
 
 
 def _pids(state: Path) -> list[int]:
-    """Return the ids of the processes that spoke of themselves in the state folder, on this machine."""
+    """Return the ids of this machine's processes that the state folder records."""
     from pipelines.heartbeat import lives  # noqa: PLC0415
     from pipelines.store.processes import Processes  # noqa: PLC0415
     from pipelines.store.state_file import STATE_FILE  # noqa: PLC0415
@@ -247,7 +247,7 @@ def _pids(state: Path) -> list[int]:
 
 
 def _is_orphan(pid: int) -> bool:
-    """Say whether a process was started by a supervisor that is no more."""
+    """Return whether a process was started by a supervisor that has ended."""
     import psutil  # noqa: PLC0415
 
     try:
@@ -270,7 +270,7 @@ def stop_with_supervisor(stop: Callable[[], None]) -> None:
     """In a child: call `stop` when the supervisor's end of standard input closes."""
 
     def wait() -> None:
-        # Not through sys.stdin: a thread that waits inside its buffer makes the interpreter's end a fatal error.
+        # Not through sys.stdin: a thread that blocks in its buffer makes the interpreter crash at exit.
         while os.read(0, 1024):
             pass
         stop()

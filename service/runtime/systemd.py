@@ -1,4 +1,4 @@
-"""systemd units of a user: Everindex starts at login, and can write nowhere but into its state and the vault."""
+"""systemd user units: Everindex starts at login, and can write only to its state folder and the vault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.durable_files import write_atomic
 from pipelines.errors import ConfigurationError, ServiceError
 from queue_config.folders import config_file
 
-# A process, the command that it runs, and whether it may write notes: a worker alone applies confirmed tags.
+# Process, command, and whether it may write notes: only the worker applies confirmed tags.
 PROCESSES = {"watch": False, "work": True, "serve": False}
 _UNIT = """\
 [Unit]
@@ -51,7 +51,7 @@ WantedBy=default.target
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What the units of a vault run: everything that a unit's text depends on."""
+    """Everything that the text of a vault's units depends on."""
 
     vault_id: str
     vault: Path
@@ -65,13 +65,13 @@ class Installed:
 
     def _unit(self, process: str) -> str:
         arguments = ["--vault", str(self.vault), "--state", str(self.state), "--port", str(self.port)]
-        # -P: nothing in the current folder is code.
+        # -P: nothing in the current folder may run as code.
         command = [str(self.python), "-P", "-m", "service.cli", process, *arguments]
         writable = [self.state, *([self.vault] if PROCESSES[process] else [])]
         return _UNIT.format(
             process=process,
             vault=_quoted(str(self.vault)),
-            # In a command a dollar begins a variable, and stands for itself when doubled.
+            # In a command a dollar begins a variable; doubled, it is a literal dollar.
             command=" ".join(_quoted(word).replace("$", "$$") for word in command),
             writable=" ".join(_quoted(str(path)) for path in writable),
         )
@@ -88,7 +88,7 @@ def unit_folder() -> Path:
 
 
 def unit_files(vault_id: str) -> list[Path]:
-    """Return the units of a vault that are written."""
+    """Return the unit files of a vault that exist."""
     paths = [unit_folder() / unit_name(vault_id, process) for process in PROCESSES]
     return [path for path in paths if path.exists()]
 
@@ -117,7 +117,7 @@ class UnitPaths:
 def install(wanted: Installed) -> list[Path]:
     """Write the units, start them, and start them at every login; return their files.
 
-    Raises ConfigurationError where there is no systemd, and ServiceError where it refuses.
+    Raises ConfigurationError without systemd, and ServiceError if systemd refuses.
     """
     _require_systemd()
     folder = unit_folder()
@@ -132,7 +132,7 @@ def install(wanted: Installed) -> list[Path]:
 
 
 def uninstall(vault_id: str) -> list[Path]:
-    """Stop and remove the units of a vault; return the files that were there. Raises as `install` does."""
+    """Stop and remove the units of a vault; return the removed files. Raises as `install` does."""
     written = unit_files(vault_id)
     if written:
         _require_systemd()
@@ -144,12 +144,12 @@ def uninstall(vault_id: str) -> list[Path]:
 
 
 def states(vault_id: str) -> dict[str, str]:
-    """Return what systemd says of each written unit of a vault: active, failed, ... Raises as `install` does."""
+    """Return systemd's state of each unit of a vault: active, failed, ... Raises as `install` does."""
     written = unit_files(vault_id)
     if not written:
         return {}
     _require_systemd()
-    # It fails where one of them does not run, and says so on a line each.
+    # It exits with an error if a unit is not active, but still prints one line per unit.
     said = _systemctl("is-active", *(path.name for path in written), check=False).split()
     if len(said) != len(written):
         raise ServiceError("`systemctl --user is-active` gave no answer; is there a user session (loginctl)?")

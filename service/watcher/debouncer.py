@@ -1,4 +1,4 @@
-"""Which paths are quiet enough to be read; the clock is an argument."""
+"""Decide which paths are quiet enough to be read; the clock is an argument."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class _Marked:
 
 
 class Debouncer:
-    """Paths that may have changed, each held until it was quiet for `quiet` seconds, at most `longest`.
+    """Paths that may have changed, each held until quiet for `quiet` seconds, but at most `longest`.
 
     `mark` may be called from any thread.
     """
@@ -25,7 +25,7 @@ class Debouncer:
         self._marked: dict[str, _Marked] = {}
 
     def mark(self, path: str, now: float) -> None:
-        """Note that something happened to a path."""
+        """Record an event on a path."""
         with self._lock:
             marked = self._marked.setdefault(path, _Marked(now, now))
             marked.last = now
@@ -43,7 +43,7 @@ class Debouncer:
         return due
 
     def next_due(self, now: float) -> float | None:
-        """Return in how many seconds the next path is due, or None where there is none."""
+        """Return the seconds until the next path is due, or None if there is none."""
         with self._lock:
             return min(
                 (

@@ -1,4 +1,4 @@
-"""watchdog's observer on Linux, which watches no deeper than a scan looks: whoever nests folders must not stop it."""
+"""watchdog's observer on Linux, limited to the depth of a scan, so that deeply nested folders cannot stop it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.ignore import DEEPEST_FOLDER
 
 @dataclass
 class _Watches(InotifyWatchGroup):
-    """The watches on a folder and those in it. watchdog's own walk grows with the square of a tree's depth."""
+    """The watches on a folder and its subfolders. watchdog's own walk is quadratic in the depth of the tree."""
 
     _folders: dict[bytes, tuple[int, int]] = field(default_factory=dict, init=False)
 
@@ -30,7 +30,7 @@ class _Watches(InotifyWatchGroup):
             folder = waiting.pop()
             if folder.count("/") >= DEEPEST_FOLDER:
                 continue
-            # The watch first: what is made after the folder was listed is heard.
+            # Add the watch first, so that files created after the listing cause events.
             self._add_callback(self.path + b"/" + os.fsencode(folder) if folder else self.path)
             waiting += subfolders(root, folder)
 
@@ -39,17 +39,17 @@ class _Watches(InotifyWatchGroup):
             info = os.lstat(path)
             folder = info.st_dev, info.st_ino
             if path in self._active_callbacks_by_path and self._folders.get(path) == folder:
-                return  # watchdog would warn, with all its watches in the words
+                return  # watchdog would log a warning that contains all its watches
             self._folders[path] = folder
         super()._add_callback(path)
 
     def _recursive_simulate(self, src_path: bytes) -> list[InotifyEvent]:  # noqa: ARG002 - watchdog's name
-        return []  # a folder that is new is scanned: what is in it needs no events
+        return []  # a new folder is scanned, so its contents need no events
 
 
 class _Emitter(InotifyEmitter):
     def on_thread_start(self) -> None:
-        """Watch the folder and those in it."""
+        """Watch the folder and its subfolders."""
         self._inotify = _Watches(
             self._inotify_fd,
             os.fsencode(self.watch.path),
@@ -59,7 +59,7 @@ class _Emitter(InotifyEmitter):
         )
 
     def build_and_queue_event(self, event: GroupedInotifyEvent, *, full_events: bool = False) -> None:
-        """Queue what an event names. What is in a folder that was moved is found by scanning it, not listed here."""
+        """Queue the paths of an event. The contents of a moved folder are found by scanning it, not listed here."""
         if not isinstance(event, PathedInotifyEvent):
             source, target = event
             moved = DirMovedEvent if source.ev.is_directory else FileMovedEvent
@@ -71,7 +71,7 @@ class _Emitter(InotifyEmitter):
 
 
 class InotifyObserver(BaseObserver):
-    """What `watchdog.observers.Observer` is on Linux, with these watches."""
+    """The same as `watchdog.observers.Observer` on Linux, with these watches."""
 
     def __init__(self) -> None:
         self._inotify_fd = InotifyFD()

@@ -1,4 +1,4 @@
-"""watchdog's observer over a vault, and the evidence that it still hears."""
+"""watchdog's observer over a vault, and checks that it still receives events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROBE_PATIENCE = 5.0
 _DEEPEST_WALK = 5_000
 _MOUNTS = Path("/proc/self/mountinfo")
 _MOUNTS_SECONDS = 2.0
-# Reading a file is an event, too, and is not wanted. A change of attributes is: of permissions, or the probe's.
+# Read events are not needed. Attribute events are: for changed permissions, and for the probe.
 _EVENTS: list[type[FileSystemEvent]] = [
     FileAttribEvent,
     DirAttribEvent,
@@ -53,7 +53,7 @@ _EVENTS: list[type[FileSystemEvent]] = [
 
 
 def _mounts_in(root: Path) -> tuple[bytes, ...]:
-    """Return what the system says of the mounts at and below a folder; nothing where it says nothing (macOS)."""
+    """Return the system's mounts at and below a folder; nothing if it does not list them (macOS)."""
     named = os.fsencode(root)
     for letter in b"\\ \t\n":  # as the system writes them
         named = named.replace(bytes([letter]), b"\\%03o" % letter)
@@ -65,7 +65,7 @@ def _mounts_in(root: Path) -> tuple[bytes, ...]:
 
 
 class _Overflow(logging.Handler):
-    """Hears watchdog say that it lost events: no handler is told."""
+    """Detects in watchdog's log that it lost events, because it tells no handler."""
 
     def __init__(self, lost: threading.Event) -> None:
         super().__init__(logging.WARNING)
@@ -73,7 +73,7 @@ class _Overflow(logging.Handler):
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note an overflow, or watches that could not be rebuilt after one."""
+        """Record an overflow, or watches that could not be rebuilt after one."""
         if "overflow" in record.msg or "Unable to rebuild" in record.msg:
             self.count += 1
             self._lost.set()
@@ -82,7 +82,7 @@ class _Overflow(logging.Handler):
 class Observation:
     """One observer at a time. `lost` is set when events were lost.
 
-    The probe changes the time of the vault's own folder, which writes nothing into it, and expects to hear so.
+    The probe changes the time of the vault's folder, which writes nothing into it, and expects an event.
     """
 
     def __init__(self, root: Path, handler: FileSystemEventHandler, lost: threading.Event) -> None:
@@ -99,11 +99,11 @@ class Observation:
 
     @property
     def overflows(self) -> int:
-        """How often the kernel's queue ran over."""
+        """How often the kernel's event queue overflowed."""
         return self._overflow.count
 
     def start(self) -> None:
-        """Start observing. Raises OSError where the system has no watches left."""
+        """Start observing. Raises OSError if the system has no watches left."""
         logging.getLogger("watchdog").addHandler(self._overflow)
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST_WALK))
         self._observer = Observer()
@@ -128,22 +128,22 @@ class Observation:
         return info.st_dev, info.st_ino
 
     def probe(self, now: float) -> None:
-        """Ask, once in a while, whether events arrive."""
+        """Probe at intervals whether events arrive."""
         if self._asked_at is None and now - self._probed_at >= PROBE_SECONDS:
             self._probed_at = now
             try:
                 os.utime(self._root)
             except OSError:
-                return  # a vault that we may only read cannot be probed
+                return  # a read-only vault cannot be probed
             self._asked_at = now
 
     def answer(self, now: float) -> None:
-        """Note that the vault's own folder was heard to change."""
+        """Record an event on the vault's own folder."""
         self._asked_at = None
         self.last_answer = now
 
     def complaint(self, now: float) -> str | None:
-        """Say why this observer must be replaced, or None while it hears."""
+        """Return why this observer must be replaced, or None while it works."""
         if not self._observer.is_alive() or not all(e.is_alive() for e in self._observer.emitters):
             return "an observer's thread died"
         if self._identity_now() != self._identity:

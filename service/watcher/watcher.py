@@ -1,4 +1,4 @@
-"""The watcher: watchdog marks paths, the debouncer waits, the ledger is told, the queue gets a hint."""
+"""The watcher: watchdog marks paths, the debouncer waits, the ledger records changes, the queue gets a hint."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _LONGEST_SETTLE = 3.0
 _IDLE_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 
-# A comparison of an unchanged vault takes some 5 ms a thousand notes.
+# A comparison of an unchanged vault takes about 5 ms per thousand notes.
 _POLL_SECONDS = 2.0
 _SAY_SECONDS = 5.0
-# While deletions are held, a note that came back unheard must not be called missing for long, and a folder that is
-# gone must not be complained of.
+# While deletions are held, a note that came back without an event must not be reported missing for long, and a
+# folder that is gone must not be reported as a problem.
 _SOON_SECONDS = 30.0
 _VANISHED_SECONDS = 1.0
 
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 
 class Marker(FileSystemEventHandler):
-    """Marks what an event names as maybe changed, and nothing else: an event's kind is not to be trusted."""
+    """Marks the paths of an event as possibly changed, and nothing else, because event kinds are unreliable."""
 
     def __init__(self, root: Path, debouncer: Debouncer, compare: threading.Event) -> None:
         self._root = str(root)
@@ -57,7 +57,7 @@ class Marker(FileSystemEventHandler):
         self.root_changed = threading.Event()
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        """Mark the event's paths. It cannot raise: a handler that raises kills watchdog's dispatcher."""
+        """Mark the event's paths. Never raises, because an error would end watchdog's dispatcher thread."""
         try:
             for path in {os.fsdecode(event.src_path), os.fsdecode(event.dest_path)}:
                 if path == self._root:
@@ -77,7 +77,7 @@ class Marker(FileSystemEventHandler):
         ):
             return
         else:
-            # Of whatever kind: a link may mean any file.
+            # Any kind of file, because a link may point to any file.
             self.last_event = time.monotonic()
             self._debouncer.mark(path, self.last_event)
 
@@ -103,7 +103,7 @@ class Watcher:
         self._tasks: Tasks = make_tasks(self._queue, self._resources)
 
     def run(self) -> None:
-        """Watch, then scan: what changes during the scan is heard. Then follow events."""
+        """Watch, then scan, so that changes during the scan cause events; then follow events."""
         state = self._resources.place.state
         with only_one(state), heartbeat(state, "watcher", version("everindex")):
             self._resources.check_models()
@@ -114,7 +114,7 @@ class Watcher:
                     self._stop.wait(_IDLE_SECONDS if due is None else min(_IDLE_SECONDS, due))
             finally:
                 self._stop_observing()
-                with suppress(EverindexError):  # a full disk: then an old word stands, and its age with it
+                with suppress(EverindexError):  # a full disk: the last report stays, and its age shows
                     self._resources.state().delete(WATCHER)
                 log.info("watcher stopped")
 
@@ -137,7 +137,7 @@ class Watcher:
 
     def _try_later(self, reason: str) -> None:
         self._trouble.met(reason)
-        # What was taken from the debouncer is found by comparing everything.
+        # Paths already taken from the debouncer are found by comparing everything.
         self._compare.set()
         self._stop.wait(_RETRY_SECONDS)
 
@@ -150,7 +150,7 @@ class Watcher:
     # Hearing
 
     def _look_after_observer(self, now: float) -> None:
-        """Start an observer where there is none, and another where it went deaf; compare all after either."""
+        """Start an observer if there is none, or replace one that stopped working; then compare everything."""
         self._resources.require_present()
         if self._marker.root_changed.is_set():
             self._marker.root_changed.clear()
@@ -190,7 +190,7 @@ class Watcher:
             self._observation = None
 
     def _say(self, now: float) -> None:
-        """Tell `status` how the watcher does, every few seconds."""
+        """Report the watcher's state for `status`, every few seconds."""
         if now - self._said_at < _SAY_SECONDS:
             return
         self._said_at = now
@@ -242,15 +242,15 @@ class Watcher:
             if report.held:
                 self._soon = True
             if report.held or not self._complaints.issuperset(report.complaints):
-                # A folder that is moved on while its first move settles: the whole disk tells where its notes are.
-                # What is complained of is reported by whoever compares everything.
+                # If a folder is moved again while its first move settles, only a full comparison finds its notes.
+                # Problems are reported by the full comparison.
                 self._compare.set()
             self._complaints.update(report.complaints)
         if self._complaints and any(vault.look(resources.root, path) is None for path in paths):
             self._soon = True
 
     def _look_at_vanished(self, now: float) -> None:
-        """Look again at the notes that vanished a while ago and are not held: now they are forgotten, or are back."""
+        """Check notes that vanished a while ago and are not held: remove them, or record that they are back."""
         if now - self._looked_at_vanished_at < _VANISHED_SECONDS:
             return
         self._looked_at_vanished_at = now

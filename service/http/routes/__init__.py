@@ -1,1 +1,1 @@
-"""The routes of each subject: they read a request, ask a use case, and return its schema."""
+"""The routes by subject: each reads a request, calls a use case, and returns its schema."""

@@ -26,17 +26,17 @@ def add_evidence(app: FastAPI, questions: SearchService) -> None:
 
     @app.post("/verify")
     def verify(body: QuotesToVerify) -> VerifyAnswer:
-        """Say for each quote whether the note that it cites has it, word for word."""
+        """Check for each quote whether the cited note contains it, word for word."""
         return records.verify(body.quotes)
 
     @app.post("/v1/rx", status_code=201)
     def ask(body: NewRecord) -> RecordAnswer:
-        """Search, and keep what answers as an evidence record."""
+        """Search, and store the results as an evidence record."""
         return records.ask(body.question, body.k, body.domain)
 
     @app.post("/v1/rx/deep")
     def write_back(body: WriteBack) -> RecordAnswer:
-        """Write a curated result into a record, replacing an earlier one; each quote is verified."""
+        """Store a curated result in a record, replacing an earlier one, and verify each quote."""
         return records.write_back(body)
 
     @app.get("/v1/rx")
@@ -46,10 +46,10 @@ def add_evidence(app: FastAPI, questions: SearchService) -> None:
 
     @app.get("/v1/rx/{record_id}")
     def show(record_id: str) -> RecordAnswer:
-        """Return a record, its citations verified, with what has become of the notes since."""
+        """Return a record with verified citations, and whether its notes have changed since."""
         return records.show(record_id)
 
     @app.delete("/v1/rx/{record_id}")
     def delete(record_id: str) -> DeletedAnswer:
-        """Delete a record with all it kept."""
+        """Delete a record and the texts that it stores."""
         return records.delete(record_id)

@@ -25,7 +25,7 @@ def add_graph(app: FastAPI, graph: Graph, page: Callable[[], HTMLResponse]) -> N
         domain: str | None = None,
         limit: Annotated[int, Query(ge=1, le=_MOST_LINKS)] = 500,
     ) -> LinksAnswer:
-        """List links: all, those that mean no file, or those that several files could be meant by."""
+        """List links: all, broken ones, or ambiguous ones that match several files."""
         return graph.links(state, domain, limit)
 
     @app.get("/orphans")
@@ -46,7 +46,7 @@ def add_graph(app: FastAPI, graph: Graph, page: Callable[[], HTMLResponse]) -> N
         community: int | None = None,
         limit: Annotated[int, Query(ge=1, le=_MOST_NODES)] = 5_000,
     ) -> GraphAnswer | HTMLResponse:
-        """Return notes and edges for a picture, best-ranked first. A browser gets the picture itself."""
+        """Return notes and edges for a map, best-ranked first. A browser gets the map itself."""
         if "text/html" in request.headers.get("accept", ""):
             return page()
         response.headers["Vary"] = "Accept"

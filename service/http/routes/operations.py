@@ -38,7 +38,7 @@ def add_operations(app: FastAPI, operations: Operations) -> None:
 def _add_facts(app: FastAPI, operations: Operations) -> None:
     @app.get("/ops/overview.json")
     def overview() -> Overview:
-        """Say how domains, watcher, embedder and processes do."""
+        """Return the state of domains, watcher, embedder and processes."""
         return operations.overview()
 
     @app.get("/ops/jobs.json")
@@ -51,13 +51,13 @@ def _add_facts(app: FastAPI, operations: Operations) -> None:
         before: Annotated[int | None, Query(ge=1, le=LAST_ID)] = None,
         limit: Annotated[int, Query(ge=1, le=_MOST_JOBS)] = 50,
     ) -> JobList:
-        """List jobs, newest first; `path` and `error` are looked for anywhere in theirs."""
+        """List jobs, newest first; `path` and `error` match any part of a job's path or error."""
         wanted = JobFilter(task=task, domain=domain, state=state, path=path, error=error)
         return operations.jobs(wanted, before=before, limit=limit)
 
     @app.get("/ops/jobs/{number}.json")
     def job(number: Annotated[int, Path(ge=1, le=LAST_ID)]) -> JobItem:
-        """Return one job, with the lines of its log."""
+        """Return one job with its log lines."""
         return operations.job(number)
 
     @app.get("/ops/series.json")
@@ -69,22 +69,22 @@ def _add_facts(app: FastAPI, operations: Operations) -> None:
 def _add_queue(app: FastAPI, operations: Operations) -> None:
     @app.get("/ops/queue.json")
     def queue() -> QueueState:
-        """Say what waits, by priority and task, what runs now, and what is paused."""
+        """Return the waiting tasks by priority and task, the running jobs, and the paused domains."""
         return operations.queue_state()
 
     @app.post("/ops/queue/pause")
     def pause(domain: str) -> Paused:
-        """Let a domain's notes wait; what is saved is still noticed, and nothing is lost."""
+        """Pause the indexing of a domain. Saves are still recorded, and nothing is lost."""
         return operations.pause(domain, paused=True)
 
     @app.post("/ops/queue/resume")
     def resume(domain: str) -> Paused:
-        """Let a paused domain's notes be indexed again."""
+        """Resume the indexing of a paused domain."""
         return operations.pause(domain, paused=False)
 
     @app.post("/ops/queue/empty")
     def empty(_: Confirmation) -> Emptied:
-        """Take everything off the queue. What is owed is found again within seconds."""
+        """Remove everything from the queue. Pending work is found again within seconds."""
         return operations.empty()
 
 
@@ -96,10 +96,10 @@ def _add_parked(app: FastAPI, notes: Parked) -> None:
 
     @app.post("/ops/parked/retry")
     def retry(choice: ParkedChoice) -> ParkedPaths:
-        """Let a worker try parked notes again: those named, and all of a kind of reason."""
+        """Retry parked notes: those named, and all with the given kind of reason."""
         return notes.retry(choice)
 
     @app.post("/ops/parked/forget")
     def forget(choice: ParkedChoice) -> ParkedPaths:
-        """Show parked notes no more, until they change and fail again."""
+        """Hide parked notes until they change and fail again."""
         return notes.forget(choice)

@@ -1,4 +1,4 @@
-"""The routes of search, of single notes, and of how the index stands."""
+"""The routes of search, of single notes, and of the state of the index."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from service.usecases.worker_replies import wait_for_answer
 from workers.jobs import is_paused
 from workers.tasks import Tasks
 
-# The alert EverindexPendingTooLong has the same.
+# The alert EverindexPendingTooLong uses the same value.
 LONGEST_WAIT_SECONDS = 300.0
 _RELOAD_SECONDS = 120.0
 
@@ -39,7 +39,7 @@ Count = Annotated[int, Query(ge=1, le=MOST_RESULTS)]
 
 
 def add_search(app: FastAPI, questions: SearchService, queue: Queue) -> None:
-    """Add the routes that read: search, single notes, and how the index stands."""
+    """Add the routes that read: search, single notes, and the state of the index."""
     _add_state(app, questions, queue)
     _add_ranked(app, questions)
     _add_notes(app, questions)
@@ -48,7 +48,7 @@ def add_search(app: FastAPI, questions: SearchService, queue: Queue) -> None:
 def _add_state(app: FastAPI, questions: SearchService, queue: Queue) -> None:
     @app.get("/health")
     def health(request: Request) -> Health | HealthInBrief:
-        """Say that the process lives; with the token, also what it serves, and how far the index is behind."""
+        """Say that the process is alive; with the token, also what it serves and how far the index is behind."""
         found = questions.health(queue)
         if getattr(request.state, SIGNED_IN):
             return found
@@ -56,7 +56,7 @@ def _add_state(app: FastAPI, questions: SearchService, queue: Queue) -> None:
 
     @app.get("/ready", responses={503: {"model": Readiness}})
     def ready(response: Response) -> Readiness:
-        """Say whether the model is loaded, the caches are open, and what is saved is indexed in time; 503 if not."""
+        """Say whether the model is loaded, the caches are open, and saves are indexed in time; 503 if not."""
         answer = _readiness(questions)
         response.status_code = 200 if answer.ready else 503
         return answer
@@ -73,9 +73,9 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         offset: Annotated[int, Query(ge=0, le=FARTHEST_OFFSET)] = 0,
         fold: bool = True,
     ) -> SearchAnswer:
-        """Find notes by meaning and by exact word; one hit a note, best first, with each layer's say if asked.
+        """Find notes by meaning and by exact word; one hit per note, best first, with the layers if requested.
 
-        `offset` leaves out the first results; `fold=false` shows copies one by one. Every other parameter is a
+        `offset` skips the first results; `fold=false` lists copies as hits. Every other parameter is a
         filter: domain, folder, tag, author, kind, since, until, community, has, property.<name>.
         """
         own = ("q", "k", "explain", "offset", "fold")
@@ -88,7 +88,7 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         path: Annotated[str, Query(examples=["Concepts/Moats.md"])],
         k: Count = 10,
     ) -> Explanation:
-        """Say why a note is among the answers to a question, or is not."""
+        """Explain why a note is among the answers to a question, or is not."""
         return questions.explain(q, path, k)
 
 
@@ -107,7 +107,7 @@ def _add_notes(app: FastAPI, questions: SearchService) -> None:
 def _readiness(questions: SearchService) -> Readiness:
     found = {domain.slug: questions.index_state([domain.slug]) for domain in questions.resources.domains()}
     failed = {slug: reason for one in found.values() for slug, reason in one.failed.items()}
-    # What an operator paused is late because he wants it to be.
+    # A paused domain is late on purpose.
     waits = [one.oldest_pending_s for slug, one in found.items() if not is_paused(questions.resources, slug)]
     model_ready = all(one.model_ready for one in found.values())
     caches_ready = not failed and bool(questions.readers())
@@ -127,7 +127,7 @@ def add_requests(app: FastAPI, questions: SearchService, tasks: Tasks) -> None:
     resources = questions.resources
 
     def compare(*, confirmed: bool) -> ReloadAnswer:
-        """Let a worker compare disk and index, and wait for what it found."""
+        """Have a worker compare disk and index, and wait for the result."""
         resources.require_present()
         request = secrets.token_hex(8)
         tasks.reconcile_vault(request, confirmed)
@@ -141,7 +141,7 @@ def add_requests(app: FastAPI, questions: SearchService, tasks: Tasks) -> None:
 
     @app.post("/retry")
     def retry(path: str | None = None) -> RetryAnswer:
-        """Let parked notes (or one) be tried again; return which."""
+        """Retry all parked notes, or one; return their paths."""
         parked = questions.parked(path)
         if path is not None and not parked:
             raise questions.no_such_note(path)
@@ -150,5 +150,5 @@ def add_requests(app: FastAPI, questions: SearchService, tasks: Tasks) -> None:
 
     @app.post("/confirm-deletions")
     def confirm_deletions() -> ReloadAnswer:
-        """Let the mass deletions go that are held; return what was removed."""
+        """Apply the held mass deletions; return what was removed."""
         return compare(confirmed=True)

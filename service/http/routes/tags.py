@@ -49,29 +49,29 @@ def _add_proposals(app: FastAPI, tags: Tags) -> None:
 
     @app.post("/proposals/ask")
     def ask(path: str | None = None, domain: str | None = None) -> Asked:
-        """Want proposals for a note, or for all notes that have no tag."""
+        """Request proposals for a note, or for all notes without a tag."""
         return tags.ask(path, domain)
 
 
 def _add_changes(app: FastAPI, tags: Tags) -> None:
     @app.post("/promote")
     def promote(domain: str | None = None) -> Promoted:
-        """Apply what is ticked in the review queues, and write them anew."""
+        """Apply what is ticked in the review queues, and rewrite them."""
         return tags.promote(domain)
 
     @app.post("/apply-renames")
     def apply_renames(domain: str | None = None, *, dry_run: bool = False) -> Promoted:
-        """Rename tags as the taxonomies say, in every note of their domains or in none."""
+        """Rename tags as the vocabularies say, in every note of their domains or in none."""
         return tags.rename(domain, dry_run=dry_run)
 
     @app.get("/changes")
     def changes(
         limit: Annotated[int, Query(ge=1, le=MOST)] = 50, path: str | None = None
     ) -> list[ChangeItem]:
-        """List what was changed in notes, newest first."""
+        """List the changes made to notes, newest first."""
         return tags.changes(limit, path)
 
     @app.post("/changes/undo")
     def undo(number: Annotated[int | None, Query(ge=1, alias="id")] = None) -> Promoted:
-        """Take a promotion or a run of renames back, the last change unless another is named; the answer names it."""
+        """Undo a promotion or a run of renames, by default the last change; the answer names it."""
         return tags.undo(number)

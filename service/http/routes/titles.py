@@ -1,4 +1,4 @@
-"""The routes that find notes by name, and notes like a note."""
+"""The routes that find notes by name, and similar notes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def add_names(app: FastAPI, names: TitleSearch) -> None:
         q: Annotated[str, Query(min_length=1, max_length=_LONGEST_NAME)],
         limit: Annotated[int, Query(ge=1, le=MOST_TITLES)] = 20,
     ) -> TitlesAnswer:
-        """Find notes by title, alias or path, as one types: what begins so first, then what is spelled alike."""
+        """Find notes by title, alias or path as you type: matching beginnings first, then similar spellings."""
         return names.titles(q, limit)
 
     @app.get("/similar/{path:path}")
     def similar(path: str, k: Annotated[int, Query(ge=1, le=MOST_SIMILAR)] = 10) -> SimilarAnswer:
-        """Return the notes whose passages lie nearest to the mean of a note's own; one hit a note."""
+        """Return the notes whose passages are nearest to the mean of a note's vectors; one hit per note."""
         return names.similar(path, k)

@@ -21,7 +21,7 @@ def add_traversal(app: FastAPI, traversal: Traversal) -> None:
         depth: Annotated[int, Query(ge=1, le=MOST_HOPS)] = 2,
         q: Annotated[str | None, Query(min_length=1, max_length=LONGEST_QUERY)] = None,
     ) -> TraverseAnswer:
-        """Walk from a note along links in both directions, keeping what resembles the question, or the note."""
+        """Walk from a note along links in both directions, keeping notes that resemble the question or the note."""
         return traversal.traverse(path, depth, q)
 
     @app.get("/deep")
@@ -30,5 +30,5 @@ def add_traversal(app: FastAPI, traversal: Traversal) -> None:
         mode: Mode = "deep",
         domain: str | None = None,
     ) -> DeepAnswer:
-        """Search, walk on from the best notes, and return everything kept or dropped with its reason."""
+        """Search, walk on from the best notes, and return every note that was kept or dropped, with the reason."""
         return traversal.deep(q, mode, domain)
