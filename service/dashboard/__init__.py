@@ -1,1 +1,1 @@
-"""The pages that a person opens in a browser."""
+"""The pages for a browser."""

@@ -1,4 +1,4 @@
-"""Small charts as plain numbers that a template draws: no library, no script."""
+"""Small charts as plain numbers that a template draws, without a library or script."""
 
 from __future__ import annotations
 

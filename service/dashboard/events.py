@@ -1,4 +1,4 @@
-"""What an open page is told while it is open: server-sent events (WHATWG HTML, section 9.2)."""
+"""Updates for open pages, as server-sent events (WHATWG HTML, section 9.2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Pulse:
-    """A few facts that are found at most once in `EVERY_SECONDS`, however many ask; safe in any thread."""
+    """Facts that are computed at most once per `EVERY_SECONDS`, however many clients ask; thread-safe."""
 
     def __init__(
         self, find: Callable[[], dict[str, Any]], clock: Callable[[], float] = time.monotonic
@@ -47,7 +47,7 @@ class Pulse:
 
 
 class Listeners:
-    """The pages that listen; one more than `MOST_LISTENERS` is asked to come again."""
+    """The pages that listen; beyond `MOST_LISTENERS`, a page is asked to retry."""
 
     def __init__(self, pulse: Pulse, every: float = EVERY_SECONDS) -> None:
         self.pulse = pulse
@@ -77,7 +77,7 @@ class EventStream(StreamingResponse):
         self._listeners = listeners
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the listener goes or the server stops; 503 where too many listen."""
+        """Send events until the listener disconnects or the server stops; 503 if too many listen."""
         if self._listeners.count >= MOST_LISTENERS:
             refused = problem(
                 scope, 503, "too many pages listen; reload to see what is new", {"Retry-After": "10"}

@@ -1,4 +1,4 @@
-"""The dashboard's pages about work: how all of it does, the queue, the jobs, the parked notes."""
+"""The dashboard's pages about work: overview, queue, jobs and parked notes."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _add_work_pages(app: FastAPI, pages: WorkPages) -> None:
 
     @app.get("/ops/queue", response_class=HTMLResponse, include_in_schema=False)
     def queue() -> HTMLResponse:
-        """Show what waits and runs."""
+        """Show the queue."""
         return pages.queue()
 
     @app.get("/ops/jobs", response_class=HTMLResponse, include_in_schema=False)
@@ -200,7 +200,7 @@ def _add_work_pages(app: FastAPI, pages: WorkPages) -> None:
 
 
 def _facts(operations: Operations) -> dict[str, Any]:
-    """Return what an open page is told. Each change draws the page anew, so ages are told in steps."""
+    """Return the facts for open pages. Each change redraws the page, so ages are rounded."""
     now, queue = operations.overview(), operations.queue_state()
     newest = operations.jobs(JobFilter(), limit=1).jobs
     return {

@@ -1,4 +1,4 @@
-"""How a page of the dashboard is made: its template, the counts in the navigation, and the policy for scripts."""
+"""Render a dashboard page: its template, the counts in the navigation, and the policy for scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.http.security import SCRIPTED_POLICY
 
 
 class Pages:
-    """The templates of the dashboard; `badges` gives the counts that stand in the navigation."""
+    """The templates of the dashboard; `badges` gives the counts in the navigation."""
 
     def __init__(self, templates: Environment, badges: Callable[[], dict[str, int]]) -> None:
         self._templates = templates

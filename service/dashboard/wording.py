@@ -8,7 +8,7 @@ _UNITS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 def count(number: float) -> str:
-    """Return a count with its thousands apart."""
+    """Return a count with thousands separators."""
     return f"{number:,.0f}"
 
 

@@ -1,1 +1,1 @@
-"""What can be asked of Everindex, for the routes and the commands alike. No use case knows HTTP."""
+"""The use cases of Everindex, shared by routes and commands. No use case knows HTTP."""

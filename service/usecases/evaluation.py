@@ -1,4 +1,4 @@
-"""How good the answers to judged questions are, asked as users ask: each step of them, and what a change would do."""
+"""Measure the answers to judged questions: after each step of an answer, and with a changed layer or setting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_LOSSES = 10
 _AS_IT_IS = "as it is"
 
 Judged = Mapping[str, tuple[str, Grades]]
-"""What is asked and which notes should be found, by any name of the question."""
+"""The questions by name, each with the notes that should be found."""
 
 Measured = dict[str, dict[str, Figures]]
 """How good each answer is: way -> question -> figures."""
@@ -31,7 +31,7 @@ Measured = dict[str, dict[str, Figures]]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How good answers are after each step, by its name, and what lost most from one to the next."""
+    """The mean measures after each step, by its name, and the questions that lost most from one step to the next."""
 
     questions: int
     means: Mapping[str, Figures]
@@ -40,9 +40,9 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a layer adds, or what a setting would: the means with the change, and the verdict on it.
+    """The effect of a layer or setting: the means with the change, and the verdict on it.
 
-    No verdict: the runs differ, so that the change is not all that makes a difference.
+    There is no verdict if the runs differ, because then the change is not the only difference.
     """
 
     kind: Literal["without", "setting"]
@@ -62,7 +62,7 @@ class Compared:
 
 
 def not_indexed(questions: SearchService, judged: Judged) -> list[str]:
-    """Return the notes that should be found and are in no index."""
+    """Return the notes that should be found but are in no index."""
     wanted = dict.fromkeys(path for _, grades in judged.values() for path in grades)
     return [path for path in wanted if questions.why(path)["state"] != "indexed"]
 
@@ -70,8 +70,8 @@ def not_indexed(questions: SearchService, judged: Judged) -> list[str]:
 def measure(questions: SearchService, judged: Judged, ways: Mapping[str, Way], now: datetime) -> Measured:
     """Ask every question in every way, of all domains at once as a search does. Raises CacheError.
 
-    Each way is asked twice, for 10 results and for 60, as more results have more candidates. Nothing that is asked
-    here is remembered, and each call encodes its questions anew.
+    Each way is asked twice, for 10 and for 60 results, because more results have more candidates. Each call encodes
+    its questions again and remembers nothing.
     """
     found: Measured = {name: {} for name in ways}
     for query, (text, grades) in judged.items():

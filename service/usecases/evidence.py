@@ -1,4 +1,4 @@
-"""Evidence records: a question with what answered it, a curated result written back, each quote verified."""
+"""Evidence records: a question with the passages that answered it, a curated result, and verified quotes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from service.usecases.search import SearchService
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """A chunk's text, as the index has it or a record keeps it, and the hash of the bytes it was cut from."""
+    """A chunk's text, from the index or from a record, and the hash of the file that it was cut from."""
 
     text: str
     text_hash: str
@@ -48,7 +48,7 @@ _Indexed = list[tuple[ChunkRow, _Passage]]
 
 
 class Records:
-    """What the routes and commands of evidence do, over the caches and `state.db`."""
+    """The evidence use cases, over the caches and `state.db`."""
 
     def __init__(self, questions: SearchService) -> None:
         self._questions = questions
@@ -63,7 +63,7 @@ class Records:
             store.close()
 
     def verify(self, quotes: Sequence[Cited]) -> VerifyAnswer:
-        """Look for quotes in the notes as they are indexed now."""
+        """Verify quotes against the current index."""
         indexed = cache(self._indexed)
         answers = []
         for cited in quotes:
@@ -72,7 +72,7 @@ class Records:
         return VerifyAnswer(quotes=answers, citations_status=status_of(a.citation_reason for a in answers))
 
     def ask(self, question: str, k: int = 10, domain: str | None = None) -> RecordAnswer:
-        """Search, and keep what answers in a new record. Raises DomainNotFoundError."""
+        """Search, and store the results in a new record. Raises DomainNotFoundError."""
         answer = self._questions.search(question, k, Filters(domains=(domain,) if domain else ()))
         texts: dict[str, str] = {}
         hits = []
@@ -95,7 +95,7 @@ class Records:
         return self._shown(record)
 
     def write_back(self, result: WriteBack) -> RecordAnswer:
-        """Keep a curated result, replacing an earlier one of the record. Raises EvidenceNotFoundError."""
+        """Store a curated result, replacing an earlier one of the record. Raises EvidenceNotFoundError."""
         with self._store() as store:
             record = store.get(result.id)
             indexed = cache(self._indexed)
@@ -109,7 +109,7 @@ class Records:
             return self._shown(store.get(result.id))
 
     def show(self, record_id: str) -> RecordAnswer:
-        """Return a record, its citations verified. Raises EvidenceNotFoundError."""
+        """Return a record with verified citations. Raises EvidenceNotFoundError."""
         with self._store() as store:
             return self._shown(store.get(record_id))
 
@@ -168,7 +168,7 @@ class Records:
         )
 
     def _reader_of_sources(self) -> Callable[[str, str | None], Source]:
-        """Return what says how a note stands on disk against the hash of its bytes then."""
+        """Return a function that compares a note on disk with an earlier hash of its bytes."""
         present = self._resources.present()
         unknown = Source(source_changed=None, source_gone=None)
 
@@ -182,13 +182,13 @@ class Records:
             except (NoteVanishedError, NotARegularFileError):
                 return Source(source_changed=True, source_gone=True)
             except NoteError:
-                return unknown  # not readable, or being written to
+                return unknown  # unreadable, or being written
             return Source(source_changed=now.sha256 != then, source_gone=False)
 
         return source
 
     def _file_name(self, path: str) -> str:
-        """Return the name that opens a note; a note's key is not always that."""
+        """Return the file name of a note, which can differ from its key."""
         for _, cache_ in self._questions.readers():
             known = cache_.ledger.stat_of([path])
             if known:
@@ -199,7 +199,7 @@ class Records:
 def _best_passage(hit: SearchHit, indexed: _Indexed) -> _Passage | None:
     """Return the chunk that a hit shows, or None where the note has changed since it was found.
 
-    Windows of one long line have the same lines: the excerpt's place tells which it is.
+    Several chunks of one long line have the same line numbers; the excerpt's offset tells them apart.
     """
     for chunk, passage in indexed:
         within = all(chunk.start <= start and end <= chunk.end for start, end in hit.ranges)
@@ -213,7 +213,7 @@ def _resolve(
 ) -> tuple[Citation, dict[str, str]]:
     """Return a quote with the passages it is compared with: those of the record, then the note's chunks.
 
-    Where one has it, that one alone.
+    If one contains the quote, return only that one.
     """
     path = vault.note_key(cited.path)
     present = [passage for _, passage in indexed(path)]

@@ -1,4 +1,4 @@
-"""The graph of a vault written to a file that the user names."""
+"""Export the graph of a vault to a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def export_graph(resources: Resources, file: Path, form: Format, slug: str | Non
     try:
         target = file.open("xb")
     except FileExistsError as error:
-        raise AlreadyThereError(f"{file} is there already; name another file, or remove it first") from error
+        raise AlreadyThereError(f"{file} exists already; choose another file, or remove it first") from error
     try:
         with target:
             target.write(written)
@@ -35,7 +35,7 @@ def export_graph(resources: Resources, file: Path, form: Format, slug: str | Non
 
 
 def _caches(resources: Resources, slug: str | None) -> list[tuple[Domain, Cache]]:
-    """Return the domains that are indexed; a damaged one is an error: a part must not look like the whole."""
+    """Return the indexed domains. A damaged one is an error, because a partial export must not look complete."""
     found = []
     for domain in named_domains(resources, slug):
         with suppress(CacheMissingError):

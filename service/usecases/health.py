@@ -1,6 +1,6 @@
-"""How the index stands and what is wrong just now.
+"""The state of the index and its current problems.
 
-Nothing is written to find it: a full disk must not hide itself.
+Finding them writes nothing, so that a full disk cannot hide itself.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from service.usecases.schemas.search import IndexState
 from workers.resources import Resources
 
 _LITTLE_SPACE = 5_000_000
-# The watcher tells how it does every five seconds, unless it is busy with a first scan.
+# The watcher reports every five seconds, unless it is busy with a first scan.
 _SILENCE_SECONDS = 60.0
-# Every process speaks every five seconds, whatever it is busy with.
+# Every process sends a heartbeat every five seconds, even when busy.
 _SILENT_SECONDS = 20.0
 STARVED_SECONDS = 25.0
-"""Time in which something of what is owed is done, unless something is wrong."""
+"""Time within which pending work progresses, unless something is wrong."""
 
-# A large model takes its time to load, and for its first passages.
+# A large model takes long to load and to embed its first passages.
 _NO_VECTORS_SECONDS = 90.0
 
 
@@ -63,7 +63,7 @@ def describe_index(
 
 
 def count_notes(readers: Sequence[tuple[Domain, Cache]]) -> int:
-    """Return how many notes the domains have that can be asked."""
+    """Return the number of notes in all domains that can be read."""
     total = 0
     for _, cache in readers:
         with suppress(CacheError):  # the health names it
@@ -74,7 +74,7 @@ def count_notes(readers: Sequence[tuple[Domain, Cache]]) -> int:
 def describe_health(
     resources: Resources, queue: Queue, domains: Mapping[str, Mapping[str, Any]], index: IndexState
 ) -> Health:
-    """Describe the vault, its caches and what is wrong."""
+    """Describe the vault, its caches and the problems."""
     state = resources.state()
     compared = last_comparison(state)
     problems = [*index.failed.values(), *find_problems(resources, queue)]
@@ -102,7 +102,7 @@ def describe_health(
 
 
 def find_problems(resources: Resources, queue: Queue) -> list[str]:
-    """Return a sentence a problem: what happened, to what, and what to do."""
+    """Return one sentence per problem: what happened, to what, and what to do."""
     reported = (problem.message for problem in resources.problems().reported())
     found = (
         *_of_the_vault(resources),
@@ -114,20 +114,20 @@ def find_problems(resources: Resources, queue: Queue) -> list[str]:
 
 
 def model_problem(resources: Resources) -> str | None:
-    """Say why the model cannot be used, or None where nothing is known against it."""
+    """Return why the model cannot be used, or None if no problem is known."""
     reported = resources.problems().reported()
     return next((problem.message for problem in reported if problem.kind == "model"), None)
 
 
 def _of_the_vault(resources: Resources) -> Iterator[str]:
     if error := resources.registry().error:
-        yield f"{error} (the last good one stays in force)"
+        yield f"{error} (the last valid version stays in force)"
     if not resources.present():
         yield f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
     for domain in resources.domains():
         if paused := resources.state().decisions.paused_since(domain.slug):
             yield (
-                f"{domain.slug} is paused since {moment(paused)}: what is saved there is noticed, and"
+                f"{domain.slug} is paused since {moment(paused)}: saves are recorded, and"
                 " indexed when an operator resumes it (`/ops`)"
             )
         if held := resources.state().get(HELD, domain.slug):
@@ -139,7 +139,7 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
 
 
 def storage_problem(folder: Path) -> str | None:
-    """Say why nothing can be written into the state folder just now, or None where it can."""
+    """Return why the state folder cannot be written now, or None if it can."""
     if shutil.disk_usage(folder).free < _LITTLE_SPACE:
         return f"the disk of {folder} is full: saves wait until there is space again"
     if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
@@ -158,7 +158,7 @@ def _of_the_machine(resources: Resources, queue: Queue) -> Iterator[str]:
 
 
 def _of_the_processes(resources: Resources) -> Iterator[str]:
-    """Say who ended without a word, who hangs, and what keeps all of them from speaking."""
+    """Report processes that exited or hang, and what prevents all of them from reporting."""
     state, heard = resources.state(), resources.processes().recent()
     silent = [(one, age) for one, age in heard if age >= _SILENT_SECONDS]
     if len(silent) > 1 and state.is_locked():
@@ -195,7 +195,7 @@ def _of_the_watcher(said: Fact[WatcherFacts] | None, process: tuple[Process, flo
 
 
 def _of_waiting_notes(resources: Resources) -> Iterator[str]:
-    """Say what waits although nothing that is known keeps it from being done."""
+    """Report work that waits although no known problem prevents it."""
     state, no_model = resources.state(), model_problem(resources) is not None
     for domain in resources.domains():
         try:

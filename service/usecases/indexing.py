@@ -22,7 +22,7 @@ Progress = Callable[[str, Counts], None]
 
 
 def index_once(resources: Resources, progress: Progress, *, confirmed: bool = False) -> list[str]:
-    """Bring every cache up to date with the disk; return a line a domain. `confirmed`: held deletions go."""
+    """Bring every cache up to date with the disk; return a line per domain. `confirmed` applies held deletions."""
     resources.check_models()
     reports = compare(resources, confirmed=confirmed)
     sweep_leftovers(resources.place.state, resources.state())
@@ -49,7 +49,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
 
 
 def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:
-    """Build each domain's next cache beside its present one and switch to it; return a line a domain."""
+    """Build each domain's next cache beside the current one and switch to it; return a line per domain."""
     resources.require_present()
     lines = []
     for domain in resources.domains():
@@ -69,7 +69,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
         _prepare_sentences(resources, cache)
         lines += _rank(cache, domain)
         resources.state().switch_cache(domain.slug, number)
-        # What was saved between the last comparison and the switch went into the old cache.
+        # Saves between the last comparison and the switch went into the old cache.
         reconcile(
             resources.root,
             resources.registry(),
@@ -85,13 +85,13 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
 
 
 def _prepare_sentences(resources: Resources, cache: Cache) -> None:
-    """Prepare what answers are chosen by, as the service does when nothing else waits."""
+    """Compute ranks and sentence vectors, as the service does when nothing else waits."""
     if owes_sentences(cache):
         prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
 
 
 def _rank(cache: Cache, domain: Domain) -> list[str]:
-    """Compute a domain's ranks; return a line where its communities are not by the method that it names."""
+    """Compute a domain's ranks; return a line if its communities do not use the configured method."""
     problem = rank_domain(cache, domain).problem
     return [problem] if problem else []
 
@@ -100,7 +100,7 @@ def _has_model(resources: Resources, domain: Domain) -> bool:
     try:
         cache = Cache.open(resources.state().cache_path(domain.slug))
     except CacheMissingError:
-        return True  # it will be made with the right one
+        return True  # it will be built with the right one
     cache.close()
     return cache.meta.model == resources.model_of(domain).name
 

@@ -1,4 +1,4 @@
-"""Links and the graph: what links where, what is broken, who stands together."""
+"""Links and the graph: broken links, notes without links, communities."""
 
 from __future__ import annotations
 

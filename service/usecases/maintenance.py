@@ -21,7 +21,7 @@ from workers.tasks import make_tasks, reconcile_now
 
 Progress = Callable[[str, Counts], None]
 Verdicts = dict[str, Verdict]
-# A save is in the ledger within 3 s (the longest wait of the debouncer) and the time that reading takes.
+# A save is in the ledger after at most 3 s (the debouncer's longest wait) plus the time to read it.
 _SETTLE_SECONDS = 4.0
 _POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 60.0
@@ -30,8 +30,8 @@ _PATIENCE_SECONDS = 60.0
 def verify_caches(resources: Resources) -> Verdicts:
     """Compare every domain's cache with the disk and with itself.
 
-    While a service runs, what was saved a moment ago differs and is no fault: only what is still different at
-    a second look counts.
+    While a service runs, a note that was just saved differs without being a fault. So only differences that remain
+    in a second comparison count.
     """
     resources.require_present()
     verdicts = {domain.slug: _verify(resources, domain) for domain in resources.domains()}
@@ -65,7 +65,7 @@ def _is_watched(state: Path) -> bool:
 
 
 def describe(verdicts: Verdicts) -> list[str]:
-    """Return a line for each difference, and one a domain that sums up."""
+    """Return a line per difference, and a summary line per domain."""
     lines = []
     for slug, verdict in verdicts.items():
         lines += [
@@ -81,7 +81,7 @@ def describe(verdicts: Verdicts) -> list[str]:
 
 
 def repair_caches(resources: Resources, verdicts: Verdicts, progress: Progress) -> Verdicts:
-    """Mend what differs from the disk, and compare again. A running service does the indexing, if there is one.
+    """Repair the differences from the disk, and compare again. A running service does the indexing, if there is one.
 
     Raises NotRunningError where a watcher runs, but no worker.
     """
@@ -100,7 +100,7 @@ def repair_caches(resources: Resources, verdicts: Verdicts, progress: Progress) 
 
 
 def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) -> None:
-    """Return when nothing is owed."""
+    """Return when no work is pending."""
     cache = resources.reader(domain)
     last, since = (-1, -1), time.monotonic()
     while True:
@@ -119,7 +119,7 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
 
 
 def back_up(resources: Resources, file: Path) -> str:
-    """Write a backup; return what to say of it."""
+    """Write a backup; return the message for the user."""
     manifest = write_backup(
         file,
         resources.place.state,
@@ -133,7 +133,7 @@ def back_up(resources: Resources, file: Path) -> str:
 
 
 def restore(resources: Resources, file: Path) -> list[str]:
-    """Put a backup in force; return what to say of it. Raises AlreadyRunningError, BackupError."""
+    """Restore a backup; return the messages for the user. Raises AlreadyRunningError, BackupError."""
     try:
         with only_one(resources.place.state):
             placed = restore_backup(

@@ -1,4 +1,4 @@
-"""What is held in memory, compared with the caches in the background: counted, and reported where it differs."""
+"""Compare the data held in memory with the caches in the background; count and report differences."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ log = structlog.get_logger()
 
 
 def check_memory(resources: Resources, memory: InMemory, readers: Sequence[tuple[Domain, Cache]]) -> None:
-    """Compare a part of what is held of each domain with its cache. Raises CacheError.
+    """Compare a part of each domain's data in memory with its cache. Raises CacheError.
 
-    A difference is a problem until all that is held was compared again without one.
+    A difference stays a problem until all data was compared again without one.
     """
     counts = memory_counts(resources.state())
     problems = resources.problems()
@@ -36,7 +36,7 @@ def check_memory(resources: Resources, memory: InMemory, readers: Sequence[tuple
                 _KIND,
                 slug,
                 f"{slug}: words or vectors held in memory differed from the index, so answers may have lacked notes;"
-                " they were read anew; please report this fault with the query worker's log",
+                " they were reloaded; please report this bug with the query worker's log",
             )
         elif is_last:
             problems.clear(_KIND, slug)

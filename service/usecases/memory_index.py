@@ -1,4 +1,4 @@
-"""What a process holds of its caches in memory, kept in step with what others commit."""
+"""Data of the caches held in memory, kept up to date with the commits of other processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pipelines.retrieval.postings import WordPostings
 from pipelines.store.cache import Cache
 from pipelines.store.notes import data_version
 
-# With fewer chunks reading the file is faster: a scan of it costs less than reading those of the candidates.
+# With fewer chunks a scan of the file is faster than reading the candidates' vectors.
 _FEWEST = 4_000
-# What one comparison looks at: some milliseconds, and all chunks of a large vault within minutes.
+# The size of one comparison: a few milliseconds, and all chunks of a large vault within minutes.
 _CHUNKS_AT_ONCE = 1_000
 _WORDS_AT_ONCE = 30
 _VECTORS_AT_ONCE = 100
@@ -35,7 +35,7 @@ def _if_many(held: Held | None) -> Held | None:
 
 
 class InMemory:
-    """Vectors, words and names by cache file. One thread, always the same, calls `follow` and `compare`; any may ask.
+    """Vectors, words and names by cache file. One fixed thread calls `follow` and `compare`; any thread may read.
 
     Vectors or words that are not there (yet), or of few chunks, are None: the file is read instead. `git` says when
     notes were committed.
@@ -45,7 +45,7 @@ class InMemory:
         self._codes: dict[Path, VectorCodes] = {}
         self._words: dict[Path, WordPostings] = {}
         self._names: dict[Path, NoteNames] = {}
-        # A version says something of one connection only: another one may have opened another file.
+        # A version is valid only for one connection; another one may have opened another file.
         self._followed: dict[Path, tuple[Cache, int]] = {}
         self._compared: dict[Path, int] = {}
         self._multiplies = True
@@ -60,7 +60,7 @@ class InMemory:
         return _if_many(self._codes.get(cache.path))
 
     def words(self, cache: Cache) -> WordPostings | None:
-        """Return a cache's words, however few: several domains are compared by them."""
+        """Return a cache's words, even if few: merging several domains needs them."""
         return self._words.get(cache.path)
 
     def names(self, cache: Cache) -> NoteNames:
@@ -133,5 +133,5 @@ class InMemory:
                 )
                 return
         codes.follow(cache)
-        # Only now: codes of half of a cache would hide the other half.
+        # Only now: codes for half of a cache would hide the other half.
         self._codes[cache.path] = codes

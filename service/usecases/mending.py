@@ -1,4 +1,4 @@
-"""The way out of a damaged `state.db`: what can be read of it goes into a new one."""
+"""Recover a damaged `state.db`: copy what is readable into a new one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.runtime.lock import only_one
 
 
 def mend_state(state: Path) -> list[str]:
-    """Replace a damaged `state.db` by what can be read of it; return what to say of it.
+    """Replace a damaged `state.db` by its readable rows; return the message for the user.
 
     Raises AlreadyRunningError.
     """

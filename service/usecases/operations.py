@@ -1,4 +1,4 @@
-"""What operators ask: how all of it does, what waits and runs, what became of a job."""
+"""The operators' use cases: overview, queue and job history."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _BUCKET_SECONDS = {1: 60, 24: 900}
 
 
 class Operations:
-    """What the routes ask. It registers the tasks on `queue`, which may be done only once per queue."""
+    """The operators' use cases. Registers the tasks on `queue`, which may be done only once per queue."""
 
     def __init__(self, resources: Resources, queue: Queue) -> None:
         self.resources = resources
@@ -59,7 +59,7 @@ class Operations:
     # The overview
 
     def overview(self) -> Overview:
-        """Say how everything does."""
+        """Return the overview."""
         failed: dict[str, str] = {}
         saved = self.stores.of(History).saved_seconds(iso_ago(_HOUR))
         proposals = self.stores.of(Proposals).counts()
@@ -110,7 +110,7 @@ class Operations:
         )
 
     def watcher(self) -> WatcherState | None:
-        """Return what the watcher last said."""
+        """Return the watcher's last report."""
         said = self.resources.state().get(WATCHER)
         if said is None:
             return None
@@ -120,7 +120,7 @@ class Operations:
         return WatcherState(**facts, said_s=round(said.age_s, 1))
 
     def processes(self) -> list[ProcessState]:
-        """Return the processes that spoke within the last hour and did not say that they end."""
+        """Return the processes with a heartbeat in the last hour that did not announce their end."""
         return [
             ProcessState(
                 name=process.name,
@@ -138,7 +138,7 @@ class Operations:
     # The queue
 
     def queue_state(self) -> QueueState:
-        """Say what waits, runs and is paused."""
+        """Return the waiting tasks, running jobs and paused domains."""
         lines: list[QueueLine] = []
         scheduled, error = 0, None
         try:
@@ -165,7 +165,7 @@ class Operations:
         return [one.slug for one in self.resources.domains() if is_paused(self.resources, one.slug)]
 
     def pause(self, slug: str, *, paused: bool) -> Paused:
-        """Let a domain's notes wait, or be indexed again. Raises DomainNotFoundError."""
+        """Pause or resume the indexing of a domain. Raises DomainNotFoundError."""
         named_domains(self.resources, slug)
         if paused:
             self.resources.state().decisions.pause(slug, now_iso())
@@ -174,7 +174,7 @@ class Operations:
         return Paused(paused=self.paused())
 
     def empty(self) -> Emptied:
-        """Take everything off the queue; the sweep finds what is owed."""
+        """Remove everything from the queue; the sweep finds the pending work."""
         return Emptied(removed=inspect.empty(self.queue))
 
     # Jobs
@@ -199,7 +199,7 @@ class Operations:
         return JobItem.model_validate(found)
 
     def series(self, hours: int) -> Series:
-        """Return what ended in the last hour or day, span by span."""
+        """Return the jobs that ended in the last hour or day, per span of time."""
         bucket_s = _BUCKET_SECONDS[hours]
         points = self.stores.of(History).series(iso_ago(timedelta(hours=hours)), bucket_s)
         return Series(

@@ -1,4 +1,4 @@
-"""Tags: what is proposed, decisions, promotion, renames, and what was changed."""
+"""Tags: proposals, decisions, promotion, renames and the change log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 class Tags:
-    """What the routes do; deciding writes `state.db`, and notes are written by a worker alone."""
+    """The tag use cases. Decisions are written to `state.db`; only a worker writes notes."""
 
     def __init__(self, questions: SearchService, queue: Queue) -> None:
         resources = questions.resources
@@ -100,7 +100,7 @@ class Tags:
         return self.desk.proposals().tags(domain, *states)
 
     def decide(self, decisions: Decisions) -> Decided:
-        """Accept and reject; a worker carries it out, and the queue follows."""
+        """Accept and reject proposals; a worker updates the notes and the review queue."""
         store, at = self.desk.proposals(), now_iso()
         named = {*decisions.accept, *decisions.reject}
         gone = self._of_gone_notes(named)
@@ -156,7 +156,7 @@ class Tags:
         return self._each(domain, lambda slug, name: self._tasks.apply_renames(slug, name, dry_run))
 
     def ask(self, path: str | None, domain: str | None) -> Asked:
-        """Want proposals for a note, or for all notes without any tag."""
+        """Request proposals for a note, or for all notes without a tag."""
         asked, problems = [], []
         for one in named_domains(self._resources, domain):
             cache = self._resources.reader(one)
@@ -181,17 +181,17 @@ class Tags:
         return vocabulary_problem(vocabulary)
 
     def changes(self, limit: int, path: str | None) -> list[ChangeItem]:
-        """List what was changed in notes, newest first."""
+        """List the changes made to notes, newest first."""
         return [
             ChangeItem.model_validate(one, from_attributes=True)
             for one in self.desk.proposals().changes(limit, path)
         ]
 
     def undo(self, number: int | None) -> Promoted:
-        """Take a promotion or a run of renames back: the given one, or the last one that is not taken back yet."""
+        """Undo a promotion or a run of renames: the given one, or the last one that is not undone yet."""
         change = self.desk.proposals().change(number)
         if change is None:
-            raise NotFoundError("there is no such change to take back; `everindex tags log` lists them")
+            raise NotFoundError("there is no such change to undo; `everindex tags log` lists them")
         return self._each(change.domain, lambda slug, name: self._tasks.undo_change(slug, name, change.id))
 
     def _each(self, domain: str | None, enqueue: Callable[[str, str], Any]) -> Promoted:

@@ -1,4 +1,4 @@
-"""Notes by name, and notes like a note."""
+"""Notes by name, and similar notes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_VECTORS = "the note's passages have no vectors yet; ask again when they are 
 
 
 class TitleSearch:
-    """Questions for notes by name and by likeness, over all domains."""
+    """Find notes by name or by similarity, over all domains."""
 
     def __init__(self, questions: SearchService) -> None:
         self._questions = questions
@@ -33,7 +33,7 @@ class TitleSearch:
         self._own = threading.local()
 
     def titles(self, query: str, limit: int) -> TitlesAnswer:
-        """Find notes by title, alias or path: by how it begins, else by what is spelled alike."""
+        """Find notes by title, alias or path: by its beginning, else by similar spelling."""
         readers = self._questions.readers()
         with self._lock:
             self._refresh(readers)

@@ -1,4 +1,4 @@
-"""What a worker answers to a request, by way of `state.db`."""
+"""Workers' replies to requests, passed through `state.db`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_SECONDS = 0.02
 def wait_for_answer(state: State, subject: Subject[T], request: str, deadline: float) -> T:
     """Return a worker's reply to a request, and delete it.
 
-    Raises WorkerTimeoutError where no worker has replied by then (on the monotonic clock).
+    Raises WorkerTimeoutError if no worker has replied by the deadline (monotonic clock).
     """
     while time.monotonic() < deadline:
         answer = state.get(subject, request)

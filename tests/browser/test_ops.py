@@ -90,7 +90,7 @@ def test_what_notes_say_is_text_wherever_it_is_shown(large, open_page):
 def test_everything_can_be_read_without_javascript(large, open_page):
     page = open_page(*large, java_script_enabled=False)
     page.goto("/ops")
-    assert "can be read without JavaScript" in page.locator("noscript").inner_text()
+    assert "You can read everything without JavaScript" in page.locator("noscript").inner_text()
     for name in ("Queue", "Jobs", "Parked", "Notes", "Review", "Search", "Overview"):
         page.get_by_role("navigation", name="Everindex").get_by_role("link", name=name).click()
         page.locator(f"[aria-current=page]:has-text('{name}')").wait_for()

@@ -1,1 +1,1 @@
-"""The shapes of the use cases' answers, as HTTP and the command line show them."""
+"""The schemas of the use cases' answers, as HTTP and the command line show them."""

@@ -169,7 +169,7 @@ def test_what_differs_in_memory_is_counted_reported_and_read_anew(resources, che
     assert counts(resources).differing == 1
     (problem,) = resources.problems().reported()
     assert problem.subject == "vault"
-    assert "were read anew" in problem.message
+    assert "were reloaded" in problem.message
     assert questions.health(resources.queue()).status == "degraded"
     assert questions._in_memory.words(cache) is questions._in_memory.codes(cache) is None
     questions.follow_commits()
