@@ -170,14 +170,14 @@ def _of_the_processes(resources: Resources) -> Iterator[str]:
     workers = resources.workers()
     if workers and not any(workers.values()):
         yield (
-            f"the worker ({list(workers)[-1]}) ended without a word: what is saved is noticed, and indexed when one"
-            " runs again; `up` and systemd start it by themselves, and its log says why it ended"
+            f"the worker ({list(workers)[-1]}) exited unexpectedly: saves are recorded, and indexed when a worker"
+            " runs again; `up` and systemd restart it, and its log says why it exited"
         )
     for one, age in heard:
         if age >= _SILENT_SECONDS and lives(one.name, age):
             yield (
-                f"the {one.role} ({one.name}) lives, but has said nothing for {age:.0f} s: it hangs, or is stopped;"
-                " what it does waits. End it (kill -9), and `up` or systemd starts another one"
+                f"the {one.role} ({one.name}) is alive, but has sent no heartbeat for {age:.0f} s: it hangs or is"
+                " stopped, and its work waits. Kill it (kill -9), and `up` or systemd restarts it"
             )
     yield from _of_the_watcher(state.get(WATCHER), newest.get("watcher"))
 
@@ -185,8 +185,8 @@ def _of_the_processes(resources: Resources) -> Iterator[str]:
 def _of_the_watcher(said: Fact[WatcherFacts] | None, process: tuple[Process, float] | None) -> Iterator[str]:
     if process and not lives(process[0].name, process[1]):
         yield (
-            f"the watcher ({process[0].name}) ended without a word: what is saved is not noticed until one runs"
-            " again; `up` and systemd start it by themselves, and its log says why it ended"
+            f"the watcher ({process[0].name}) exited unexpectedly: saves go unnoticed until a watcher runs"
+            " again; `up` and systemd restart it, and its log says why it exited"
         )
     elif said and said.age_s > _SILENCE_SECONDS:
         yield f"the watcher has said nothing for {said.age_s:.0f} s: is `everindex watch` running?"
@@ -219,8 +219,12 @@ def _of_waiting_notes(resources: Resources) -> Iterator[str]:
             else (f"the passages of {_notes(owed.vectors)}", owed.done_s or 0.0)
         )
         reason = owed.reason or last_trouble(state.con, domain.slug, 10 * STARVED_SECONDS)
-        why = f"the last reason was: {reason}" if reason else "no job on them was begun; is a worker running?"
-        yield f"{domain.slug}: {what} wait to be indexed for {since:.0f} s, and nothing is done; {why}"
+        why = (
+            f"the last reason was: {reason}"
+            if reason
+            else "no job was started for them; is a worker running?"
+        )
+        yield f"{domain.slug}: {what} wait to be indexed for {since:.0f} s, without progress; {why}"
 
 
 def _notes(count: int) -> str:

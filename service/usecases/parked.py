@@ -1,4 +1,4 @@
-"""Parked notes, as operators see them: listed, retried, forgotten."""
+"""List, retry and forget parked notes."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class Parked:
         return ParkedList(notes=notes, kinds=kinds, forgotten=forgotten)
 
     def retry(self, choice: ParkedChoice) -> ParkedPaths:
-        """Let a worker take parked notes up again; return which."""
+        """Have a worker retry parked notes; return their paths."""
         paths = [row.path for domain, rows in self._all() for row in self._chosen(domain, rows, choice)]
         for path in paths:
             self._tasks.retry_parked(path)
         return ParkedPaths(paths=paths)
 
     def forget(self, choice: ParkedChoice) -> ParkedPaths:
-        """Show parked notes no more, until they change and fail again; return which."""
+        """Hide parked notes until they change and fail again; return their paths."""
         paths: list[str] = []
         for domain, rows in self._all():
             chosen = {row.path: row.generation for row in self._chosen(domain, rows, choice)}

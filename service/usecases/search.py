@@ -1,4 +1,4 @@
-"""What the query worker and the command line ask of the caches, answered in the worker's shapes."""
+"""Search and explanations over the caches, for the query worker and the command line."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _EVERY = sys.maxsize  # all candidates
 
 
 def _unobserved(_stage: str, _seconds: float) -> None:
-    """Take a stage's time, and tell nobody."""
+    """Ignore the duration of a stage."""
 
 
 class SearchService:
-    """What the routes ask. `wait_for_model` makes the first question wait instead of answering by word alone.
+    """Searches over the caches. With `wait_for_model` the first question waits for the model.
 
-    `observe` is told how many seconds each stage of a search took.
+    `observe` receives the seconds that each stage of a search took.
     """
 
     def __init__(self, resources: Resources, *, wait_for_model: bool = False) -> None:
@@ -69,7 +69,7 @@ class SearchService:
         self.observe: Callable[[str, float], None] = _unobserved
 
     def readers(self, slug: str | None = None) -> list[tuple[Domain, Cache]]:
-        """Return the domains (or the named one) that have a cache yet, each with this thread's connection to it.
+        """Return the domains (or the named one) that have a cache, each with this thread's connection.
 
         Raises DomainNotFoundError.
         """
@@ -86,7 +86,7 @@ class SearchService:
     def _ask(
         self, question: Callable[[Domain, Cache], Answer], slugs: Collection[str] = ()
     ) -> tuple[dict[str, Answer], dict[str, str]]:
-        """Ask every domain (or some): the answers, and why others gave none. One damaged cache silences no other."""
+        """Query every domain (or some); return the answers and the failures. One damaged cache affects no other."""
         answers, failed = {}, {}
         for domain in self.resources.domains():
             if slugs and domain.slug not in slugs:
@@ -101,7 +101,7 @@ class SearchService:
         return answers, failed
 
     def load_models(self) -> None:
-        """Load the models of all caches that are not loaded yet, and what git says if HEAD moved."""
+        """Load missing models of all caches, and the git dates if HEAD moved."""
         for model in {cache.meta.model for _, cache in self.readers()} - self._loaded:
             # One thread: questions come one at a time, and bulk work has the other cores.
             embedder = self.resources.embedders.get(model, threads=1)
@@ -111,11 +111,11 @@ class SearchService:
         self._in_memory.follow_git(self.resources.root)
 
     def follow_commits(self) -> None:
-        """Bring what is in memory in step with the caches whose models are loaded. One thread calls it."""
+        """Update the data in memory from the caches whose models are loaded. Only one thread calls it."""
         self._in_memory.follow([cache for _, cache in self.readers() if cache.meta.model in self._loaded])
 
     def check_memory(self) -> None:
-        """Compare a part of what is in memory with the caches. The thread that follows commits calls it."""
+        """Compare a part of the data in memory with the caches. Called by the thread that follows commits."""
         check_memory(self.resources, self._in_memory, self.readers())
 
     def _vector(self, model: str, query: str) -> Vector | None:
@@ -124,7 +124,7 @@ class SearchService:
                 return None
             self.load_models()
         with stage("encode"):
-            # What is not wanted would draw the vector towards it.
+            # Excluded words would draw the vector towards them.
             return self.resources.embedders.get(model).encode_query(lexical.without_unwanted(query))
 
     def search(
@@ -180,8 +180,8 @@ class SearchService:
     ) -> Page:
         """Return the results that a search shows, without their excerpts. Raises DomainNotFoundError.
 
-        Searches, explanations and measurements all ask by this, and nothing may be learned from a question here:
-        what is measured would change with every measurement.
+        Searches, explanations and measurements all use this. It must not learn from a question, or every
+        measurement would change the next.
         """
         known = {} if vectors is None else vectors
 
@@ -254,7 +254,7 @@ class SearchService:
         return describe_index(self.resources, list(found.values()), failed)
 
     def health(self, queue: Queue) -> Health:
-        """Describe the vault, its caches, and what is wrong with them or the queue."""
+        """Describe the vault, its caches, and all problems."""
         state = self.resources.state()
         domains, _ = self._ask(lambda domain, cache: domain_status(cache, state, domain.slug))
         return describe_health(self.resources, queue, domains, self.index_state())
@@ -281,12 +281,12 @@ class SearchService:
         return found if path is None else [one for one in found if one == vault.note_key(path)]
 
     def no_such_note(self, path: str) -> NoteNotFoundError:
-        """Return the error that says of a path why it is not to be had."""
+        """Return the error that says why a note is unavailable."""
         known = self.why(path)
         return NoteNotFoundError(standing_of(known), known)
 
     def why(self, path: str) -> dict[str, Any]:
-        """Say how a path stands, and why."""
+        """Return the state of a path, with the reason."""
         registry = self.resources.registry()
         caches = {domain.slug: cache for domain, cache in self.readers()}
         known = why(path, registry, rules_of(self.resources.root, registry), caches)

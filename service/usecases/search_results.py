@@ -1,4 +1,4 @@
-"""What retrieval found, in the shapes of the query worker's answers."""
+"""Turn the results of retrieval into the schemas of the answers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def signals_of(hit: Hit) -> dict[str, float]:
 
 
 def layers_of(hit: Hit, ranks: Mapping[str, int]) -> list[Layer]:
-    """Return what each layer made of a hit, in order."""
+    """Return a hit's rank and score in each layer, in order."""
     return [
         Layer(
             layer=name,

@@ -1,4 +1,4 @@
-"""Why a note is not found, or not yet, although it is known."""
+"""Reasons why a known note is not found, or not yet."""
 
 from __future__ import annotations
 

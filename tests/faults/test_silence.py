@@ -199,7 +199,7 @@ def test_faults_of_the_vault_its_model_and_its_processes_are_said_together_and_n
     says(trio, *spoiled, "zero or not finite")
     # Processes that hang, and a state that another program holds.
     send(trio, signal.SIGSTOP, "watcher", "worker")
-    hanging = ["lives, but has said nothing", "is locked by another program"]
+    hanging = ["is alive, but has sent no heartbeat", "is locked by another program"]
     with locked(trio.state / "state.db"):
         says(trio, "the watcher (", "the worker (", *hanging)
     send(trio, signal.SIGCONT, "watcher", "worker")
@@ -218,7 +218,7 @@ def test_faults_of_the_vault_its_model_and_its_processes_are_said_together_and_n
     says(trio, no_more=["is not there"])
     for name in ("watcher", "worker"):
         trio.end(name)
-    says(trio, "the watcher (", "the worker (", "ended without a word")
+    says(trio, "the watcher (", "the worker (", "exited unexpectedly")
     for name in ("watcher", "worker"):
         trio.begin(name)
     (trio.root / "garden" / "new.md").write_text("New soil.")

@@ -75,7 +75,7 @@ class WatcherState(_Answer):
 
 
 class ProcessState(_Answer):
-    """A process that lives, or died less than an hour ago without a word."""
+    """A live process, or one that exited unexpectedly less than an hour ago."""
 
     name: str = Field(description="host:pid/when it began")
     role: Literal["watcher", "worker", "query"]

@@ -244,7 +244,7 @@ def test_why_says_of_a_note_whose_file_vanished_that_no_answer_has_it_and_what_h
 def test_a_worker_that_was_killed_is_a_problem_until_another_one_runs(resources, queue):
     def say(name):
         resources.processes().put(Process(name, "worker", "1", datetime.now(UTC).isoformat(), 1000))
-        return [problem for problem in find_problems(resources, queue) if "ended without a word" in problem]
+        return [problem for problem in find_problems(resources, queue) if "exited unexpectedly" in problem]
 
     assert say(f"{process_name().partition('/')[0]}/1.0")
     assert not say(process_name())
