@@ -40,7 +40,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "failure": "red"}
 def doctor(
     folder: Path | None, vault: Path | None, state: Path | None, port: int | None, *, as_json: bool
 ) -> None:
-    """Check the machine and a vault, and say how to cure what is wrong; exit code 1 if something fails."""
+    """Check the machine and a vault, and say how to fix each problem; exit code 1 if something fails."""
     from service.usecases.doctor.examination import examine  # noqa: PLC0415
 
     findings = examine(_installation(options_given(folder or vault, state, port)))
