@@ -18,12 +18,14 @@ from pipelines.store.facts import HELD
 from pipelines.store.history import LAST_ID, JobFilter, JobState
 from service.dashboard.charts import bar_chart, line_chart
 from service.dashboard.events import STOPPING, EventStream, Listeners, Pulse
+from service.dashboard.note_page import add_note_page
 from service.dashboard.notes import NotePages, add_note_pages
 from service.dashboard.rendering import Pages
 from service.dashboard.review import add_review_page
 from service.dashboard.wording import count, millis, span
 from service.usecases.links import Graph
 from service.usecases.operations import Operations
+from service.usecases.reading import Reader
 from service.usecases.schemas.operations import DomainOverview, Overview, ParkedNote, QueueState
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
@@ -153,6 +155,7 @@ def add_ops(
         pages, questions=questions, names=names, tags=tags, graph=graph, traversal=traversal
     )
     add_note_pages(app, note_pages)
+    add_note_page(app, pages, Reader(questions, names), operations.resources.root)
     add_review_page(app, pages, questions, tags)
     listeners = Listeners(pulse)
 

@@ -1,4 +1,4 @@
-"""The pages a person opens: a search box with its answers, and a note as it is on disk."""
+"""The search page, and what all pages share: their static files and their templates."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from pipelines import vault
-from pipelines.errors import DomainNotFoundError, FilterError, NoteError, NotFoundError
+from pipelines.errors import DomainNotFoundError, FilterError
 from pipelines.filters import HAS, parse_filters
-from pipelines.markdown import decode
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
 from service.http.sessions import Sessions
@@ -94,7 +92,6 @@ def add_pages(
     """Add the HTML routes, and those that sign a browser in."""
     app.mount("/static", _Static(packages=[("service.dashboard", "static")]), name="static")
     _add_search_page(app, questions, names, traversal, templates)
-    _add_note_page(app, questions, templates)
     add_signing_in(app, sessions)
 
 
@@ -237,35 +234,11 @@ def _asked(q: str, given: QueryParams) -> _Asked:
     )
 
 
-def _add_note_page(app: FastAPI, questions: SearchService, templates: Environment) -> None:
-    @app.get("/notes/{path:path}", response_class=HTMLResponse, include_in_schema=False)
-    def note_page(path: str) -> HTMLResponse:
-        """Show a note's text as it is on disk. The path is a key of the ledger, never opened as given."""
-        path = vault.note_key(path)
-        for _, cache in questions.readers():
-            known = cache.ledger.stat_of([path]).get(path)
-            if known:
-                text = _text(questions, known[0])
-                page = templates.get_template("note.html")
-                return HTMLResponse(
-                    page.render(path=path, text=text, root=questions.resources.root), headers=_SCRIPTED
-                )
-        raise questions.no_such_note(path)
-
-
 def _offset(given: QueryParams) -> int:
     """Return how many results come before the page; 0 where the address says nothing sensible."""
     text = given.get("offset", "")
     is_number = text.isascii() and text.isdecimal() and len(text) < _DIGITS
     return min(int(text), FARTHEST_OFFSET) if is_number else 0
-
-
-def _text(questions: SearchService, raw: str) -> str:
-    try:
-        content = vault.read(questions.resources.root, raw, questions.resources.settings.max_note_bytes)
-    except NoteError as error:
-        raise NotFoundError(str(error)) from error
-    return decode(content.data)[0]
 
 
 def obsidian_link(root: Path, path: str) -> str:

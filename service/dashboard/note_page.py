@@ -1,0 +1,26 @@
+"""A note's page: the note, rendered or as it is written, and beside it what the index knows about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+
+from service.dashboard.note_html import render_note
+from service.dashboard.note_inlines import Targets
+from service.dashboard.rendering import Pages
+from service.dashboard.search_page import obsidian_link
+from service.usecases.reading import Reader
+
+
+def add_note_page(app: FastAPI, pages: Pages, reader: Reader, root: Path) -> None:
+    """Add the route."""
+
+    @app.get("/notes/{path:path}", response_class=HTMLResponse, include_in_schema=False)
+    def note_page(path: str, *, raw: bool = False) -> HTMLResponse:
+        """Show a note. The path is a key of the ledger, never opened as given."""
+        note = reader.open(path)
+        targets = Targets(note.meant, lambda file: obsidian_link(root, file))
+        rendered = None if raw or note.heavy else render_note(note.text, targets)
+        return pages.show("note", note=note, rendered=rendered, raw=raw)

@@ -1,0 +1,102 @@
+"""A note as a person reads it: its text on the disk, and what the index knows about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from pipelines import vault
+from pipelines.apart import is_heavy
+from pipelines.errors import NoteError, NotFoundError
+from pipelines.markdown import decode
+from pipelines.model import Domain
+from pipelines.store import neighbours
+from pipelines.store.cache import Cache
+from service.usecases.notes import describe_note
+from service.usecases.schemas.notes import NodeAnswer
+from service.usecases.schemas.titles import SimilarHit
+from service.usecases.search import SearchService
+from service.usecases.titles import TitleSearch
+
+_SIMILAR = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Backlink:
+    """A note that links to another: how often, and on which line first."""
+
+    path: str
+    title: str
+    line: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNote:
+    """A note that is open before a reader.
+
+    `heavy`: its text takes long to parse. `meant`: the file that each target of its links means, or None. `node` is
+    None while nothing of it is indexed.
+    """
+
+    path: str
+    title: str
+    text: str
+    heavy: bool
+    meant: dict[str, str | None]
+    standing: dict[str, Any]
+    node: NodeAnswer | None
+    backlinks: list[Backlink]
+    similar: list[SimilarHit]
+
+
+class Reader:
+    """Opens notes."""
+
+    def __init__(self, questions: SearchService, names: TitleSearch) -> None:
+        self._questions = questions
+        self._names = names
+
+    def open(self, path: str) -> OpenNote:
+        """Return a note that the ledger knows. Raises NoteNotFoundError, and NotFoundError if it cannot be read."""
+        path = vault.note_key(path)
+        for domain, cache in self._questions.readers():
+            known = cache.ledger.stat_of([path]).get(path)
+            if known:
+                return self._open(path, known[0], domain, cache)
+        raise self._questions.no_such_note(path)
+
+    def _open(self, path: str, raw: str, domain: Domain, cache: Cache) -> OpenNote:
+        resources = self._questions.resources
+        try:
+            data = vault.read(resources.root, raw, resources.settings.max_note_bytes).data
+        except NoteError as error:
+            raise NotFoundError(str(error)) from error
+        node = describe_note(domain, cache, path, self._questions.backlinks)
+        return OpenNote(
+            path=path,
+            title=node.title if node else PurePosixPath(path).stem,
+            text=decode(data)[0],
+            heavy=is_heavy(data),
+            meant=neighbours.meant_by(cache, path),
+            standing=self._questions.why(path),
+            node=node,
+            backlinks=self._backlinks(node) if node else [],
+            similar=self._names.similar(path, _SIMILAR).results if node else [],
+        )
+
+    def _backlinks(self, node: NodeAnswer) -> list[Backlink]:
+        """Return each note that links to a note once, by its title."""
+        lines: dict[str, list[int]] = {}
+        counts: dict[str, int] = {}
+        for link in node.backlinks:
+            lines.setdefault(link["path"], []).append(link["line"])
+            counts[link["path"]] = counts.get(link["path"], 0) + link["count"]
+        titles = {
+            note.path: note.title
+            for _, cache in self._questions.readers()
+            for note in neighbours.nodes(cache, lines)
+        }
+        found = [Backlink(path, titles.get(path, path), min(lines[path]), counts[path]) for path in lines]
+        return sorted(found, key=lambda link: (link.title.casefold(), link.path))

@@ -1,0 +1,142 @@
+"""A note's page without a browser: where links lead in two domains, what stands beside the note, and raw text."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from queue_config.settings import Settings
+from service.usecases.indexing import index_once
+from tests.service.dashboard.test_pages import Tags, shown, signed_in
+from workers.resources import Resources
+
+NOTES = {
+    "_domains.yaml": "notes:\n  legacy: true\nfitness:\n  path: fitness\n",
+    "Soil.md": "---\ntags: [garden]\n---\n# Soil\n\nSee [[Rest]], [[folder/Twin]] and [[Nowhere]].\n\n![[picture.png]]\n",
+    "Twin.md": "# Twin of the root\n\nA [[Rest|day]] and again [[rest]].\n",
+    "folder/Twin.md": "# Twin of the folder\n\n[[Twin]] and [up](../Soil.md#a-heading).\n",
+    "fitness/Rest.md": "---\nup: '[[Soil]]'\n---\n# Rest\n\n[[Twin]] <script>alert(1)</script>\n",
+    "a b #? ü.md": "# Odd name\n\ntext\n",
+    "Heavy.md": "# Heavy\n\n" + "[a] " * 9_500,
+    "Empty.md": "",
+    "Big.md": "word " * 10_000,
+    "picture.png": "",
+}
+
+
+@pytest.fixture
+def written(vault):
+    for name, text in NOTES.items():
+        (vault / name).parent.mkdir(exist_ok=True)
+        (vault / name).write_text(text)
+    return vault
+
+
+@pytest.fixture
+def settings(written, tmp_path, tiny_model):
+    chosen = Settings(
+        vault=written, state=tmp_path / "state", embedding_model=str(tiny_model), max_note_mb=0.04
+    )
+    index_once(Resources(chosen), lambda *_: None)
+    return chosen
+
+
+@pytest.fixture
+def browser(settings):
+    return signed_in(settings)
+
+
+def links(page, part):
+    """Return the addresses and texts that stand in the note (`article`) or beside it (`aside`)."""
+    inside = page.partition(f"<{part}")[2].partition(f"</{part}>")[0]
+    return [has["href"] for tag, has in Tags(inside).found if tag == "a"]
+
+
+def test_links_lead_where_the_index_says_also_into_another_domain(browser, written):
+    assert links(shown(browser, "/notes/Soil.md"), "article") == [
+        "/notes/fitness/Rest.md",
+        "/notes/folder/Twin.md",
+        f"obsidian://open?path={quote(str(written / 'picture.png'), safe='')}",
+    ]
+    assert links(shown(browser, "/notes/folder/Twin.md"), "article") == [
+        "/notes/Twin.md",
+        "/notes/Soil.md#h-a-heading",
+    ]
+    assert links(shown(browser, "/notes/fitness/Rest.md"), "article") == ["/notes/Soil.md", "/notes/Twin.md"]
+    assert '<span class="dead" title="No file of this name">Nowhere</span>' in shown(
+        browser, "/notes/Soil.md"
+    )
+
+
+def test_backlinks_of_every_domain_lead_to_their_lines(browser):
+    beside = links(shown(browser, "/notes/fitness/Rest.md"), "aside")
+    assert "/notes/Soil.md#L6" in beside
+    assert "/notes/Twin.md#L3" in beside
+    assert "/notes/fitness/Rest.md#L2" in links(shown(browser, "/notes/Soil.md"), "aside")
+    page = shown(browser, "/notes/fitness/Rest.md")
+    assert "line 3 · 2 links" in page
+    assert "Twin of the root" in page
+
+
+def test_what_the_index_knows_stands_beside_the_note(browser):
+    page = shown(browser, "/notes/Soil.md")
+    assert '<span class="state indexed">indexed</span>' in page
+    assert '<a class="tag" href="/?tag=garden&amp;q=Soil">garden</a>' in page
+    assert "Similar notes" in page
+    assert "<h1" in page.partition("<article")[2].partition("Soil.md")[0]
+
+
+def test_the_text_is_that_of_the_disk_and_a_new_link_waits_for_the_index(browser, written, settings):
+    (written / "Twin.md").write_text("# Changed\n\n[[Soil]]\n")
+    page = shown(browser, "/notes/Twin.md")
+    assert '<span class="dead" title="Not indexed yet">Soil</span>' in page
+    index_once(Resources(settings), lambda *_: None)
+    assert links(shown(browser, "/notes/Twin.md"), "article") == ["/notes/Soil.md"]
+
+
+def test_raw_text_is_one_link_away_and_is_text(browser):
+    assert "/notes/fitness/Rest.md?raw=1" in links(shown(browser, "/notes/fitness/Rest.md"), "aside")
+    page = shown(browser, "/notes/fitness/Rest.md?raw=1")
+    assert "# Rest\n\n[[Twin]] &lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "/notes/fitness/Rest.md" in links(page, "aside")
+
+
+def test_a_note_that_takes_long_to_render_is_shown_as_it_is_written(browser):
+    page = shown(browser, "/notes/Heavy.md")
+    assert "takes long to render" in page
+    assert "[a] [a]" in page
+    assert "?raw=1" not in page
+
+
+def test_a_note_without_text_and_one_that_is_parked_have_their_pages(browser):
+    assert "This note has no text." in shown(browser, "/notes/Empty.md")
+    page = browser.get("/notes/Big.md")
+    assert page.status_code == 404
+    assert "max_note_mb" in page.text
+
+
+def test_a_name_with_odd_characters_has_a_page(browser):
+    page = shown(browser, f"/notes/{quote('a b #? ü.md')}")
+    assert "<title>Odd name" in page
+    assert f"/notes/{quote('a b #? ü.md')}?raw=1" in page
+
+
+@pytest.mark.parametrize(
+    "address", ["/notes/Soil.md", "/notes/Soil.md?raw=1", "/notes/Heavy.md", "/notes/Empty.md"]
+)
+def test_the_page_runs_our_own_scripts_alone(browser, address):
+    response = browser.get(address)
+    assert "script-src 'self';" in response.headers["content-security-policy"]
+    for tag, has in Tags(response.text).found:
+        assert not {"style", *filter(lambda name: name.startswith("on"), has)} & set(has)
+        assert tag not in ("style", "base", "iframe", "object", "svg", "image")
+        assert tag != "img" or has["src"] == "/static/icon.svg"
+        assert tag != "script" or has["src"].startswith("/static/")
+
+
+def test_a_note_that_is_not_there_has_a_page_of_its_own(browser):
+    response = browser.get("/notes/nope.md")
+    assert response.status_code == 404
+    assert "nope.md is unknown" in response.text
+    assert 'aria-label="Everindex"' in response.text
