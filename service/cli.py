@@ -13,14 +13,45 @@ import click
 
 from pipelines.durable_files import keep_private
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
-from service.commands import ask, deep, doctor, evaluate, evidence, install, links, services, tags
+from service.commands import (
+    ask,
+    completion,
+    deep,
+    demo,
+    doctor,
+    evaluate,
+    evidence,
+    ignoring,
+    install,
+    links,
+    listing,
+    services,
+    tags,
+)
 from service.commands import maintenance as upkeep
 from service.commands import titles as names
 from service.commands.console import complain, err
 from service.commands.terminal import Commands
 
-# In the order in which help lists them.
-_PARTS = (services, install, ask, names, links, deep, tags, evidence, evaluate, upkeep, doctor)
+_PARTS = (
+    *(services, demo, doctor, install, completion),
+    *(ask, listing, names, links, deep, ignoring),
+    *(tags, evidence, evaluate, upkeep),
+)
+# As the help shows them: by who uses them, in the order in which a user meets them.
+_SECTIONS = {
+    "Your notes": (
+        *("up", "demo", "open", "search", "list", "show", "titles", "similar", "status", "why", "ignore"),
+        *("links", "backlinks", "orphans", "communities", "graph", "traverse", "deep"),
+    ),
+    "Tags, evidence and quality": (
+        *("promote", "tags", "verify-quotes", "rx", "eval", "retry", "confirm-deletions", "reload"),
+    ),
+    "Running Everindex": (
+        *("doctor", "service", "index", "reembed", "verify", "backup", "restore", "config", "completion"),
+        *("watch", "work", "serve", "node"),
+    ),
+}
 # Imports create many objects and no garbage: a collection every 700 objects is a tenth of each start.
 _OBJECTS_BETWEEN_LOOKS = 50_000
 _QUESTIONS = ("search", "deep")
@@ -29,9 +60,10 @@ _INTERRUPTED = 130
 
 app = Commands(
     help="Save a note, and find it a second later: by meaning and by exact word.",
-    commands=[command for part in _PARTS for command in part.app.commands.values()],
+    commands={name: command for part in _PARTS for name, command in part.app.commands.items()},
     context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
 )
+app.sections = _SECTIONS
 app = click.version_option(package_name="everindex", message="everindex %(version)s")(app)
 
 

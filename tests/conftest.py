@@ -29,7 +29,12 @@ SLOW = (
     *("browser", "faults", "hostile", "upgrades", "whole"),
     *(
         f"service/{name}.py"
-        for name in ("commands/test_commands", "commands/test_doctor", "watcher/test_watcher")
+        for name in (
+            "commands/test_commands",
+            "commands/test_demo",
+            "commands/test_doctor",
+            "watcher/test_watcher",
+        )
     ),
     *(f"service/http/test_{name}.py" for name in ("attacks", "limits", "openapi", "second_user")),
     *("queue_config/test_queue.py", "service/runtime/test_client.py"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from pipelines.filters import Filters, fold, has_task
 from pipelines.store.cache import Cache
@@ -65,19 +66,16 @@ def matching_chunks(cache: Cache, filters: Filters) -> list[int] | None:
 
     `filters.domains` selects caches and is ignored here.
     """
-    conditions = list(_conditions(filters))
-    if not conditions:
+    where, bindings = _where(cache, filters)
+    if not where:
         return None
-    cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
-    cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
-    where = " AND ".join(sql for sql, _ in conditions)
     (ids,) = one(
         cache.con,
         # Materialized and joined in this order: otherwise SQLite evaluates the conditions per chunk instead of per
         # note. One JSON text is read many times faster than as many rows.
-        f"WITH passing AS MATERIALIZED (SELECT n.path FROM vault_node n WHERE {where})"
+        f"WITH passing AS MATERIALIZED (SELECT n.path FROM vault_node n {where})"
         " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)",
-        [value for _, values in conditions for value in values],
+        bindings,
     )
     found: list[int] = json.loads(ids)
     return found
@@ -91,6 +89,39 @@ def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], s
         (json.dumps(list(paths)),),
     )
     return [(path, json.loads(tags), day) for path, tags, day in found]
+
+
+class ListedNote(NamedTuple):
+    """A note as a list shows it; `day` is the one that `since` and `until` compare."""
+
+    path: str
+    title: str
+    kind: str | None
+    day: str
+    chunks: int
+
+
+def matching_notes(cache: Cache, filters: Filters) -> list[ListedNote]:
+    """Return all notes that pass, by path. Raises CacheError. `filters.domains` is not looked at here."""
+    where, bindings = _where(cache, filters)
+    found = rows(
+        cache.con,
+        f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path)"
+        f" FROM vault_node n {where} ORDER BY n.path",
+        bindings,
+    )
+    return [ListedNote(*row) for row in found]
+
+
+def _where(cache: Cache, filters: Filters) -> tuple[str, list[object]]:
+    """Return the WHERE clause of filters, empty where every note passes, and what it binds."""
+    conditions = list(_conditions(filters))
+    if not conditions:
+        return "", []
+    cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
+    cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
+    clause = " AND ".join(sql for sql, _ in conditions)
+    return f"WHERE {clause}", [value for _, values in conditions for value in values]
 
 
 def _conditions(filters: Filters) -> Iterator[_Condition]:

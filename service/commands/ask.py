@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from pipelines.errors import NoteNotFoundError
+from pipelines.errors import NoteNotFoundError, NotFoundError
 from service.commands.console import out, print_json
+from service.commands.filtering import Pairs, filter_options
 from service.commands.naming import about_note, in_vault, is_path, notes_named, suggestion
 from service.commands.terminal import (
     json_option,
@@ -29,37 +30,55 @@ app = click.Group()
 @app.command()
 @click.argument("query", nargs=-1, required=True, help="A question, or exact words.")
 @click.option("-k", type=click.IntRange(1, 200), default=10, help="How many notes.")
-@click.option("--domain", help="Search only this domain.")
-@click.option(
-    "--filter",
-    "-f",
-    "only",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Only notes that pass this filter: tag=x, folder=y, has=task ...",
-)
+@filter_options
 @vault_option
 @state_option
 @click.option("--explain", is_flag=True, help="Show how each layer ranked each note.")
 @click.option("--all", "every", is_flag=True, help="Also show copies, and notes that are not answers.")
+@click.option(
+    "--open",
+    "opened",
+    type=click.IntRange(1, 200),
+    is_flag=False,
+    flag_value=1,
+    metavar="[N]",
+    help="Open the first hit, or the Nth, in Obsidian or in $EDITOR.",
+)
 @json_option
 def search(
     query: tuple[str, ...],
     k: int,
-    domain: str | None,
-    only: tuple[str, ...],
+    filters: Pairs,
     vault: Path | None,
     state: Path | None,
     *,
     explain: bool,
     every: bool,
+    opened: int | None,
     as_json: bool,
 ) -> None:
     """Find notes."""
-    from service.commands.render import print_search  # noqa: PLC0415
+    from service.commands.render import print_search, shown_hits  # noqa: PLC0415
 
     question, given = question_of(query), options_given(vault, state)
-    filters = [*_pairs(only), *([("domain", domain)] if domain else [])]
+    root, answer = _found(given, filters, question, k=k, explain=explain, fold=not every)
+    if as_json:
+        print_json(answer)
+    else:
+        print_search(out, answer, every=every)
+    if opened is not None:
+        hits = shown_hits(answer, every=every)
+        if opened > len(hits):
+            raise NotFoundError(f"there is no hit {opened} to open")
+        from service.commands.opening import open_note  # noqa: PLC0415 - most searches open nothing
+
+        open_note(root, hits[opened - 1]["path"], hits[opened - 1]["lines"][0])
+
+
+def _found(
+    given: dict[str, Any], filters: Pairs, question: str, **wanted: Any
+) -> tuple[Path, dict[str, Any]]:
+    """Return the vault's folder, and the answer of its service or of its caches."""
     parsed: dict[str, Any] = {}
     if filters:
         from pipelines.filters import parse_filters  # noqa: PLC0415 - a tenth of a plain search's time
@@ -67,22 +86,10 @@ def search(
         parsed["filters"] = parse_filters(filters)
     service = service_of(given)
     if service:
-        answer = service.call("GET", "/search", filters, q=question, k=k, explain=explain, fold=not every)
-    else:
-        found = questions_of(given).search(question, k, **parsed, explain=explain, fold=not every)
-        answer = found.model_dump(mode="json")
-    if as_json:
-        print_json(answer)
-    else:
-        print_search(out, answer, every=every)
-
-
-def _pairs(only: tuple[str, ...]) -> list[tuple[str, str]]:
-    pairs = [one.partition("=") for one in only]
-    for name, equals, _ in pairs:
-        if not equals:
-            raise click.BadParameter(f"{name!r} is not a filter; write NAME=VALUE, as in tag=recipes")
-    return [(name, value) for name, _, value in pairs]
+        return service.root, service.call("GET", "/search", filters, q=question, **wanted)
+    questions = questions_of(given)
+    answer = questions.search(question, wanted.pop("k"), **parsed, **wanted)
+    return questions.resources.root, answer.model_dump(mode="json")
 
 
 @app.command()
@@ -139,6 +146,9 @@ def _in_url(path: str) -> str:
     from urllib.parse import quote  # noqa: PLC0415
 
     return quote(path)
+
+
+app.add_command(node, "show")
 
 
 @app.command()

@@ -28,10 +28,15 @@ def link(service: Service, page: str = "/") -> str:
 
 def open_file(file: Path) -> bool:
     """Open a file in the browser; return whether one could be started."""
+    return open_address(file.as_uri())
+
+
+def open_address(address: str) -> bool:
+    """Open an address with the program that the system has for it; return whether one could be started."""
     opener = "open" if sys.platform == "darwin" else "xdg-open"
     try:
-        process = subprocess.Popen(  # noqa: S603 - our own file
-            [opener, file.as_uri()],
+        process = subprocess.Popen(  # noqa: S603 - no shell, and an address that we made
+            [opener, address],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

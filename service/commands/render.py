@@ -17,9 +17,15 @@ _MATCHES = {
 _ALIKE = 3
 
 
+def shown_hits(answer: dict[str, Any], *, every: bool) -> list[dict[str, Any]]:
+    """Return the hits that are printed, in the order of their numbers."""
+    hits: list[dict[str, Any]] = answer["results"]
+    return hits if every else hits[: answer["answers"]]
+
+
 def print_search(console: Console, answer: dict[str, Any], *, every: bool = False) -> None:
     """Print the hits that are answers, or every one, with their excerpts, and say if the index is behind."""
-    shown = answer["results"] if every else answer["results"][: answer["answers"]]
+    shown = shown_hits(answer, every=every)
     for number, hit in enumerate(shown, start=1):
         _print_hit(console, number, hit)
     if left := answer["count"] - len(shown):

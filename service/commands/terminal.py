@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,14 +34,20 @@ supervised_option = click.option("--supervised", is_flag=True, hidden=True)
 
 
 class Commands(click.Group):
-    """A group whose help lists its commands in the order of their definition, with their full descriptions."""
+    """A group whose help lists its commands in the order of their definition, with their full descriptions.
+
+    With `sections`, the names of commands by heading, each section is a list of its own.
+    """
+
+    sections: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click passes it
-        """Write the list; click's own is sorted by name and truncates descriptions."""
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, (one.help or "").partition("\n\n")[0]) for name, one in self.commands.items()]
-            )
+        """Write the lists; click's own is sorted by name and truncates descriptions."""
+        for heading, names in (self.sections or {"Commands": list(self.commands)}).items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name, (self.commands[name].help or "").partition("\n\n")[0]) for name in names]
+                )
 
 
 def options_given(vault: Path | None, state: Path | None, port: int | None = None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from workers.resources import Resources
 # They run until they are stopped, or install themselves: without a vault they end at once.
 RUNS_ON = {
     "up",
+    "demo",
     "watch",
     "work",
     "serve",

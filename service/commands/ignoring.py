@@ -1,0 +1,39 @@
+"""The command that keeps a file or folder out of the index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pipelines.errors import NotRunningError
+from service.commands.console import out
+from service.commands.naming import in_vault
+from service.commands.terminal import located, options_given, state_option, vault_option
+
+app = click.Group()
+
+
+@app.command()
+@click.argument("path", help="A file or folder of the vault.")
+@click.option("--undo", is_flag=True, help="Remove the line again.")
+@vault_option
+@state_option
+def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> None:
+    """Keep a file or folder out of the index, by a line in .everindexignore; the file itself stays."""
+    from pipelines import ignore_file  # noqa: PLC0415 - help has to be instant
+    from workers.vault_paths import locate_vault  # noqa: PLC0415 - likewise
+
+    given = located(options_given(vault, state))
+    if "vault" not in given:
+        raise NotRunningError(
+            f"{given['state']} is not the state folder of a vault; name the vault with --vault"
+        )
+    root = locate_vault(given["vault"], given.get("state"), create=False).root
+    name = in_vault(given, path)
+    if undo:
+        line = ignore_file.stop_ignoring(root, name)
+        out.say(f"{name} is indexed again: {line} was removed from {ignore_file.IGNORE_FILE}")
+    else:
+        line = ignore_file.ignore(root, name)
+        out.say(f"{name} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it")

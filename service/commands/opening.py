@@ -1,0 +1,39 @@
+"""Open a note where its user reads and writes: in Obsidian, or in an editor."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import subprocess
+from pathlib import Path
+from urllib.parse import quote
+
+from pipelines import beneath
+from pipelines.errors import ConfigurationError, UnsafePathError
+from service.commands.browser import open_address
+
+_OBSIDIAN = ".obsidian"
+
+
+def open_note(root: Path, path: str, line: int) -> None:
+    """Open a note of the vault: in Obsidian if the vault is one of Obsidian's, else in `$VISUAL` or `$EDITOR`.
+
+    Raises UnsafePathError for what is no regular file of the vault, ConfigurationError where no program opens it,
+    OSError.
+    """
+    if not stat.S_ISREG(beneath.look(root, path).st_mode):
+        raise UnsafePathError(f"{path!r} is not a regular file; it was not opened")
+    file = root.resolve() / path
+    if (root / _OBSIDIAN).is_dir() and open_address(f"obsidian://open?path={quote(str(file), safe='')}"):
+        return
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    if not editor:
+        raise ConfigurationError("no program is named that opens notes; set EDITOR, as in EDITOR=nano")
+    try:
+        # No shell, and an absolute path is never taken for an option.
+        subprocess.run([*editor, f"+{line}", str(file)], check=True)  # noqa: S603 - the user's own editor
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ConfigurationError(
+            f"{editor[0]} did not open the note ({error}); set EDITOR to another"
+        ) from error

@@ -1,0 +1,41 @@
+"""The notes that pass filters, all of them, without a question."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pipelines.filters import Filters
+from pipelines.store.filters import matching_notes
+from service.usecases.notes import on_disk
+from service.usecases.schemas.listing import ListAnswer, ListedNote
+from service.usecases.search import SearchService
+
+Order = Literal["path", "date"]
+
+
+def list_notes(questions: SearchService, filters: Filters, order: Order) -> ListAnswer:
+    """Return the notes that pass, by path or the newest first, without those whose file is gone.
+
+    Raises DomainNotFoundError.
+    """
+    found = []
+    for slug in filters.domains or (None,):
+        for domain, cache in questions.readers(slug):
+            rows = [row for row in matching_notes(cache, filters) if row.path not in domain.configuration]
+            there = on_disk(questions.resources, cache, [row.path for row in rows])
+            found += [
+                ListedNote(
+                    path=row.path,
+                    title=row.title,
+                    domain=domain.slug,
+                    kind=row.kind,
+                    date=row.day,
+                    chunks=row.chunks,
+                )
+                for row in rows
+                if row.path in there
+            ]
+    found.sort(key=lambda note: note.path)
+    if order == "date":
+        found.sort(key=lambda note: note.date, reverse=True)
+    return ListAnswer(notes=found, count=len(found))

@@ -1,0 +1,23 @@
+"""The schema of a list of notes."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+
+class ListedNote(BaseModel):
+    """A note in a list."""
+
+    path: str
+    title: str
+    domain: str
+    kind: str | None
+    date: str = Field(description="the day that `since` and `until` compare")
+    chunks: int
+
+
+class ListAnswer(BaseModel):
+    """Notes, and how many they are."""
+
+    notes: list[ListedNote]
+    count: int

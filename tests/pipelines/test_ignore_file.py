@@ -1,0 +1,100 @@
+"""A line that ignores exactly one path of a vault, and can be taken back."""
+
+from __future__ import annotations
+
+import stat
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pipelines.errors import AlreadyThereError, NotARegularFileError, NotFoundError, UnsafePathError
+from pipelines.globs import read_globs
+from pipelines.ignore_file import IGNORE_FILE, _line_for, ignore, stop_ignoring
+
+NAMES = st.text(
+    st.characters(exclude_characters="/\0\r\n", exclude_categories=["Cs"]) | st.sampled_from("*?[]\\! #"),
+    min_size=1,
+    max_size=12,
+).filter(lambda name: name not in (".", ".."))
+PATHS = st.lists(NAMES, min_size=1, max_size=3)
+
+
+@given(parts=PATHS, others=PATHS, is_folder=st.booleans())
+@example(parts=["a*b?[c].md"], others=["axby[c].md"], is_folder=False)
+@example(parts=["!not"], others=["not"], is_folder=False)
+@example(parts=["#tag.md"], others=["tag.md"], is_folder=False)
+@example(parts=["ends with spaces  "], others=["ends with spaces"], is_folder=False)
+@example(parts=["back\\slash"], others=["backslash"], is_folder=False)
+@example(parts=["Soil.md"], others=["Garden", "Soil.md"], is_folder=False)
+def test_a_line_ignores_its_path_and_no_other(parts, others, is_folder):
+    path, other = (unicodedata.normalize("NFC", "/".join(one)) for one in (parts, others))
+    globs = read_globs(_line_for(path, is_folder=is_folder))
+    assert globs.verdict(path, is_folder=is_folder) is True
+    if other != path:
+        assert globs.verdict(other, is_folder=is_folder) is None
+    if is_folder:
+        assert globs.verdict(path, is_folder=False) is None
+
+
+def test_a_line_is_added_behind_the_others_and_taken_back_byte_for_byte(vault):
+    (vault / "Soil.md").write_text("clay")
+    file = vault / IGNORE_FILE
+    before = b"# mine\r\n*.pdf\n\nSoil*\nbad\xff\n"
+    file.write_bytes(before)
+    file.chmod(0o640)
+    assert ignore(vault, "Soil.md") == "/Soil.md"
+    assert file.read_bytes() == before + b"/Soil.md\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert stop_ignoring(vault, "Soil.md") == "/Soil.md"
+    assert file.read_bytes() == before
+    assert sorted(one.name for one in vault.iterdir()) == [IGNORE_FILE, "Soil.md"]
+
+
+def test_a_folder_is_ignored_as_one_and_can_be_taken_back_when_it_is_gone(vault):
+    (vault / "Old/Notes").mkdir(parents=True)
+    assert ignore(vault, "Old/Notes/") == "/Old/Notes/"
+    (vault / "Old/Notes").rmdir()
+    assert stop_ignoring(vault, "Old/Notes") == "/Old/Notes/"
+
+
+def test_a_last_line_without_an_end_stays_a_line(vault):
+    (vault / "Soil.md").write_text("clay")
+    (vault / IGNORE_FILE).write_text("*.pdf")
+    ignore(vault, "Soil.md")
+    assert (vault / IGNORE_FILE).read_text() == "*.pdf\n/Soil.md\n"
+
+
+def test_what_is_ignored_already_and_what_was_never_ignored_is_said(vault):
+    (vault / "Soil.md").write_text("clay")
+    ignore(vault, "Soil.md")
+    with pytest.raises(AlreadyThereError, match="ignored already, by /Soil"):
+        ignore(vault, "Soil.md")
+    with pytest.raises(NotFoundError, match="everindex why"):
+        stop_ignoring(vault, "Other.md")
+    with pytest.raises(NotFoundError, match="there is no Other"):
+        ignore(vault, "Other.md")
+
+
+@pytest.mark.parametrize("path", ["../x.md", "/etc/passwd", "a/../../x", "", "."])
+@pytest.mark.parametrize("change", [ignore, stop_ignoring])
+def test_what_is_outside_of_the_vault_is_refused(vault, change, path):
+    with pytest.raises(UnsafePathError):
+        change(vault, path)
+    assert list(vault.iterdir()) == []
+
+
+def test_a_name_with_a_line_break_is_refused(vault):
+    (vault / "a\nb.md").write_text("clay")
+    with pytest.raises(UnsafePathError, match="line break"):
+        ignore(vault, "a\nb.md")
+
+
+def test_a_link_in_the_file_s_place_is_not_followed(vault, tmp_path):
+    (vault / "Soil.md").write_text("clay")
+    (tmp_path / "outside").write_text("mine")
+    (vault / IGNORE_FILE).symlink_to(tmp_path / "outside")
+    with pytest.raises(NotARegularFileError):
+        ignore(vault, "Soil.md")
+    assert (tmp_path / "outside").read_text() == "mine"

@@ -1,0 +1,64 @@
+"""The demo, as its user runs it: a vault that can be asked at once, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+from service.commands import demo
+from service.commands.demo import copy_example
+
+ROOT = Path(__file__).parents[3]
+
+
+def everindex(*words, environment):
+    line = [sys.executable, "-m", "service.cli", *words]
+    return subprocess.run(line, capture_output=True, text=True, env=environment, cwd="/", check=False)
+
+
+def test_a_demo_can_be_asked_from_another_terminal_and_leaves_nothing(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    environment = os.environ | {
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "TMPDIR": str(tmp_path / "tmp"),
+        "PYTHONPATH": str(ROOT),
+    }
+    line = [sys.executable, "-m", "service.cli", "demo", "--port", "0"]
+    with subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd="/"
+    ) as process:
+        try:
+            deadline = time.monotonic() + 120
+            while everindex("status", "--wait", environment=environment).returncode:
+                assert process.poll() is None
+                assert time.monotonic() < deadline, "the demo did not start"
+                time.sleep(0.2)
+            found = everindex("search", "how do I stop lying awake at night", environment=environment)
+            assert "Sleep" in found.stdout, found.stderr
+        finally:
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "An example vault is in" in said
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert list((tmp_path / "state" / "everindex").iterdir()) == []
+
+
+def test_the_example_is_copied_without_the_id_of_the_original(tmp_path):
+    copy_example(tmp_path / "vault")
+    assert (tmp_path / "vault" / "Welcome.md").is_file()
+    assert not (tmp_path / "vault" / ".everindex").exists()
+
+
+def test_the_wheel_has_the_example_where_the_command_looks():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert {ROOT / source: ROOT / target for source, target in included.items()} == {
+        demo._CHECKOUT: demo._PACKAGED
+    }

@@ -1,0 +1,54 @@
+"""The command that keeps a note out of the index, and lets it in again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pipelines.errors import UnsafePathError
+from queue_config.settings import Settings
+from service.cli import app
+from service.usecases.indexing import index_once
+from workers.resources import Resources
+
+
+@pytest.fixture
+def settings(vault, tmp_path, tiny_model, monkeypatch):
+    monkeypatch.setenv("EMBEDDING_MODEL", str(tiny_model))
+    (vault / "[Soil]*.md").write_text("clay")
+    (vault / "[Soil]s.md").write_text("clay and sand")
+    made = Settings(vault=vault, state=tmp_path / "state")
+    index_once(Resources(made), lambda *_: None)
+    return made
+
+
+@pytest.fixture
+def everindex(settings):
+    place = ["--vault", str(settings.vault), "--state", str(settings.state)]
+    return lambda *words: CliRunner().invoke(app, [*words, *place], catch_exceptions=False)
+
+
+def listed(everindex, settings):
+    index_once(Resources(settings), lambda *_: None)
+    return [note["path"] for note in json.loads(everindex("list", "--json").stdout)["notes"]]
+
+
+def test_exactly_one_note_leaves_the_index_and_comes_back(everindex, settings, vault):
+    done = everindex("ignore", "[Soil]*.md")
+    assert done.exit_code == 0
+    assert done.stdout == (
+        "[Soil]*.md is ignored: /\\[Soil]\\*.md was added to .everindexignore; --undo removes it\n"
+    )
+    assert listed(everindex, settings) == ["[Soil]s.md"]
+    assert (vault / "[Soil]*.md").read_text() == "clay"
+    assert everindex("ignore", "--undo", str(vault / "[Soil]*.md")).exit_code == 0
+    assert listed(everindex, settings) == ["[Soil]*.md", "[Soil]s.md"]
+
+
+def test_a_file_outside_of_the_vault_is_refused(everindex, tmp_path, vault):
+    (tmp_path / "mine.md").write_text("clay")
+    with pytest.raises(UnsafePathError):
+        everindex("ignore", str(tmp_path / "mine.md"))
+    assert not (vault / ".everindexignore").exists()

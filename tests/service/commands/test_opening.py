@@ -1,0 +1,99 @@
+"""A hit is opened by a program of the user's, with an address or arguments that nothing in a vault can bend."""
+
+from __future__ import annotations
+
+import json
+import sys
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from pipelines.errors import ConfigurationError, NotFoundError, UnsafePathError
+from queue_config.settings import Settings
+from service.cli import app
+from service.commands.opening import open_note
+from service.usecases.indexing import index_once
+from workers.resources import Resources
+
+ODD = "-x & path=b %20 #1 $(touch y) 'ü.md"
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """A real program in place of the editor and of the system's opener, which writes down its arguments."""
+    folder, log = tmp_path / "bin", tmp_path / "log"
+    folder.mkdir()
+    for name in ("xdg-open", "open", "editor"):
+        (folder / name).write_text(
+            f"#!{sys.executable}\nimport json, sys\nopen({str(log)!r}, 'w').write(json.dumps(sys.argv))\n"
+        )
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "editor --wait")
+    return lambda: json.loads(log.read_text())[1:]
+
+
+def test_an_editor_is_given_the_line_and_an_absolute_path(vault, opened):
+    (vault / ODD).write_text("clay")
+    open_note(vault, ODD, 7)
+    assert opened() == ["--wait", "+7", str(vault / ODD)]
+
+
+def test_obsidian_is_given_the_path_encoded(vault, opened):
+    (vault / ".obsidian").mkdir()
+    (vault / ODD).write_text("clay")
+    open_note(vault, ODD, 7)
+    (address,) = opened()
+    parts = urlsplit(address)
+    assert (parts.scheme, parts.netloc, parts.fragment) == ("obsidian", "open", "")
+    assert parse_qs(parts.query) == {"path": [str(vault / ODD)]}
+
+
+def test_without_an_opener_a_vault_of_obsidian_s_goes_to_the_editor(vault, opened, tmp_path):
+    (vault / ".obsidian").mkdir()
+    (vault / "Soil.md").write_text("clay")
+    for name in ("xdg-open", "open"):
+        (tmp_path / "bin" / name).write_text(f"#!{sys.executable}\nraise SystemExit(3)\n")
+    open_note(vault, "Soil.md", 1)
+    assert opened() == ["--wait", "+1", str(vault / "Soil.md")]
+
+
+@pytest.mark.parametrize("path", ["link.md", "../outside.md", "folder"])
+def test_what_is_no_file_of_the_vault_is_not_opened(vault, tmp_path, opened, path):
+    (tmp_path / "outside.md").write_text("mine")
+    (vault / "link.md").symlink_to(tmp_path / "outside.md")
+    (vault / "folder").mkdir()
+    with pytest.raises(UnsafePathError):
+        open_note(vault, path, 1)
+    with pytest.raises(FileNotFoundError):
+        opened()
+
+
+@pytest.mark.parametrize("editor", ["", "no-such-editor"])
+def test_a_missing_editor_is_named(vault, opened, monkeypatch, editor):
+    (vault / "Soil.md").write_text("clay")
+    monkeypatch.setenv("EDITOR", editor)
+    with pytest.raises(ConfigurationError, match="set EDITOR"):
+        open_note(vault, "Soil.md", 1)
+    with pytest.raises(FileNotFoundError):
+        opened()
+
+
+def test_a_search_opens_the_hit_of_a_number(vault, tmp_path, tiny_model, monkeypatch, opened):
+    monkeypatch.setenv("EMBEDDING_MODEL", str(tiny_model))
+    (vault / "Soil.md").write_text("# Soil\n\nclay\n")
+    (vault / "Clay soil.md").write_text("---\ntags: [a]\n---\nsoil\n")
+    state = tmp_path / "state"
+    index_once(Resources(Settings(vault=vault, state=state)), lambda *_: None)
+
+    def search(*words):
+        line = ["search", "soil", "--vault", str(vault), "--state", str(state), "--json", "--all", *words]
+        return CliRunner().invoke(app, line, catch_exceptions=False)
+
+    for options, number in ((["--open"], 1), (["--open", "2"], 2)):
+        hit = json.loads(search(*options).stdout)["results"][number - 1]
+        assert opened() == ["--wait", f"+{hit['lines'][0]}", str(vault / hit["path"])]
+    with pytest.raises(NotFoundError, match="no hit 3"):
+        search("--open", "3")
