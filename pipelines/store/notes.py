@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from pipelines.lexical import index_text
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import one, rows
 
@@ -115,3 +116,14 @@ def recently_changed(cache: Cache, limit: int) -> list[tuple[str, str, str]]:
     """Return path, title and time of the notes whose files changed last, newest first."""
     sql = "SELECT path, title, modified_at FROM vault_node ORDER BY modified_at DESC, path LIMIT ?"
     return list(rows(cache.con, sql, (limit,)))
+
+
+def notes_having(cache: Cache, phrase: str) -> list[str]:
+    """Return the paths of the notes that contain a phrase, in any of its English forms."""
+    found = rows(
+        cache.con,
+        "SELECT DISTINCT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
+        " WHERE vault_chunk_fts MATCH ? ORDER BY c.path",
+        (f'"{index_text(phrase)}"',),
+    )
+    return [path for (path,) in found]

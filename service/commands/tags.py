@@ -118,6 +118,25 @@ def propose(
 @domain_option
 @vault_option
 @state_option
+@json_option
+def missing(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """List phrases that many notes share and no tag covers, with a few of the notes."""
+    found = need_service(options_given(vault, state)).call("GET", "/missing-tags", domain=domain)
+    if as_json:
+        print_json(found)
+        return
+    for one in found["missing"]:
+        out.say(f"{one['phrase']}  {counted(one['notes'], 'note')} of {one['domain']}", style="bold")
+        for path in one["examples"]:
+            out.say(f"  {path}")
+    if not found["missing"]:
+        out.print("nothing that many notes share lacks a tag")
+
+
+@tags.command()
+@domain_option
+@vault_option
+@state_option
 @click.option("--dry-run", is_flag=True, help="Only show each change.")
 @json_option
 def rename(

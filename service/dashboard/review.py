@@ -35,6 +35,8 @@ def add_review_page(app: FastAPI, pages: Pages, questions: SearchService, tags: 
         domain: str | None = None,
         tag: Annotated[str | None, Query(max_length=_LONGEST_TAG)] = None,
         sure: Annotated[int, Query(ge=0, le=100, description="percent")] = 0,
+        *,
+        missing: bool = False,
     ) -> HTMLResponse:
         """List the proposals of a state, by note, newest first."""
         domain, tag = domain or None, tag or None
@@ -57,5 +59,6 @@ def add_review_page(app: FastAPI, pages: Pages, questions: SearchService, tags: 
             notes=notes,
             ids=[one.id for note in notes for one in note.proposals],
             most=_SHOWN,
+            missing=tags.missing(domain).missing if missing else None,
             changes=tags.changes(_CHANGES, None) if state == "applied" else [],
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,6 +16,7 @@ from pipelines.retrieval.excerpts import opening
 from pipelines.store.facts import TAGGED
 from pipelines.store.notes import openings, untagged
 from pipelines.store.proposals import ProposalState
+from pipelines.tagging.missing import missing
 from queue_config.queue import Queue
 from service.usecases.domains import named_domains
 from service.usecases.schemas.tags import (
@@ -22,6 +24,8 @@ from service.usecases.schemas.tags import (
     ChangeItem,
     Decided,
     Decisions,
+    MissingTag,
+    MissingTags,
     NoteProposals,
     Promoted,
     ProposalItem,
@@ -179,6 +183,20 @@ class Tags:
             file = domain.within(domain.taxonomy)
             return f"{domain.slug} has no vocabulary, so no tags are proposed; write one: {file}"
         return vocabulary_problem(vocabulary)
+
+    def missing(self, domain: str | None) -> MissingTags:
+        """List what many notes share and no tag of their domain covers, as far as the indexes can be read."""
+        found: list[MissingTag] = []
+        for owner in named_domains(self._resources, domain):
+            taxonomy = self.desk.vocabulary(owner).taxonomy
+            with suppress(CacheError):  # `status` and the pages name the domain
+                found += [
+                    MissingTag(
+                        domain=owner.slug, phrase=one.phrase, notes=one.notes, examples=list(one.examples)
+                    )
+                    for one in missing(self._resources.reader(owner), taxonomy, owner.configuration)
+                ]
+        return MissingTags(missing=found)
 
     def changes(self, limit: int, path: str | None) -> list[ChangeItem]:
         """List the changes made to notes, newest first."""

@@ -13,6 +13,7 @@ from service.usecases.schemas.tags import (
     ChangeItem,
     Decided,
     Decisions,
+    MissingTags,
     Promoted,
     ProposalList,
     TakenBack,
@@ -46,6 +47,11 @@ def _add_proposals(app: FastAPI, tags: Tags) -> None:
     def undo(taken_back: TakenBack) -> WaitAgain:
         """Let decided proposals wait again; a worker takes tags out of notes as it undoes any change."""
         return tags.undo_decisions(taken_back.ids)
+
+    @app.get("/missing-tags")
+    def missing(domain: str | None = None) -> MissingTags:
+        """List phrases that many notes share and no tag covers."""
+        return tags.missing(domain)
 
     @app.post("/proposals/ask")
     def ask(path: str | None = None, domain: str | None = None) -> Asked:

@@ -86,6 +86,24 @@ class Promoted(_Answer):
     domains: dict[str, dict[str, Any]]
 
 
+class MissingTag(_Answer):
+    """A phrase that many notes of a domain share and no tag covers, and a few of the notes."""
+
+    domain: str
+    phrase: str
+    notes: int
+    examples: list[str]
+
+
+class MissingTags(BaseModel):
+    """What the vocabularies lack, the most telling phrase of each domain first."""
+
+    model_config = example(
+        missing=[{"domain": "work", "phrase": "office hours", "notes": 12, "examples": ["Office Hours 5.md"]}]
+    )
+    missing: list[MissingTag]
+
+
 class Asked(_Answer):
     """The notes that will be looked at, and why less may come of it than was hoped for."""
 

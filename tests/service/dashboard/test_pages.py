@@ -29,7 +29,8 @@ PORT = 8741
 BROWSER = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
 PAGES = (
     "/ops", "/ops?hours=24", "/ops/queue", "/ops/jobs", "/ops/jobs?state=failed", "/ops/parked", "/ops/notes",
-    "/ops/notes?q=soil", "/ops/review", "/ops/review?state=rejected", "/ops/review?state=applied", "/ops/communities",
+    "/ops/notes?q=soil", "/ops/review", "/ops/review?state=rejected", "/ops/review?state=applied", "/ops/review?missing=true",
+    "/ops/communities",
 )  # fmt: skip
 
 
@@ -356,3 +357,17 @@ def test_counts_and_sizes_are_written_as_one_reads_them():
         "1,234,567", "184 MB", "—", "—", "1.5 s",
     )  # fmt: skip
     assert (ago(None), ago("2020-01-01T00:00:00")[-5:]) == ("—", "d ago")
+
+
+# Tags
+
+
+def test_what_the_vocabulary_lacks_is_listed_on_demand_with_notes_that_have_it(browser):
+    assert 'id="missing"' not in shown(browser, "/ops/review")
+    page = shown(browser, "/ops/review?missing=true")
+    assert '<span class="tag">winter</span>' in page
+    assert 'href="/notes/Winters/Winter%20' in page
+    found = browser.get(
+        "/missing-tags", params={"domain": "notes"}, headers={"Accept": "application/json"}
+    ).json()
+    assert "winter" in [one["phrase"] for one in found["missing"]]
