@@ -1,8 +1,9 @@
-"""Parsing a note: in this process, or apart, in a process of its own, where it takes long.
+"""Parse a note: in this process, or in a separate process if it takes long.
 
-How long is counted, not timed: a slow machine treats a note as a fast one does. Markdown of nothing but `[` takes
-some 50 us a character, plain text 2 us; so its characters are weighed. Whatever takes longer than half a second or so
-is parsed by a child process, while this one goes on with other notes; a child that dies takes nothing with it.
+Cost is estimated, not timed, so that a slow machine treats a note as a fast one does. Markdown that consists only of
+`[` takes about 50 us per character, plain text 2 us, so a note's characters are weighed. A note that takes longer
+than about half a second is parsed by a child process while this process continues with other notes. A child that dies
+does not affect them.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from pipelines.errors import ChildDiedError, ParserDiedError, ParserMemoryError
 from pipelines.markdown import read_note
 from pipelines.model import Chunk, ChunkSettings, Note
 
-# What a character adds to the 2 us that any takes, in these.
+# What a character costs besides the 2 us that every character takes, as a multiple of those.
 _WEIGHTS = {b"[": 20, b"\n": 10, b"*": 5, b"_": 5, b"~": 5, b"`": 5, b"<": 5, b"$": 5, b"!": 5, b"|": 5}
 _HEAVY = 200_000
 MOST_MEMORY = 4 * 2**30
-"""Bytes that the child may take. A line of 50 MB takes 1.5 GiB, 200,000 headings in 7 MB take 0.8 GiB."""
+"""Bytes that the child may use. A line of 50 MB takes 1.5 GiB, 200,000 headings in 7 MB take 0.8 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A parsed note, its chunks, and what the full-text index has of each of them."""
+    """A parsed note, its chunks, and the words that the full-text index stores for each chunk."""
 
     note: Note
     chunks: tuple[Chunk, ...]
@@ -37,22 +38,22 @@ class Parsed:
 
 
 def is_heavy(data: bytes) -> bool:
-    """Say whether a note takes so long to parse that it is parsed apart."""
+    """Say whether a note takes so long to parse that it is parsed in a separate process."""
     return len(data) + sum(data.count(mark) * weight for mark, weight in _WEIGHTS.items()) > _HEAVY
 
 
 def parse(path: str, data: bytes, chunking: ChunkSettings) -> tuple[Note, tuple[Chunk, ...]]:
-    """Return a file's bytes as a note and its chunks."""
+    """Parse a file's bytes into a note and its chunks."""
     note = read_note(path, data)
     return note, chunk_note(note, chunking)
 
 
 class ApartParser:
-    """Parses one note at a time in a child process. Any thread may stop it, for good."""
+    """Parses one note at a time in a child process. Any thread may stop it permanently."""
 
     def __init__(self) -> None:
         self.busy = threading.Lock()
-        """Held by whoever uses it."""
+        """Held by the thread that uses the parser."""
         self._child = Child()
 
     def stop(self) -> None:
@@ -60,10 +61,10 @@ class ApartParser:
         self._child.stop()
 
     def parse(self, path: str, data: bytes, chunking: ChunkSettings, beat: Callable[[float], None]) -> Parsed:
-        """Return a file's bytes parsed; call `beat` with the seconds that it has taken, every two seconds.
+        """Parse a file's bytes; every two seconds call `beat` with the seconds spent so far.
 
-        Raises ParserDiedError where the child dies, ParserMemoryError where that takes too much, ApartStoppedError
-        after `stop`, what the parser raises, and what `beat` raises.
+        Raises ParserDiedError if the child dies, ParserMemoryError if it needs too much memory, ApartStoppedError
+        after `stop`, and whatever the parser or `beat` raises.
         """
         try:
             parsed: Parsed = self._child.call(parse_whole, path, data, chunking, MOST_MEMORY, beat=beat)
@@ -73,9 +74,9 @@ class ApartParser:
 
 
 def parse_whole(path: str, data: bytes, chunking: ChunkSettings, most_memory: int) -> Parsed:
-    """Return a file's bytes as a note, its chunks, and what the full-text index has of each of these.
+    """Parse a file's bytes into a note, its chunks, and the words that the full-text index stores for each chunk.
 
-    Raises ParserMemoryError where this process would take more than `most_memory` bytes.
+    Raises ParserMemoryError if this process would use more than `most_memory` bytes.
     """
     try:
         with _at_most(most_memory):
@@ -83,16 +84,16 @@ def parse_whole(path: str, data: bytes, chunking: ChunkSettings, most_memory: in
             words = [lexical.chunk_words(chunk.section, chunk.text, note.title) for chunk in chunks]
     except MemoryError:
         raise ParserMemoryError(
-            f"{path!r} takes more than {most_memory / 2**30:.1f} GiB of memory to parse; split it"
+            f"{path!r} needs more than {most_memory / 2**30:.1f} GiB of memory to parse; split it"
         ) from None
     return Parsed(note, chunks, words)
 
 
 @contextmanager
 def _at_most(memory: int) -> Iterator[None]:
-    """Let this process take at most `memory` bytes; afterwards it may again: an answer takes memory, too."""
+    """Limit this process to `memory` bytes; lift the limit afterwards, because the result takes memory, too."""
     allowed = resource.getrlimit(resource.RLIMIT_AS)
-    with suppress(OSError, ValueError):  # not every system can limit it, and another limit may be lower
+    with suppress(OSError, ValueError):  # not every system supports it, and another limit may be lower
         resource.setrlimit(resource.RLIMIT_AS, (memory, allowed[1]))
     try:
         yield

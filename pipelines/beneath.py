@@ -1,8 +1,8 @@
-"""Open what lies below a folder without following a link on the way: the one door to the files of a vault.
+"""Open files below a folder without following links on the way: the only access to the files of a vault.
 
-A vault may be a stranger's. Whatever links, FIFOs, devices and sizes it contains, nothing outside it is opened and
-nothing waits: Linux resolves a path in one step (`openat2`), other systems open it folder by folder. The root itself
-is the operator's choice, and every call opens it again: another file system may be mounted there meanwhile.
+The vault may come from a stranger. Whatever links, FIFOs, devices and sizes it contains, nothing outside it is opened
+and nothing blocks: Linux resolves a path in one step (`openat2`), other systems open it folder by folder. The root is
+the operator's choice, and every call opens it again, because another file system may be mounted there meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines.errors import UnsafePathError
 
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# If it was exchanged since it was looked at: a FIFO must not wait for its writer, nor a terminal become ours.
+# For a file that was replaced since it was checked: do not wait for a FIFO's writer, do not acquire a terminal.
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _OPENAT2 = 437  # the same on every architecture that Python runs on, except Alpha
@@ -38,21 +38,21 @@ class _How(ctypes.Structure):
 def read_file(root: Path, raw: str, limit: int) -> bytes:
     """Return the bytes of a regular file below the root, at most `limit` of them.
 
-    Raises UnsafePathError for a link on the way, another kind of file, and a larger one; OSError (FileNotFoundError
-    where there is no file).
+    Raises UnsafePathError for a link on the way, another kind of file, or a larger file; OSError (FileNotFoundError
+    if there is no file).
     """
     with os.fdopen(open_file(root, raw), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         data = file.read(limit + 1) if size <= limit else b""
     if max(size, len(data)) > limit:
-        raise UnsafePathError(f"{raw!r} has more than {limit / 1e6:g} MB, too much to be read")
+        raise UnsafePathError(f"{raw!r} has more than {limit / 1e6:g} MB, too much to read")
     return data
 
 
 def open_file(root: Path, raw: str) -> int:
     """Return a descriptor for reading a regular file below the root. Raises UnsafePathError, OSError."""
     refused = UnsafePathError(f"{raw!r} is not a regular file")
-    # Looked at first: to open a FIFO or a device is to act on it. A link is refused where it is opened.
+    # Check first, because opening a FIFO or a device already acts on it. A link is refused when it is opened.
     if not (stat.S_ISREG(mode := look(root, raw).st_mode) or stat.S_ISLNK(mode)):
         raise refused
     fd = _open(root, _parts(raw), _FILE)
@@ -65,14 +65,14 @@ def open_file(root: Path, raw: str) -> int:
 def open_folder(root: Path, raw: str = "") -> int:
     """Return a descriptor of a folder below the root, or of the root itself. Raises UnsafePathError, OSError.
 
-    What is done relative to it stays in this folder, whatever is put at its path meanwhile.
+    Operations relative to it stay in this folder, even if its path is replaced meanwhile.
     """
     return _open(root, _parts(raw), _FOLDER)
 
 
 @contextmanager
 def folder(root: Path, raw: str = "") -> Iterator[int]:
-    """Open a folder as `open_folder` does, for as long as the block runs."""
+    """Open a folder as `open_folder` does, and close it at the end of the block."""
     fd = open_folder(root, raw)
     try:
         yield fd
@@ -81,9 +81,9 @@ def folder(root: Path, raw: str = "") -> Iterator[int]:
 
 
 def walk(root: Path, start: str = "") -> Iterator[tuple[str, int, list[str]]]:
-    """Yield every folder from one on: its path, its descriptor, the names of what is in it and no folder.
+    """Yield every folder from `start` on: its path, its descriptor, the names of its entries that are not folders.
 
-    Folders below it whose names begin with a dot, and those that cannot be read, are left out.
+    Skips folders below it whose names begin with a dot, and folders that cannot be read.
     """
     waiting = [start]
     while waiting:
@@ -100,7 +100,7 @@ def walk(root: Path, start: str = "") -> Iterator[tuple[str, int, list[str]]]:
 
 
 def subfolders(root: Path, raw: str) -> list[str]:
-    """Return the paths of the folders in a folder, none where it cannot be listed or lies behind a link."""
+    """Return the paths of the folders in a folder; none if it cannot be listed or is behind a link."""
     try:
         with folder(root, raw) as fd, os.scandir(fd) as entries:
             names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -110,7 +110,7 @@ def subfolders(root: Path, raw: str) -> list[str]:
 
 
 def look(root: Path, raw: str) -> os.stat_result:
-    """Return what `lstat` says of a path below the root. Raises UnsafePathError for a link on the way, OSError."""
+    """Return the `lstat` result of a path below the root. Raises UnsafePathError for a link on the way, OSError."""
     parts = _parts(raw)
     fd = _open(root, parts[:-1], _PASSING)
     try:
@@ -125,7 +125,7 @@ def _parts(raw: str) -> list[str]:
         if not raw.startswith("/") and ".." not in parts and b"\0" not in os.fsencode(raw):
             return parts
     except UnicodeEncodeError:
-        pass  # no file system has such a name
+        pass  # no file system allows such a name
     raise UnsafePathError(f"{raw!r} leaves the vault")
 
 
@@ -138,7 +138,7 @@ def _open(root: Path, parts: list[str], flags: int) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise UnsafePathError(
-                f"{'/'.join(parts)!r} is a symbolic link, or lies behind one; links are not followed"
+                f"{'/'.join(parts)!r} is a symbolic link or behind one; links are not followed"
             ) from error
         raise
     finally:
@@ -174,7 +174,7 @@ def _enter(fd: int, part: str, flags: int) -> int:
     try:
         return os.open(part, flags | os.O_NOFOLLOW, dir_fd=fd)
     except NotADirectoryError as error:
-        # A link that is not followed is said to be no folder. A folder that is found now was a link a moment ago.
+        # O_NOFOLLOW reports a link as "not a directory". A folder found now was a link a moment ago.
         mode = os.stat(part, dir_fd=fd, follow_symlinks=False).st_mode
         if stat.S_ISLNK(mode) or stat.S_ISDIR(mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from error
@@ -183,7 +183,7 @@ def _enter(fd: int, part: str, flags: int) -> int:
 
 @cache
 def _has_openat2() -> bool:
-    """Say whether the kernel has it (Linux 5.6), and no sandbox forbids it."""
+    """Say whether the kernel supports openat2 (Linux 5.6) and no sandbox forbids it."""
     if sys.platform != "linux":
         return False
     root = os.open("/", _PASSING)

@@ -1,4 +1,4 @@
-"""Who decides which vanished notes are forgotten: the interface, and the simplest way to decide."""
+"""The interface that decides which vanished notes are forgotten, and its simplest implementation."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
-# A fifth of the notes, and at least twenty: an unmounted folder, a sync gone wrong.
+# A fifth of the notes, and at least twenty: an unmounted folder or a faulty sync.
 MASS_AT_LEAST = 20
 _MASS_SHARE = 0.2
 
 
 def is_mass_deletion(vanished: int, known: Callable[[], int]) -> bool:
-    """Say whether so many notes of a domain vanished at once that it is more likely an accident.
+    """Say whether so many notes of a domain vanished at once that it is probably an accident.
 
-    `known` counts every row: it is asked only where many vanished, for this is on the way of each save.
+    `known` counts every row, so it is called only if many notes vanished: every save comes through here.
     """
     return vanished >= MASS_AT_LEAST and vanished > _MASS_SHARE * known()
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a brake decided: the vanished notes to be forgotten now, and how many of the domain it holds."""
+    """A brake's decision: the vanished notes to forget now, and how many of the domain it holds."""
 
     going: AbstractSet[str]
     held: int = 0
@@ -30,7 +30,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """Where vanished notes were found missing: the paths that were looked at, and whether these are all."""
+    """The paths that were checked when notes were found missing; `whole`: these are all paths of the domain."""
 
     paths: AbstractSet[str]
     whole: bool = False
@@ -42,23 +42,23 @@ class Brake(Protocol):
     def release(
         self, slug: str, vanished: Sequence[str], known: Callable[[], int], looked: Looked
     ) -> Release:
-        """Decide on the notes of a domain that vanished.
+        """Decide on the vanished notes of a domain.
 
-        `known` counts the notes of the domain; it is asked only where many vanished.
+        `known` counts the notes of the domain; it is called only if many vanished.
         """
 
 
 class _HoldEveryMass:
-    """Forgets what vanished at once, unless it is a mass; remembers nothing."""
+    """Forgets notes that vanish at once unless they are a mass; keeps no state."""
 
     def release(
         self, _slug: str, vanished: Sequence[str], known: Callable[[], int], _looked: Looked
     ) -> Release:
-        """Hold all of a mass, and let anything else go."""
+        """Hold a mass as a whole; let anything else go."""
         if is_mass_deletion(len(vanished), known):
             return Release(frozenset(), held=len(vanished))
         return Release(frozenset(vanished))
 
 
 AT_ONCE: Brake = _HoldEveryMass()
-"""A brake without a memory: what vanished goes at once, unless it is a mass."""
+"""A brake without state: vanished notes are forgotten at once, unless they are a mass."""

@@ -1,4 +1,4 @@
-"""Calling a function in a process of its own: work that takes long, and lets other threads wait or might end them."""
+"""Call a function in a separate process, for work that blocks other threads for long or might crash the process."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ _NICENESS = 10
 
 
 def _unheard(_seconds: float) -> None:
-    """Take how long a call has taken, and do nothing."""
+    """Ignore the seconds spent so far."""
 
 
 class Child:
-    """Calls functions of ours, each in a process of its own. Any thread may stop it, for good."""
+    """Calls our own functions, each in a separate process. Any thread may stop it permanently."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """End the processes that there are, and start no other."""
+        """End the running processes, and start no others."""
         self._stopped.set()
 
     def call(
         self, function: Callable[..., Any], *given: object, beat: Callable[[float], None] = _unheard
     ) -> Any:
-        """Return what a module's function returns; call `beat` with the seconds that it has taken, every two seconds.
+        """Return the result of a module-level function; every two seconds call `beat` with the seconds spent so far.
 
-        Raises ChildDiedError where the process ends without an answer, ApartStoppedError after `stop`, what the
-        function raises, and what `beat` raises.
+        Raises ChildDiedError if the process ends without a result, ApartStoppedError after `stop`, and whatever the
+        function or `beat` raises.
         """
         package = str(Path(__file__).parent.parent)
         found = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-        # A file: `communicate` forgets what it has not sent when it is called again after a timeout.
+        # A file, because `communicate` loses unsent input when it is called again after a timeout.
         with tempfile.TemporaryFile() as question:
             pickle.dump((function, given), question)
             question.seek(0)
             with subprocess.Popen(
-                # -P: the current folder may be a vault, and nothing in a vault is code.
+                # -P, because the current folder may be a vault, whose files must never run as code.
                 [sys.executable, "-P", "-m", "pipelines.child"],
                 stdin=question,
                 stdout=subprocess.PIPE,
@@ -70,14 +70,14 @@ class Child:
             if time.monotonic() - looked >= _LOOK_SECONDS:
                 looked = time.monotonic()
                 beat(looked - started)
-        raise ApartStoppedError("the worker stops; what it had begun is done when it runs again")
+        raise ApartStoppedError("the worker is stopping; unfinished work is done when it runs again")
 
 
 def _result(code: int, answer: bytes) -> Any:
     if code:
-        raise ChildDiedError(f"its process ended ({code}: memory, or a fault in a library)")
+        raise ChildDiedError(f"its process ended ({code}: out of memory, or a fault in a library)")
     try:
-        result = pickle.loads(answer)  # noqa: S301 - our own child's, through a pipe that only we hold
+        result = pickle.loads(answer)  # noqa: S301 - from our own child, through a private pipe
     except (pickle.UnpicklingError, EOFError) as error:
         raise ChildDiedError("its process ended without a result") from error
     if isinstance(result, Exception):
@@ -86,23 +86,23 @@ def _result(code: int, answer: bytes) -> Any:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent has died: it may have minutes of work before it that is of no use."""
+    """End this process when its parent has died, because minutes of work may remain that are of no use."""
     while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)
 
 
 def main() -> None:
-    """Call the function that comes on standard input; write what it returns, or raises, to standard output."""
+    """Call the function read from standard input; write its result, or its exception, to standard output."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     os.nice(_NICENESS)
-    with suppress(OSError):  # Linux alone has it: where memory runs out, this process goes, not the worker
+    with suppress(OSError):  # Linux only: when memory runs out, this process is killed, not the worker
         Path("/proc/self/oom_score_adj").write_text("1000")
-    function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own parent's
+    function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
     result: object
     try:
         result = function(*given)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the parent raises it
+    except Exception as error:  # noqa: BLE001 - the parent raises it
         result = error
     pickle.dump(result, sys.stdout.buffer)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A note cut into heading-aware pieces for search."""
+"""Split a note into heading-aware chunks for search."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ FULL_TARGET_WORDS = 600
 FULL_OVERLAP_WORDS = 80
 MAX_CHARS = 6_000
 _SECTION_LEVEL = 2
-# Han, kana, Hangul and their compatibility forms: written without spaces, so each character is a word.
+# Han, kana, Hangul and their compatibility forms are written without spaces, so each character is a word.
 CJK = (
     r"\u1100-\u11ff\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     r"\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
@@ -23,11 +23,11 @@ _WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
 
 
 def chunk_settings(window_tokens: int, target: int | None, overlap: int | None) -> ChunkSettings:
-    """Choose words a chunk and words of overlap for a model that reads `window_tokens` tokens.
+    """Choose words per chunk and words of overlap for a model that reads `window_tokens` tokens.
 
-    600 and 80 where the window has 512 tokens or more. A shorter window gets as many words as it can read
-    at English's 1.28 tokens a word, and 15 % of them as overlap: 200 and 30 at 256 tokens. A given value
-    wins; a given target alone keeps the overlap's proportion.
+    600 and 80 if the window has at least 512 tokens. A shorter window gets as many words as it can read at 1.28
+    tokens per English word, and 15 % of them as overlap: 200 and 30 at 256 tokens. A given value takes precedence; a
+    given target alone keeps the overlap's proportion.
 
     Raises ConfigurationError unless 0 <= overlap < target.
     """
@@ -45,10 +45,10 @@ def chunk_settings(window_tokens: int, target: int | None, overlap: int | None) 
 
 
 def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
-    """Cut a note's body at its `##` headings, and sections longer than the target by a sliding window.
+    """Split a note's body at its `##` headings, and sections longer than the target with a sliding window.
 
-    Chunks come in order; every character that is not white space lies in at least one of them. A note without text
-    gives one chunk of its names, so that it can be found.
+    Chunks are in order, and every character that is not white space is in at least one of them. A note without text
+    gives one chunk with its names, so that it can be found.
     """
     starts = line_starts(note.text)
     path = _HeadingPath(note.headings)
@@ -73,7 +73,7 @@ def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
 
 
 def _names_alone(note: Note, settings: ChunkSettings) -> Iterator[Chunk]:
-    """Yield a chunk of no range for a note without text: its title, aliases and description, a line each."""
+    """Yield an empty-range chunk for a note without text: its title, aliases and description, one per line."""
     description = note.frontmatter.get("description")
     lines = [note.title, *note.aliases, *([description] if isinstance(description, str) else [])]
     words = (" ".join(line.split()) for line in lines)
@@ -93,7 +93,7 @@ def _names_alone(note: Note, settings: ChunkSettings) -> Iterator[Chunk]:
 
 
 class _HeadingPath:
-    """The headings that enclose an offset; offsets are asked in ascending order, so it never looks back."""
+    """The headings that enclose an offset. Offsets must be queried in ascending order."""
 
     def __init__(self, headings: tuple[Heading, ...]) -> None:
         self._headings = headings
@@ -111,7 +111,7 @@ class _HeadingPath:
 
 
 def _sections(note: Note) -> Iterator[tuple[str, int, int]]:
-    """Yield (label, start, end) of the text before the first `##` and of each section that one opens."""
+    """Yield (label, start, end) of the text before the first `##`, and of the section of each `##`."""
     cuts = [heading for heading in note.headings if heading.level == _SECTION_LEVEL]
     ends = [*(heading.start for heading in cuts), len(note.text)]
     top = next((h.text for h in note.headings if h.level == 1 and h.start < ends[0] and h.text), note.title)
@@ -132,13 +132,13 @@ def _windows(text: str, first: int, last: int, settings: ChunkSettings) -> Itera
         yield start, words[end - 1][1]
         if end == len(words):
             return
-        # A window that the ceiling cut short overlaps in proportion: 80 words of 90 would multiply the text.
+        # A window cut short by the ceiling overlaps in proportion: 80 of 90 words would multiply the text.
         shared = (end - begin) * settings.overlap_words // settings.target_words
         begin = max(begin + 1, end - shared)
 
 
 def _words(text: str, first: int, last: int, settings: ChunkSettings) -> list[tuple[int, int]]:
-    """Return where each word starts and ends; a text that fits into one window counts as one word."""
+    """Return the start and end of each word; a text that fits into one window counts as one word."""
     if len(_WORD.findall(text, first, last)) <= settings.target_words:
         start, end = last - len(text[first:last].lstrip()), first + len(text[first:last].rstrip())
         if start < end <= start + settings.max_chars:

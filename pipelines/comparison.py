@@ -1,4 +1,4 @@
-"""The last comparison of the disk with the ledgers, as one process tells the others."""
+"""The last comparison of the disk with the ledgers, shared between processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.store.state import State
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison: what it found in each domain, how long it took, and how many seconds ago it ended."""
+    """A comparison: its findings per domain, how long it took, and how many seconds ago it ended."""
 
     found: dict[str, dict[str, int]]
     took_ms: int
@@ -26,7 +26,7 @@ def record_comparison(state: State, reports: Mapping[str, Report], took_ms: int)
 
 
 def last_comparison(state: State) -> Comparison | None:
-    """Return the last comparison, or None where there was none yet."""
+    """Return the last comparison, or None if there was none yet."""
     fact = state.get(COMPARISON)
     if fact is None:
         return None

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all. Light: every command loads it."""
+"""Write files completely or not at all. Imports nothing heavy, because every command loads it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from contextlib import suppress
 from pathlib import Path
 
 _PRIVATE = 0o077
-# Read once, before `keep_private`: reading it means changing it for a moment.
+# Read once, before `keep_private`, because reading it requires changing it for a moment.
 USERS_UMASK = os.umask(_PRIVATE)
 os.umask(USERS_UMASK)
 
 
 def keep_private() -> None:
-    """Make what this process creates from here on its owner's alone; new files of the vault get `give_users_mode`."""
+    """Make all that this process creates from now on private to its owner; vault files get `give_users_mode`."""
     os.umask(_PRIVATE)
 
 
 def give_users_mode(file: Path | int, mode: int) -> None:
-    """Give a new file or folder of the vault the rights that the user's own programs would give it."""
+    """Give a new file or folder of the vault the permissions that the user's own programs would give it."""
     with suppress(OSError):  # a file system without permissions
-        os.chmod(file, mode & ~USERS_UMASK)  # noqa: PTH101 - of a descriptor, too
+        os.chmod(file, mode & ~USERS_UMASK)  # noqa: PTH101 - also for a descriptor
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old bytes or the new ones: beside, fsync, replace."""
+    """Write a file so that readers see either the old or the new bytes: temporary file, fsync, replace."""
     beside = path.with_name(_name_beside())
     try:
         with beside.open("xb") as file:
@@ -38,7 +38,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to disk, so that a power cut does not undo a rename. Raises OSError."""
+    """Force the names in a folder to disk, so that a power failure does not undo a rename. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -49,7 +49,7 @@ def sync_folder(folder: Path) -> None:
 def write_in_folder(folder: int, name: str, data: bytes, *, once: bool) -> None:
     """Write a file of the vault as `write_atomic` does, in the folder of a descriptor.
 
-    With `once` a file that is there stays: of several processes the first one wins.
+    With `once` an existing file stays: of several processes the first one wins.
     """
     beside = _name_beside()
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)

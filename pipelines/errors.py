@@ -1,7 +1,7 @@
 """Every error that Everindex raises on purpose.
 
-A message says what happened, to what, and what to do about it. `retry_helps` tells a worker whether the
-same work may succeed later (a busy file) or only after somebody changed something (a note that is too large).
+A message says what happened, to what, and what to do about it. `retry_helps` tells a worker whether the same work
+may succeed later (a busy file) or only after someone changes something (a note that is too large).
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class EverindexError(Exception):
-    """The root of the tree."""
+    """The base class of all errors."""
 
     retry_helps = False
 
@@ -23,21 +23,21 @@ class DomainsFileError(ConfigurationError):
 
 
 class VaultNotFoundError(EverindexError):
-    """The vault's folder is not there (missing, or not mounted)."""
+    """The vault's folder is missing or not mounted."""
 
     retry_helps = True
 
 
 class VaultIdError(EverindexError):
-    """The vault's id file holds no id, and no state folder remembers which one it held."""
+    """The vault's id file contains no id, and no state folder remembers its former id."""
 
 
 class AlreadyThereError(EverindexError):
-    """A file that was to be written exists."""
+    """A file that was about to be written already exists."""
 
 
 class StateError(EverindexError):
-    """The state folder cannot be made or written."""
+    """The state folder cannot be created or written."""
 
 
 class AlreadyRunningError(EverindexError):
@@ -53,11 +53,11 @@ class ServiceError(EverindexError):
 
 
 class NotFoundError(EverindexError):
-    """What was asked for is not there."""
+    """The requested object does not exist."""
 
 
 class NoteNotFoundError(NotFoundError):
-    """There is no such note in the index; `why` is what `why` says of the path."""
+    """There is no such note in the index; `why` is the result of `why` for the path."""
 
     def __init__(self, message: str, why: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -65,18 +65,18 @@ class NoteNotFoundError(NotFoundError):
 
 
 class DomainNotFoundError(NotFoundError):
-    """There is no domain of that name; `known` are those that there are."""
+    """There is no domain of that name; `known` are the existing ones."""
 
     def __init__(self, slug: str, known: Iterable[str]) -> None:
         super().__init__(f"there is no domain {slug!r}; the vault has {', '.join(known)}")
 
 
 class NotComparableError(EverindexError):
-    """What was asked for cannot be compared: another model, or no vectors yet."""
+    """The request cannot be answered by comparison: another model, or no vectors yet."""
 
 
 class WorkerTimeoutError(EverindexError):
-    """No worker took up a request in time."""
+    """No worker started on a request in time."""
 
     retry_helps = True
 
@@ -88,21 +88,21 @@ class DomainPausedError(EverindexError):
 
 
 class UnsafePathError(EverindexError):
-    """A path of the vault leads through a link, out of the vault, to what is no regular file, or to one too large."""
+    """A path leads through a link, out of the vault, to something that is not a regular file, or to one too large."""
 
 
 class PatternError(EverindexError):
-    """A pattern of a vault cannot be used; the message is the reason, a clause."""
+    """A pattern in a vault cannot be used; the message is the reason, as a clause."""
 
 
 class NoteError(EverindexError):
-    """One note cannot be indexed; `kind` names the reason that `status` and `why` show."""
+    """A note cannot be indexed; `kind` names the reason, as shown by `status` and `why`."""
 
     kind = "unreadable"
 
 
 class NoteVanishedError(NoteError):
-    """The file is no longer there."""
+    """The file no longer exists."""
 
     kind = "vanished"
     retry_helps = True
@@ -123,7 +123,7 @@ class NoteChangedError(NoteError):
 
 
 class NotARegularFileError(NoteError):
-    """The path is a FIFO, a socket, a device or a link, not a file."""
+    """The path is a FIFO, a socket, a device or a link instead of a file."""
 
     kind = "not-a-file"
 
@@ -135,32 +135,32 @@ class NoteTooLargeError(NoteError):
 
 
 class NameCollisionError(NoteError):
-    """Two files have the same name in Unicode's composed form."""
+    """Two files have the same name in Unicode's composed form (NFC)."""
 
     kind = "name-collision"
 
 
 class ParserDiedError(NoteError):
-    """The process that parsed a note died of it."""
+    """The process that was parsing a note died."""
 
     kind = "crash"
     retry_helps = True
 
 
 class ParserMemoryError(NoteError):
-    """A note takes more memory to parse than its process may have."""
+    """A note needs more memory to parse than its process may use."""
 
     kind = "memory"
 
 
 class ChildDiedError(EverindexError):
-    """A process that did a piece of work ended without its result."""
+    """A child process ended without a result."""
 
     retry_helps = True
 
 
 class ApartStoppedError(EverindexError):
-    """Work in a process of its own was left because the worker stops."""
+    """Work in a separate process was abandoned because the worker is stopping."""
 
     retry_helps = True
 
@@ -174,13 +174,13 @@ class CacheError(EverindexError):
 
 
 class StorageUnavailableError(CacheError):
-    """SQLite cannot write just now: the disk is full, read-only or failing, or another writer holds it."""
+    """SQLite cannot write now: the disk is full, read-only or failing, or another writer holds the lock."""
 
     retry_helps = True
 
 
 class CacheMissingError(CacheError):
-    """A cache was not made yet, or is being made just now."""
+    """A cache does not exist yet, or is being created."""
 
     retry_helps = True
 
@@ -202,7 +202,7 @@ class ModelUnavailableError(EverindexError):
 
 
 class ModelNotAllowedError(ModelUnavailableError):
-    """A vault names a model that is not on this machine, and that the settings do not name."""
+    """A vault names a model that is not on this machine and not named in the settings."""
 
 
 class BadVectorError(EverindexError):
@@ -210,7 +210,7 @@ class BadVectorError(EverindexError):
 
 
 class EvidenceNotFoundError(NotFoundError):
-    """There is no evidence record of that id."""
+    """There is no evidence record with that id."""
 
 
 class FilterError(EverindexError):
@@ -230,19 +230,19 @@ class NotABackupError(BackupError):
 
 
 class BackupDamagedError(BackupError):
-    """The backup is not as it was written."""
+    """The backup's content changed since it was written."""
 
 
 class OtherVaultError(BackupError):
-    """The backup was made of another vault."""
+    """The backup belongs to another vault."""
 
 
 class TaxonomyError(ConfigurationError):
-    """A `_taxonomy.md` is invalid; the message names file, line and reason, one line an error."""
+    """A `_taxonomy.md` is invalid; the message names file, line and reason, one error per line."""
 
 
 class NoteTagsError(EverindexError):
-    """A note's frontmatter cannot be given a tag without a risk to what it holds; the note was left alone."""
+    """A tag cannot be added to a note's frontmatter without a risk to its contents; the note was left alone."""
 
 
 class CannotUndoError(EverindexError):
@@ -250,13 +250,13 @@ class CannotUndoError(EverindexError):
 
 
 class ProposerError(EverindexError):
-    """A tag proposer cannot answer for good: a bad key, a model that is not there."""
+    """A tag proposer cannot answer until something changes: a bad key, a missing model."""
 
 
 class ProposerBusyError(ProposerError):
-    """A tag proposer cannot answer just now.
+    """A tag proposer cannot answer at the moment.
 
-    `retry_after` says how many seconds to wait, where it knows; `cost_usd` what its useless answer cost.
+    `retry_after`: how many seconds to wait, if known; `cost_usd`: what the failed answer cost.
     """
 
     retry_helps = True

@@ -1,4 +1,4 @@
-"""Which notes a question is about: the filters as they are written, read and checked."""
+"""Read and check the filters of a question."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pipelines.errors import FilterError
 from pipelines.frontmatter import is_tag
 
 HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task")
-"""What a note can be asked to have."""
+"""The values of the filter `has`."""
 
 _PROPERTY = "property."
 _MOST = 50
-_LONGEST_ID = 18  # digits: all that an SQLite integer holds
+_LONGEST_ID = 18  # digits that fit into an SQLite integer
 _TASK = re.compile(r"\[[ xX]\](?=\s|\Z)")
 _LIST_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a note must be like. What is compared without regard to case is folded (`fold`) here.
+    """Conditions on a note. Values that are compared without regard to case are folded (`fold`) here.
 
-    Any of several domains, folders, authors, kinds or communities will do; of tags, properties (name, value) and
-    `has`, all must be there. `since` and `until` are ISO dates, both included. `Filters()` lets every note pass.
+    Of several domains, folders, authors, kinds or communities, any may match; tags, properties (name, value) and
+    `has` must all match. `since` and `until` are ISO dates, inclusive. `Filters()` accepts every note.
     """
 
     domains: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class Filters:
 
 
 def fold(text: str) -> str:
-    """Return a text as it is compared: in composed form (NFC), without regard to case."""
+    """Return a text in the form in which it is compared: composed (NFC), without case."""
     return unicodedata.normalize("NFC", text).casefold()
 
 
 def has_task(text: str) -> bool:
-    """Say whether a line of a Markdown text is a task: a list's item that begins with `[ ]` or `[x]`."""
+    """Say whether a line of a Markdown text is a task: a list item that begins with `[ ]` or `[x]`."""
     return any(
         _LIST_ITEM.fullmatch(text, text.rfind("\n", 0, box.start()) + 1, box.start())
         for box in _TASK.finditer(text)
@@ -55,12 +55,12 @@ def has_task(text: str) -> bool:
 
 
 def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
-    """Read filters as they stand in a question's address: (name, value), a name as often as is needed.
+    """Parse filters as given in a question's URL: (name, value) pairs, in which names may repeat.
 
-    Raises FilterError for an unknown name, a value that cannot be used, a second `since` or `until`, too many.
+    Raises FilterError for an unknown name, an invalid value, a second `since` or `until`, or too many filters.
     """
     if len(parameters) > _MOST:
-        raise FilterError(f"{len(parameters)} filters were given; at most {_MOST} are read")
+        raise FilterError(f"{len(parameters)} filters were given; at most {_MOST} are allowed")
     given: dict[str, list[str]] = {}
     properties = []
     for name, value in parameters:
@@ -100,7 +100,7 @@ def _each(given: dict[str, list[str]], name: str, read: Callable[[str], str]) ->
 def _folder(value: str) -> str:
     parts = [part for part in value.split("/") if part]
     if not parts:
-        raise FilterError("folder is the whole vault; name a folder of it, or leave it out")
+        raise FilterError("folder is the whole vault; name a folder in it, or leave it out")
     return fold("/".join(parts))
 
 
@@ -113,7 +113,7 @@ def _tag(value: str) -> str:
 
 def _community(value: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) <= _LONGEST_ID):
-        raise FilterError(f"community is {value!r}, not the number of one; GET /communities lists them")
+        raise FilterError(f"community is {value!r}, not a community's number; GET /communities lists them")
     return int(value)
 
 

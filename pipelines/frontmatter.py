@@ -1,4 +1,4 @@
-"""A note's frontmatter: the YAML block at its top, as plain values, and what the known properties mean."""
+"""Parse a note's frontmatter, the YAML block at its top, into plain values, and interpret the known properties."""
 
 import math
 import re
@@ -14,14 +14,14 @@ _SUSPICIOUS = re.compile(rf"[*&]| {{{DEEPEST}}}")
 _NESTING = re.compile(r"[\[{]|[-?:][ \t]")
 _OPENING = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n)")
 _CLOSING = re.compile(r"(?<![^\r\n])---[ \t]*(?:\r\n?|\n|\Z)")
-# Emoji are joined by U+200D, so it stays in; the other ranges are space and punctuation, also that of CJK.
+# U+200D stays allowed because it joins emoji; the other ranges are spaces and punctuation, including those of CJK.
 _NO_TAG_CHARACTER = (
     r"\s!-,.:-@\[-^`{-~\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f\u3000-\u3003\u3008-\u3011\u3014-\u301f"
     r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffd"
 )
 TAG = re.compile(rf"[^{_NO_TAG_CHARACTER}]+")
 _LARGEST_INTEGER = 2**63 - 1
-# Explicit tags (`!!int ""`, `!!bool x`) make PyYAML's constructors raise far more than its own error.
+# Explicit tags (`!!int ""`, `!!bool x`) make PyYAML's constructors raise many kinds of errors besides its own.
 _UNREADABLE = (
     yaml.YAMLError,
     RecursionError,
@@ -35,9 +35,9 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
-    """What stands at a note's top: its values, where the body starts, where the block ends if there is one.
+    """A note's frontmatter: its values, where the body starts, and where the block ends if there is one.
 
-    A block that cannot be read has no values, leaves `body_start` at 0 and says why in `warnings`.
+    An unreadable block has no values, leaves `body_start` at 0 and gives the reason in `warnings`.
     """
 
     values: Mapping[str, object] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Properties:
 
 
 def read_frontmatter(text: str) -> Frontmatter:
-    """Read the block between a `---` on the first line and the next line that is `---`; never raises."""
+    """Parse the block between a `---` on the first line and the next `---` line; never raises."""
     opening = _OPENING.match(text)
     closing = _CLOSING.search(text, opening.end()) if opening else None
     if opening is None or closing is None:
@@ -88,9 +88,9 @@ def _load(block: str) -> dict[str, object]:
 
 
 def _refuse_bombs(block: str) -> None:
-    """Raise ValueError for aliases, which expand to gigabytes, and for depth, on which libyaml crashes.
+    """Raise ValueError for aliases, which can expand to gigabytes, and for depth that crashes libyaml.
 
-    The events come one by one, so a bomb is seen before it is built. They cost a second parse.
+    Events come one at a time, so a bomb is noticed before it is built. This costs a second parse.
     """
     depth = 0
     for event in yaml.parse(block, Loader=yaml.CSafeLoader):
@@ -102,7 +102,7 @@ def _refuse_bombs(block: str) -> None:
 
 
 def plain(value: object) -> object:
-    """Return a YAML value as what JSON can hold: dates as ISO strings, keys as strings, sets as lists."""
+    """Return a YAML value as JSON-compatible values: dates as ISO strings, keys as strings, sets as lists."""
     if isinstance(value, Mapping):
         return {_key(key): plain(item) for key, item in value.items()}
     if isinstance(value, set):
@@ -127,9 +127,9 @@ def _key(key: object) -> str:
 
 
 def split_wikilink(inner: str) -> tuple[str, str, str] | None:
-    r"""Split what stands between `[[` and `]]` into (target, fragment, displayed text).
+    r"""Split the text between `[[` and `]]` into (target, fragment, displayed text).
 
-    Returns None where it points nowhere (`[[]]`, `[[|x]]`, `[[#]]`). A table's `\\|` is a `|`.
+    Returns None if it has no target (`[[]]`, `[[|x]]`, `[[#]]`). A table's `\\|` is a `|`.
     """
     where, _, shown = inner.partition("|")
     where = where.removesuffix("\\").strip()
@@ -141,7 +141,7 @@ def split_wikilink(inner: str) -> tuple[str, str, str] | None:
 
 
 def strings(value: object) -> Iterator[str]:
-    """Yield every string at any depth of a frontmatter value; numbers count as what they look like."""
+    """Yield every string at any depth of a frontmatter value; numbers count as their text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -155,7 +155,7 @@ def strings(value: object) -> Iterator[str]:
 
 
 def read_properties(values: Mapping[str, object], inline_tags: Iterable[str]) -> Properties:
-    """Read the known properties; names are compared without case, `inline_tags` come after frontmatter's."""
+    """Read the known properties; names are compared without case, and `inline_tags` follow frontmatter's tags."""
     lower = {name.lower(): value for name, value in values.items()}
     listed = [*_items(lower.get("tags"), _words), *_items(lower.get("tag"), _words)]
     named = [tag.strip().removeprefix("#").strip("/") for tag in listed]

@@ -1,8 +1,8 @@
-"""When the notes of a vault were committed, read from its git repository without obeying it.
+"""Read the commit dates of a vault's notes from its git repository, without trusting the repository.
 
-A vault may be a stranger's, and git runs programs that a repository's configuration names. So git is given an empty
-repository of ours that borrows the objects. Besides these only HEAD, the index and the list of shallow commits are
-used, and read as every file of a vault is. The working tree is not touched.
+The vault may come from a stranger, and git runs programs named in a repository's configuration. So git runs in an
+empty repository of our own that borrows only the objects. Besides these, only HEAD, the index and the list of shallow
+commits are used, and read like any file of a vault. The working tree is not touched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INDEXED = re.compile(rb"([^\0]+)\0  ctime: \d+:\d+\n  mtime: (\d+):\d+\n(?:  [^
 _LARGEST_FILE, _MOST_OBJECTS = 100_000_000, 1_000_000
 _LONGEST_SECONDS = 5.0
 _LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-# Memory and answers are bounded where the system can: a few objects may unfold to millions of files.
+# Memory and output are limited where the system can: a few objects may expand to millions of files.
 _BOUNDED = 'ulimit -v 4000000; ulimit -f 100000; exec nice -n 10 "$@"'
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 
@@ -40,10 +40,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class GitDates:
-    """When a vault's files were last committed (seconds since 1970), as of the commit that HEAD named; `""`: none.
+    """A vault's last commit date per file (seconds since 1970), as of the commit in HEAD; `""`: none.
 
-    `written` is the second in which git last saw each file as it is in the index: a file of another time was modified
-    since.
+    `written` is the second in which git last saw each file in the state recorded in the index; a file with another
+    time was modified since.
     """
 
     head: str = ""
@@ -51,7 +51,7 @@ class GitDates:
     written: Mapping[str, int] = field(default_factory=dict)
 
     def date_of(self, path: str, modified_at: str) -> datetime | None:
-        """Return when a note was committed, or None where git does not know it or it was modified since."""
+        """Return when a note was committed, or None if git does not know it or it was modified since."""
         moment = self.committed.get(path)
         if moment is None or self.written.get(path) != int(datetime.fromisoformat(modified_at).timestamp()):
             return None
@@ -62,9 +62,9 @@ NO_DATES = GitDates()
 
 
 def read_git_dates(root: Path, known: GitDates = NO_DATES) -> GitDates:
-    """Read the repository at a vault's root, if HEAD names another commit than what is known is of.
+    """Read the repository at a vault's root if HEAD names another commit than `known`.
 
-    Without a repository or git, and where the repository links to anything outside or takes too long, there are none.
+    There are no dates without a repository or git, or if the repository links to anything outside or takes too long.
     """
     head = ""
     try:
@@ -75,12 +75,12 @@ def read_git_dates(root: Path, known: GitDates = NO_DATES) -> GitDates:
         if head and git and Path(git).is_absolute() and _is_whole(root):
             return GitDates(head, *_read(git, root, head))
     except (OSError, ValueError, UnsafePathError, subprocess.SubprocessError) as error:
-        log.info("the vault's git repository gives no dates", reason=str(error))
+        log.info("no dates from the vault's git repository", reason=str(error))
     return GitDates(head)
 
 
 def _head(root: Path) -> str:
-    """Return the commit that HEAD names; `""`: none."""
+    """Return the commit in HEAD; `""` if there is none."""
     try:
         said = _text(root, "HEAD")
     except (OSError, UnsafePathError):
@@ -101,7 +101,7 @@ def _text(root: Path, name: str) -> str:
 
 
 def _is_whole(root: Path) -> bool:
-    """Say whether the objects are files and folders alone, and none are borrowed from another repository."""
+    """Say whether the objects consist only of files and folders, with none borrowed from another repository."""
     count = 0
     with folder(root, ".git/objects") as top:
         for _, folders, files, fd in os.fwalk(".", dir_fd=top):
@@ -139,7 +139,7 @@ def _read(git: str, root: Path, head: str) -> tuple[dict[str, float], dict[str, 
 
         def run(*arguments: str) -> bytes:
             with tempfile.TemporaryFile() as answer:
-                subprocess.run(  # noqa: S603 - git itself, with a configuration of ours
+                subprocess.run(  # noqa: S603 - git itself, with our own configuration
                     ["/bin/sh", "-c", _BOUNDED, "git", git, "--no-pager", *arguments],
                     cwd=ours,
                     env=environment,
@@ -158,7 +158,7 @@ def _read(git: str, root: Path, head: str) -> tuple[dict[str, float], dict[str, 
 
 
 def _committed(logged: bytes) -> Iterator[tuple[str, float]]:
-    """Yield each file with the time of its last commit, of what `git log` gives: the newest commit first."""
+    """Yield each file with the time of its last commit, from the output of `git log` (newest commit first)."""
     seen = {""}
     moment, after = 0.0, ""
     for token in logged.split(b"\0"):

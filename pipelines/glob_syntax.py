@@ -1,4 +1,4 @@
-"""The syntax of the patterns of a `.gitignore` that have wildcards, as git's `wildmatch.c` and `dir.c` read it."""
+"""Parse `.gitignore` patterns that have wildcards, as git's `wildmatch.c` and `dir.c` read them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SPECIAL = frozenset("*?[\\")
-"""What makes a pattern more than a name."""
-# What git means by them is ASCII, in any locale.
+"""The characters that make a pattern more than a name."""
+# git's classes are ASCII in every locale.
 _CLASSES: dict[str, frozenset[str]] = {
     "alnum": frozenset(string.ascii_letters + string.digits),
     "alpha": frozenset(string.ascii_letters),
@@ -29,7 +29,7 @@ Takes = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A piece of a pattern: one character that it takes, or a repetition."""
+    """An element of a pattern: one character to match, or a repetition."""
 
     kind: str
     text: str = ""
@@ -40,10 +40,10 @@ STAR, FOLDERS, SOME_FOLDERS, REST, ONE, LETTER, SET = "*", "**/", "**\\/", "**",
 
 
 def items_of(pattern: str) -> list[Item] | None:
-    """Cut a pattern into its items, or return None where it can match nothing."""
+    """Split a pattern into its items; return None if it cannot match anything."""
     anchored = "/" in pattern
     pattern = pattern.removeprefix("/")
-    # git compares what stands before the first wildcard by itself: stars that follow it begin a pattern.
+    # git compares the part before the first wildcard separately, so stars right after it begin a pattern.
     begins = next((at for at, letter in enumerate(pattern) if letter in SPECIAL), len(pattern))
     items: list[Item] = [] if anchored else [Item(FOLDERS)]
     at = 0
@@ -73,12 +73,13 @@ def items_of(pattern: str) -> list[Item] | None:
 
 
 def _add_stars(items: list[Item], pattern: str, at: int, end: int, *, anchored: bool, begins: int) -> int:
-    """Add what one or more stars mean; return where the pattern goes on."""
+    """Add the meaning of one or more stars; return where the pattern continues."""
     whole = end - at > 1 and anchored and (at == begins or pattern[at - 1] == "/")
     if whole and end == len(pattern):
         items.append(Item(REST))
     elif whole and pattern.startswith(("/", "\\/"), end):
-        # Behind letters it takes the rest of their folder's name, too. Only a plain slash may follow no folder.
+        # After letters it also matches the rest of their folder's name. Only a plain slash may match no folder at
+        # all.
         item = Item(FOLDERS if pattern[end] == "/" else SOME_FOLDERS)
         if items[-1:] != [item] or item.kind != FOLDERS:
             items.append(item)
@@ -89,7 +90,7 @@ def _add_stars(items: list[Item], pattern: str, at: int, end: int, *, anchored: 
 
 
 def _bracket(pattern: str, at: int) -> tuple[Takes, int] | None:
-    """Read the bracket expression that begins at `at`: what it takes, and where it ends; None where it has no end."""
+    """Parse the bracket expression that begins at `at`: what it matches and where it ends; None if it is unclosed."""
     at += 1
     negated = pattern[at : at + 1] in ("!", "^")
     at += negated
@@ -114,13 +115,13 @@ def _bracket(pattern: str, at: int) -> tuple[Takes, int] | None:
 
 
 def _letter(pattern: str, at: int) -> tuple[str, int]:
-    """Return the letter that stands at `at`, behind a backslash or not, and where the pattern goes on."""
+    """Return the letter at `at`, escaped by a backslash or not, and where the pattern continues."""
     at += pattern[at] == "\\"
     return pattern[at : at + 1], at + 1
 
 
 def _named_class(pattern: str, at: int) -> tuple[str, int] | None:
-    """Return the name of the class whose `[:` stands at `at`, and where it ends; None where it is none."""
+    """Return the name of the class whose `[:` is at `at`, and where it ends; None if it is not a class."""
     end = pattern.find("]", at + 2)
     if end < 0:
         return "", at

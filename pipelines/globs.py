@@ -1,8 +1,7 @@
-"""The patterns of a `.gitignore`, matched in linear time: whatever they are, a name costs a step a character.
+"""Match the patterns of a `.gitignore` in linear time: one step per character of a name, whatever the patterns are.
 
-Patterns without wildcards are looked up. All others of a file run side by side as one automaton whose states are
-bits of an integer (Baeza-Yates and Gonnet, "A new approach to text searching", 1992); steps that were taken are
-remembered.
+Patterns without wildcards are looked up. All others in a file run in parallel as one automaton whose states are bits
+of an integer (Baeza-Yates and Gonnet, "A new approach to text searching", 1992); transitions are cached.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from dataclasses import dataclass, field
 from pipelines.glob_syntax import FOLDERS, ONE, REST, SOME_FOLDERS, SPECIAL, STAR, Item, Takes, items_of
 
 MOST_WILDCARD_CHARACTERS = 20_000
-"""So many characters may the patterns with wildcards have that one file holds."""
+"""Upper bound on the total length of one file's patterns with wildcards."""
 _MOST_STATES = _MOST_LETTERS = 500
 _MOST_STEPS = 20_000
 
 
 class _State:
-    """A set of places in the patterns, and where each character that was met leads."""
+    """A set of places in the patterns, and the state after each character met so far."""
 
     __slots__ = ("after", "places")
 
@@ -32,8 +31,8 @@ class _State:
 class Globs:
     """The patterns of one rule file, in order.
 
-    `refused` is the number of the first line (from 1) that was too much, or None; `size` is how many characters the
-    patterns with wildcards have.
+    `refused` is the number of the first line (from 1) beyond the limit, or None; `size` is the total length of the
+    patterns with wildcards.
     """
 
     refused: int | None = None
@@ -44,9 +43,9 @@ class Globs:
     _automaton: _Automaton | None = None
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """Say whether the last pattern that names this very path ignores it; None where none names it.
+        """Say whether the last pattern that matches exactly this path ignores it; None if no pattern matches.
 
-        `path` is relative to the rule file's folder. Folders above it are not considered.
+        `path` is relative to the rule file's folder. Its parent folders are not considered.
         """
         last = self._automaton.last(path, is_folder=is_folder) if self._automaton else -1
         for known in (self._plain, self._plain_folders) if is_folder else (self._plain,):
@@ -56,7 +55,7 @@ class Globs:
 
 
 def read_globs(text: str) -> Globs:
-    """Read the text of a rule file as git does; a pattern that git could not use never matches."""
+    """Parse the text of a rule file as git does; a pattern that git cannot use never matches."""
     found = Globs()
     automaton = _Automaton()
     for line_number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
@@ -67,7 +66,7 @@ def read_globs(text: str) -> Globs:
         pattern = unicodedata.normalize("NFC", pattern if ignores else pattern[1:])
         folders_only = pattern.endswith("/")
         pattern = pattern.removesuffix("/")
-        number = len(found._ignores)  # noqa: SLF001 - its maker
+        number = len(found._ignores)  # noqa: SLF001 - this function creates it
         if SPECIAL.isdisjoint(pattern):
             known = found._plain_folders if folders_only else found._plain  # noqa: SLF001 - likewise
             known["/" + pattern.removeprefix("/") if "/" in pattern else pattern] = number
@@ -88,7 +87,7 @@ def read_globs(text: str) -> Globs:
 
 
 def _trimmed(line: str) -> str:
-    """Leave out the spaces at the end, but one behind a backslash."""
+    """Remove trailing spaces, except for one after a backslash."""
     plain = line.rstrip(" ")
     if plain == line:
         return line
@@ -97,17 +96,17 @@ def _trimmed(line: str) -> str:
 
 
 class _Automaton:
-    """All patterns with wildcards side by side. A place is a bit: how far a pattern has come.
+    """All patterns with wildcards in parallel. A place is a bit: how far a pattern has matched.
 
-    A character moves places on (`moves`), or leaves them where they are (`stays`). Behind the last item of each
-    pattern is its end, a place, too. The bits of a later pattern are higher.
+    A character advances places (`moves`) or leaves them where they are (`stays`). The end of each pattern is a place,
+    too, after its last item. Later patterns have higher bits.
     """
 
     def __init__(self) -> None:
         self.size = 0
         self._first = 0
-        self._stars = 0  # may be passed without a character, at any time
-        self._folders = 0  # may be passed without a character when they are come to
+        self._stars = 0  # can be skipped without a character, at any time
+        self._folders = 0  # can be skipped without a character when they are reached
         self._stay_in_name = 0
         self._stay_always = 0
         self._any_in_name = 0
@@ -123,7 +122,7 @@ class _Automaton:
         self._start = _State(0)
 
     def add(self, items: list[Item], number: int, *, folders_only: bool) -> None:
-        """Add a pattern behind the others; its number is what is found of it."""
+        """Add a pattern after the others; a match returns its number."""
         self._first |= 1 << self.size
         for item in items:
             bit = 1 << self.size
@@ -151,7 +150,7 @@ class _Automaton:
         self.size += 1
 
     def begin(self) -> None:
-        """Make the state before a path; called when the last pattern was added."""
+        """Create the state before a path; call this after adding the last pattern."""
         self._start = _State(self._passed(self._first, 0))
         self._states[self._start.places] = self._start
 
@@ -164,7 +163,7 @@ class _Automaton:
         return self._numbers[ended.bit_length() - 1] if ended else -1
 
     def _passed(self, come: int, stayed: int) -> int:
-        """Pass by what needs no character: the places that were come to, and those that stayed."""
+        """Skip everything that needs no character, from the places just reached and those that stayed."""
         come |= (come & self._folders) << 1
         places = come | stayed
         return places | (places & self._stars) << 1
@@ -174,7 +173,7 @@ class _Automaton:
         come = (state.places & self._moved_by(letter)) << 1
         places = self._passed(come, state.places & stays)
         if len(self._states) >= _MOST_STATES or self._steps >= _MOST_STEPS:
-            # They refer to each other: all are forgotten.
+            # The states refer to each other, so all of them are dropped.
             for old in self._states.values():
                 old.after.clear()
             self._states, self._steps = {self._start.places: self._start}, 0

@@ -1,4 +1,4 @@
-"""The graph of notes as a file for other programs: GraphML and GEXF (Gephi), node-link JSON (notebooks)."""
+"""Write the graph of notes to a file for other programs: GraphML and GEXF (Gephi), node-link JSON (notebooks)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pipelines.store.ranks import read_edges, read_graph, read_labels, read_rank
 
 Format = Literal["graphml", "gexf", "json"]
 
-# What XML 1.0 has no way to write, and CR, which its readers turn into LF.
+# Characters that XML 1.0 cannot represent, and CR, which its readers turn into LF.
 _NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def linked_notes(domains: Iterable[tuple[Domain, Cache]]) -> nx.MultiDiGraph:
-    """Return the notes of domains and the links among these, one edge for each kind. Raises CacheError.
+    """Return the notes of domains and the links among them, one edge per kind. Raises CacheError.
 
-    A note is named by its path, and has `title` (and, for programs that show it, the same as `label`), `tags`,
-    `domain`, and where it has a place in its domain's graph `pagerank`, `centrality`, `community` (its number in the
-    domain) and `community_label`. An edge has its `kind`, and as `weight` how often it is written.
+    A node is named by the note's path and has `title` (also as `label`, for programs that show it), `tags`, `domain`,
+    and, if it has a place in its domain's graph, `pagerank`, `centrality`, `community` (its number in the domain) and
+    `community_label`. An edge has its `kind`, and as `weight` how often it is written.
     """
     graph = nx.MultiDiGraph()
     edges = []
@@ -52,7 +52,7 @@ def linked_notes(domains: Iterable[tuple[Domain, Cache]]) -> nx.MultiDiGraph:
 def as_file(graph: nx.MultiDiGraph, form: Format) -> bytes:
     """Return a graph as the bytes of a file.
 
-    XML has tags in one text, joined by commas, and Python's escape for every character that it cannot hold.
+    In XML, tags are one text joined by commas, and unrepresentable characters are escaped as in Python.
     """
     if form == "json":
         return (json.dumps(nx.node_link_data(graph, edges="edges"), indent=1) + "\n").encode()

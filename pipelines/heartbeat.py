@@ -1,4 +1,4 @@
-"""A process says every few seconds that it lives, and others tell from it who does not."""
+"""Report every few seconds that a process lives, and tell from such reports which processes live."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ log = structlog.get_logger()
 _SAY_SECONDS = 5.0
 _LOOK_SECONDS = 2.0
 _STATE_REPLACED = 75  # EX_TEMPFAIL
-# A process's beginning is reckoned from the boot's, which moves when the clock is set.
+# A process's start time is derived from the boot time, which moves when the clock is set.
 _SAME_BEGINNING_SECONDS = 5.0
 _NAME = re.compile(r"(.+):(\d+)/(\d+(?:\.\d+)?)")
 
 
 def process_name() -> str:
-    """Name this process so that no other one ever is taken for it: host:pid/when it began, seconds since 1970."""
+    """Return a name for this process that is never reused: host:pid/start time in seconds since 1970."""
     return _named(os.getpid())
 
 
@@ -45,13 +45,13 @@ def _named(pid: int) -> str:
 
 
 def lives(name: str, age_s: float | None) -> bool:
-    """Say whether the process that `process_name` named lives; it last spoke `age_s` ago, None: never.
+    """Say whether the process named by `process_name` lives; it last reported `age_s` seconds ago, None: never.
 
-    On this machine the system tells; one in another container, or on another machine, is believed while it speaks.
+    On this machine the operating system knows; a process in another container or machine lives while it reports.
     """
     named = _NAME.fullmatch(name)
     if named is None:
-        return False  # of an earlier version
+        return False  # written by an earlier version
     host, pid, began = named.groups()
     if host != socket.gethostname():
         return age_s is not None and age_s < SILENT_SECONDS
@@ -59,7 +59,7 @@ def lives(name: str, age_s: float | None) -> bool:
         return name == process_name()  # a container's processes have the same id at every start
     try:
         process = psutil.Process(int(pid))
-        # One that was killed stays a zombie until its parent looks.
+        # A killed process stays a zombie until its parent reaps it.
         ended = process.status() == psutil.STATUS_ZOMBIE
         return not ended and abs(process.create_time() - float(began)) < _SAME_BEGINNING_SECONDS
     except psutil.Error:
@@ -67,9 +67,9 @@ def lives(name: str, age_s: float | None) -> bool:
 
 
 def end_with_state(folder: Path) -> None:
-    """End this process at once when `state.db` is deleted or replaced: it would go on with a file that nothing sees.
+    """End this process when `state.db` is deleted or replaced: it would keep using a file that others cannot see.
 
-    Whoever started it starts it again, with what is there then.
+    Its supervisor starts it again with the new file.
     """
 
     def watch() -> None:
@@ -87,7 +87,7 @@ def end_with_state(folder: Path) -> None:
 
 @contextmanager
 def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
-    """Say that this process lives, in a thread of its own, for as long as the context is entered."""
+    """Report from a separate thread that this process lives, while the context is active."""
     raise_limit()
     stopped = threading.Event()
     started = as_iso(datetime.fromtimestamp(psutil.Process().create_time(), UTC))
@@ -95,7 +95,7 @@ def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
     def say() -> None:
         processes: Processes | None = None
         while True:
-            with suppress(EverindexError):  # a full disk is said by those who need it more
+            with suppress(EverindexError):  # others report a full disk
                 if processes is None:
                     processes = Processes(folder)
                     problems = Problems(folder)

@@ -1,4 +1,4 @@
-"""The brake on deletions: vanished notes wait until no more vanish, and many of them until they are confirmed."""
+"""The brake on deletions: vanished notes wait until no more vanish, and a mass of them until it is confirmed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ WINDOW_SECONDS = 600.0
 """Deletions within this time count together."""
 
 SETTLE_SECONDS = 5.0
-"""Vanished notes are forgotten when no other one of the domain vanished for this time."""
+"""Vanished notes are forgotten when no other note of the domain has vanished for this long."""
 
-# So many may be the beginning of an accident, and a slow disk pauses between two of them.
+# Many vanished notes may be the start of an accident, and a slow disk pauses between them.
 _SETTLE_MANY_SECONDS = 15.0
-# A trickle that never pauses must not keep its first notes for ever.
+# Deletions that trickle without a pause must not keep the first notes for ever.
 _LONGEST_SETTLE_SECONDS = 60.0
 _EXAMPLES = 5
 
 
 class DeletionBrake:
-    """Decides which vanished notes may be forgotten; a `Brake` that remembers them in `state.db`.
+    """Decides which vanished notes may be forgotten; a `Brake` that stores them in `state.db`.
 
-    The notes that vanished and those forgotten within the last minutes count together: where they are a mass,
-    all that still wait are held until they are confirmed, come back, or stay the same for an hour. `settle`: wait
-    until no more vanish; a comparison that a person asked for does not. `confirmed`: let everything go.
+    Notes that vanished and notes forgotten within the last minutes count together. If they are a mass, all that still
+    wait are held until they are confirmed, come back, or stay the same for an hour. `settle`: wait until no more
+    vanish; a comparison requested by a person does not wait. `confirmed`: let all of them go.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class DeletionBrake:
     def release(
         self, slug: str, vanished: Sequence[str], known: Callable[[], int], looked: Looked
     ) -> Release:
-        """Return which of the vanished notes may be forgotten now, and how many of the domain are held."""
+        """Return which vanished notes may be forgotten now, and how many of the domain are held."""
         hold = self._state.get(HELD, slug)
         gone = frozenset(vanished)
         if not (gone or looked.whole or self._confirmed or self._vanished.any_of(slug, looked.paths)):
-            # On the way of each save: what waits may be most of a vault, and is not read for it.
+            # Every save comes through here, and the waiting notes may be most of a vault: do not read them in vain.
             return Release(frozenset(), held=self._vanished.count_waiting(slug) if hold else 0)
         before = self._vanished.waiting(slug)
         returned = self._vanished.forgotten_among(slug, looked.paths - gone)
@@ -71,7 +71,7 @@ class DeletionBrake:
         return Release(frozenset(), held=len(waiting))
 
     def _let_go(self, slug: str, gone: AbstractSet[str]) -> Release:
-        """Let notes go that were decided on: they do not count among those that vanish from now on."""
+        """Release notes that were decided on; they do not count among later vanished notes."""
         self._vanished.drop(slug, gone)
         self._state.delete(HELD, slug)
         return Release(gone)
@@ -83,14 +83,14 @@ class DeletionBrake:
         return is_mass_deletion(waiting + recent, lambda: known() + recent)
 
     def _settled(self, waiting: Mapping[str, float]) -> AbstractSet[str]:
-        """Return those of the waiting notes, given with their ages, that have waited long enough."""
+        """Return the waiting notes, given with their ages, that have waited long enough."""
         quiet = _SETTLE_MANY_SECONDS if len(waiting) >= MASS_AT_LEAST else SETTLE_SECONDS
         if not self._settle or min(waiting.values(), default=0.0) >= quiet:
             return waiting.keys()
         return {path for path, age in waiting.items() if age >= _LONGEST_SETTLE_SECONDS}
 
     def due(self, slug: str) -> AbstractSet[str]:
-        """Return the notes of a domain to look at again, for they have waited long enough and are not held."""
+        """Return the notes of a domain to check again, which have waited long enough and are not held."""
         if self.is_holding(slug):
             return frozenset()
         return self._settled(self._vanished.waiting(slug))

@@ -1,4 +1,4 @@
-"""Which vault a folder is: the id that moves with it. Light: every command loads it."""
+"""Identify a vault by the id that moves with it. Imports nothing heavy, because every command loads it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What makes a vault this vault: an id that moves with it, and the folder's device and inode."""
+    """A vault's identity: an id that moves with it, and its folder's device and inode."""
 
     vault_id: str
     marked: bool
@@ -37,28 +37,27 @@ class Identity:
     inode: int
 
     def is_of(self, info: os.stat_result) -> bool:
-        """Say whether a folder is the very one that was identified."""
+        """Say whether a folder is the very folder that was identified."""
         return (info.st_dev, info.st_ino) == (self.device, self.inode)
 
     def at(self, info: os.stat_result) -> Identity:
-        """Return the identity as that of another folder, which took the identified one's place."""
+        """Return the identity for another folder that replaced the identified one."""
         return self if self.is_of(info) else replace(self, device=info.st_dev, inode=info.st_ino)
 
 
 class Seen(NamedTuple):
-    """What a state folder remembers of a vault that lay at a path: its id, and the folder's inode if it is known."""
+    """What a state folder remembers of a vault at a path: its id, and the folder's inode if it is known."""
 
     vault_id: str
     inode: int | None
 
 
 def identify(root: Path, seen: Callable[[], Sequence[Seen]] = tuple, *, create: bool = True) -> Identity:
-    """Return the vault's identity, writing the id into its dot-folder at first sight if `create` allows it.
+    """Return the vault's identity; at first use write an id into its dot-folder if `create` allows it.
 
-    `seen` tells what is remembered of this path, best first. A damaged id file gets the remembered id back, and so
-    does a folder that lost its id file. Where the id cannot be written, `marked` is false; a vault that was never
-    seen is then identified by its path. Raises VaultNotFoundError, VaultIdError where the id file is damaged and
-    nothing is remembered.
+    `seen` returns what is remembered of this path, best first. A damaged or lost id file gets the remembered id back.
+    If the id cannot be written, `marked` is false, and a vault that was never seen is identified by its path. Raises
+    VaultNotFoundError, and VaultIdError if the id file is damaged and nothing is remembered.
     """
     info = _stat(root)
     damage: VaultIdError | None = None
@@ -72,29 +71,29 @@ def identify(root: Path, seen: Callable[[], Sequence[Seen]] = tuple, *, create: 
     if known is None and damage:
         raise damage
     if create:
-        with suppress(OSError, UnsafePathError, VaultIdError):  # a vault that we may only read
+        with suppress(OSError, UnsafePathError, VaultIdError):  # a read-only vault
             write_id(root, known or secrets.token_hex(6), once=damage is None)
-            vault_id = read_id(root)  # another process may have been first
+            vault_id = read_id(root)  # another process may have been faster
             if known:
-                log.warning("%s was damaged or lost: it says %s again", root / _MARKER, vault_id)
+                log.warning("%s was damaged or lost; it contains %s again", root / _MARKER, vault_id)
     found = vault_id or known or id_by_path(root)
     return Identity(found, marked=bool(vault_id), device=info.st_dev, inode=info.st_ino)
 
 
 def id_by_path(root: Path) -> str:
-    """Return the id of a vault that has none of its own, because we may only read it."""
+    """Return the id of a vault without its own id, because it is read-only."""
     return hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
 
 
 def identify_anew(root: Path) -> Identity:
-    """Give a copy of a vault an id of its own."""
+    """Give a copy of a vault its own id."""
     with beneath.folder(root, DOT_FOLDER) as folder:
         os.unlink(ID_FILE, dir_fd=folder)
     return identify(root)
 
 
 def read_id(root: Path) -> str | None:
-    """Return the id that stands in a vault's dot-folder, or None without one. Raises VaultIdError."""
+    """Return the id in a vault's dot-folder, or None without one. Raises VaultIdError."""
     try:
         text = beneath.read_file(root, _MARKER, _LIMIT).decode("ascii").strip()
     except (FileNotFoundError, NotADirectoryError):
@@ -108,12 +107,12 @@ def read_id(root: Path) -> str | None:
     if not text:
         raise _damaged(root, "it is empty")
     if len(text) > _LONGEST or not all(c in "0123456789abcdef" for c in text):
-        raise _damaged(root, "it should hold a few letters and digits (0-9, a-f) and nothing else")
+        raise _damaged(root, "it should contain a few letters and digits (0-9, a-f) and nothing else")
     return text
 
 
 def write_id(root: Path, vault_id: str, *, once: bool) -> None:
-    """Write an id into a vault's dot-folder; with `once` one that is there stays. Raises UnsafePathError, OSError."""
+    """Write an id into a vault's dot-folder; with `once` an existing one stays. Raises UnsafePathError, OSError."""
     try:
         with beneath.folder(root) as folder:
             os.mkdir(DOT_FOLDER, dir_fd=folder)
@@ -134,12 +133,12 @@ def _stat(root: Path) -> os.stat_result:
             f"the vault {root} cannot be opened ({error.strerror}); check the path"
         ) from error
     if not stat.S_ISDIR(info.st_mode):
-        raise VaultNotFoundError(f"the vault {root} is not a folder; give the folder that holds the notes")
+        raise VaultNotFoundError(f"the vault {root} is not a folder; give the folder that contains the notes")
     return info
 
 
 def _damaged(root: Path, reason: str) -> VaultIdError:
     return VaultIdError(
-        f"{root / _MARKER} does not say which vault this is: {reason}. Write the vault's id into it if you know it"
-        " (it is the name of the state folder), or delete it: then the vault is indexed anew"
+        f"{root / _MARKER} does not identify the vault: {reason}. Write the vault's id into it if you know it"
+        " (it is the name of the state folder), or delete it; then the vault is indexed again from scratch"
     )

@@ -1,4 +1,4 @@
-"""Which files of a vault are not notes, and by which rule: ours, `.gitignore`, `.everindexignore`, Obsidian's."""
+"""Decide which files of a vault are not notes: default rules, `.gitignore`, `.everindexignore`, Obsidian's list."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from pipelines.obsidian import read_filters
 
 RULE_FILES = (".gitignore", ".everindexignore")
 DEEPEST_FOLDER = 128
-"""Folders that are nested deeper are not looked into. A path of 4,096 bytes, the longest that Linux opens, has room
-for 2,047; whoever has more than this unpacked something."""
+"""Folders nested deeper are not read. The longest path that Linux opens, 4,096 bytes, has room for 2,047, but such a
+depth is usually an unpacked archive."""
 _MOST_BYTES = 1_000_000
 _MOST_ALONG_A_PATH = 2 * MOST_WILDCARD_CHARACTERS
 _MOST_COMPLAINTS = 100
 _FOLDERS = ("@eaDir",)
 _OUTSIDE = "outside the vault"
 _FILES = ("._*", ".DS_Store", "*.tmp", "~$*", "*.sync-conflict-*")
-# Hardly a file is one of these, and a scan asks for each.
+# Few files match any of these, and a scan tests every file.
 _ANY_OF_THEM = re.compile("|".join(map(fnmatch.translate, _FILES)))
 
 
 @dataclass(frozen=True, slots=True)
 class _RuleFile:
-    """The patterns of a rule file; `start` is where a path goes on below its folder."""
+    """The patterns of a rule file; `start` is the index where the path relative to its folder begins."""
 
     origin: str
     start: int
@@ -41,14 +41,14 @@ class _RuleFile:
 
 
 Scope = tuple[_RuleFile, ...]
-"""The rule files in force in a folder, those of the vault's own folder first."""
+"""The rule files that apply in a folder, those of the vault's own folder first."""
 
 
 class IgnoreRules:
-    """The rules of one vault; folders' own rule files are read as a walk enters them.
+    """The ignore rules of one vault; a folder's rule files are read when a walk enters it.
 
-    `generated` are the paths of our own files, `owned` says which paths belong to a domain at all. `complaints` are
-    sentences about rules that do not count.
+    `generated` are the paths of Everindex's own files; `owned` are the prefixes of paths that belong to a domain.
+    `complaints` are sentences about rules that are not applied.
     """
 
     SYMLINK = "symlink (not followed)"
@@ -63,16 +63,16 @@ class IgnoreRules:
         self.complaints: dict[str, None] = dict.fromkeys(self._filters.complaints)
 
     def enter(self, folder: str, names: Iterable[str], scope: Scope = ()) -> Scope:
-        """Read the rule files among a folder's names, and return those in force in it; `scope` are those above."""
+        """Read the rule files among a folder's names; return those that apply in it. `scope` are those above it."""
         present = set(names).intersection(RULE_FILES)
-        # Ours comes last, and so has the last word.
+        # Everindex's own file comes last, so it overrides the other.
         for name in RULE_FILES if present else ():
             path = f"{folder}/{name}" if folder else name
             if name not in present or not (globs := self._read(path)):
                 continue
             if sum(file.globs.size for file in scope) + globs.size > _MOST_ALONG_A_PATH:
                 self._complain(
-                    f"the rules of {path!r} do not count: with those of the folders above it, its patterns with "
+                    f"the rules of {path!r} are not applied: with those of the folders above it, its patterns with "
                     f"wildcards have more than {_MOST_ALONG_A_PATH:,} characters; shorten them"
                 )
                 continue
@@ -84,18 +84,18 @@ class IgnoreRules:
         try:
             globs = _parsed(beneath.read_file(self._root, path, _MOST_BYTES))
         except UnsafePathError as error:
-            self._complain(f"the rules of {path!r} do not count: {error}")
+            self._complain(f"the rules of {path!r} are not applied: {error}")
             return None
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
                 self._complain(
-                    f"the rules of {path!r} do not count: it cannot be read ({error.strerror}); "
+                    f"the rules of {path!r} are not applied: it cannot be read ({error.strerror}); "
                     "correct its permissions"
                 )
             return None
         if globs.refused:
             self._complain(
-                f"the rules of {path!r} do not count from line {globs.refused} on: its patterns with wildcards "
+                f"the rules of {path!r} are not applied from line {globs.refused} on: its patterns with wildcards "
                 f"have more than {MOST_WILDCARD_CHARACTERS:,} characters; shorten them, or name folders instead"
             )
         return globs
@@ -107,12 +107,12 @@ class IgnoreRules:
     def for_folder(self, folder: str) -> str | None:
         """Return the rule that ignores a folder (itself or a parent), reading the rule files on the way.
 
-        A folder outside the vault, or behind a link, is ignored, and what rules it there is not read.
+        A folder outside the vault or behind a link is ignored, and its rule files are not read.
         """
         return self._inside(folder)[0]
 
     def for_file(self, path: str) -> str | None:
-        """Return the rule that ignores a file, its folders considered as in `for_folder`, or None."""
+        """Return the rule that ignores a file, including its folders as in `for_folder`, or None."""
         folder, _, name = path.rpartition("/")
         if path.startswith("/") or name == "..":
             return _OUTSIDE
@@ -124,13 +124,13 @@ class IgnoreRules:
         return self._inside(folder)[0], self._inside(folder.rpartition("/")[0])[1] if folder else ()
 
     def _inside(self, folder: str) -> tuple[str | None, Scope]:
-        """Return the rule that ignores a folder, and the rule files in force in it."""
+        """Return the rule that ignores a folder, and the rule files that apply in it."""
         parts = folder.split("/") if folder else []
         if folder.startswith("/") or ".." in parts:
             return _OUTSIDE, ()
         rule: str | None = None
         scope: Scope = ()
-        # What is nested deeper than the first folder that is too deep is ignored with it.
+        # Everything below the first folder that is nested too deep is ignored with it.
         for depth in range(min(len(parts), DEEPEST_FOLDER + 1) + 1):
             path = "/".join(parts[:depth])
             if path not in self._known:
@@ -140,7 +140,7 @@ class IgnoreRules:
         return rule, scope
 
     def _enter(self, folder: str, scope: Scope) -> Scope:
-        # Not Path.is_file: it raises for a name that is too long, and where a folder may not be looked into.
+        # Not Path.is_file, which raises for a name that is too long and for a folder that may not be entered.
         present = (n for n in RULE_FILES if os.path.lexists(self._root / folder / n))
         return self.enter(folder, present, scope)
 
@@ -148,7 +148,7 @@ class IgnoreRules:
         return self.SYMLINK if os.path.islink(self._root / path) else None  # noqa: PTH114 - likewise
 
     def match(self, path: str, scope: Scope, *, is_folder: bool = False) -> str | None:
-        """Return the rule that ignores this very path, its parents not considered, or None."""
+        """Return the rule that ignores exactly this path, without considering its parents, or None."""
         path = path if path.isascii() else unicodedata.normalize("NFC", path)
         name = path.rpartition("/")[2]
         rule = self._rule_for_folders(path, name) if is_folder else self._rule_for_files(path, name)
@@ -169,7 +169,7 @@ class IgnoreRules:
         return None if path.startswith(self._owned) else "in no domain of _domains.yaml"
 
     def _user_rule(self, path: str, scope: Scope, *, is_folder: bool) -> str | None:
-        # A deeper file overrides a shallower one: the last word counts.
+        # A deeper file overrides a shallower one.
         for file in reversed(scope):
             ignores = file.globs.verdict(path[file.start :], is_folder=is_folder)
             if ignores is not None:

@@ -1,6 +1,6 @@
-"""Work on files by name in a folder that is held by its descriptor, whatever takes its place meanwhile.
+"""Work on files by name in a folder held by its descriptor, whatever replaces the folder meanwhile.
 
-No link is followed, nothing waits, and what takes a file's place may be anything.
+No link is followed, nothing blocks, and a file may be replaced by anything.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pipelines.durable_files import give_users_mode
 from pipelines.errors import NotARegularFileError, NoteError, NoteTooLargeError, NoteUnreadableError
 
 NOT_KNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
-"""What a file system answers that does not know an operation."""
+"""The error codes of a file system that does not support an operation."""
 
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_LARGEST = 1_000_000_000  # bytes: what may take a note's place is read whole
+_LARGEST = 1_000_000_000  # bytes: a replaced note is read completely
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def read(folder: int, name: str) -> bytes:
-    """Read a regular file that is no link; raises FileNotFoundError, NoteError."""
-    refused = f"{name!r} is a link or no regular file; it is not written. Put a regular file in its place"
+    """Read a regular file that is not a link. Raises FileNotFoundError, NoteError."""
+    refused = f"{name!r} is a link or not a regular file and was not written; put a regular file in its place"
     try:
         fd = os.open(name, _READING, dir_fd=folder)
     except FileNotFoundError:
@@ -42,12 +42,12 @@ def read(folder: int, name: str) -> bytes:
         raise NotARegularFileError(refused)
     with os.fdopen(fd, "rb") as file:
         if info.st_size > _LARGEST:
-            raise NoteTooLargeError(f"{name!r} has {info.st_size / 1e6:.1f} MB, too much to be replaced")
+            raise NoteTooLargeError(f"{name!r} has {info.st_size / 1e6:.1f} MB, too much to replace")
         return file.read()
 
 
 def look(folder: int, name: str) -> bytes | NoteError | None:
-    """Return a file's bytes, why they cannot be read (what was displaced may be anything), or None without one."""
+    """Return a file's bytes, the error if they are unreadable (it may be anything), or None without a file."""
     try:
         return read(folder, name)
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def look(folder: int, name: str) -> bytes | NoteError | None:
 
 
 def write_new(folder: int, beside: str, data: bytes, *, like: str | None) -> None:
-    """Write a new file and force it to disk, with the mode, owner and attributes of another one if there is one."""
+    """Write a new file and force it to disk, with the mode, owner and attributes of the file `like`, if given."""
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
@@ -89,7 +89,7 @@ def _be_like(fd: int, folder: int, name: str) -> None:
 
 
 def rename(folder: int, source: str, target: str, *, swap: bool) -> bool:
-    """Exchange two files, or rename one unless there is a target; return False where that is not known.
+    """Exchange two files, or rename one unless the target exists; return False if that is not supported.
 
     https://man7.org/linux/man-pages/man2/rename.2.html, and `man renameatx_np` on macOS.
     """
@@ -106,7 +106,7 @@ def rename(folder: int, source: str, target: str, *, swap: bool) -> bool:
 
 
 def move(folder: int, source: str, target: str) -> None:
-    """Rename a file, over another one if there is one. Raises OSError."""
+    """Rename a file, replacing the target if it exists. Raises OSError."""
     os.replace(source, target, src_dir_fd=folder, dst_dir_fd=folder)
 
 
@@ -122,12 +122,12 @@ def unlink(folder: int, name: str) -> None:
 
 
 def lstat(folder: int, name: str) -> os.stat_result:
-    """Return what `lstat` says of a name. Raises OSError."""
+    """Return the `lstat` result of a name. Raises OSError."""
     return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def exists(folder: int, name: str) -> bool:
-    """Say whether there is anything of that name."""
+    """Say whether anything of that name exists."""
     try:
         lstat(folder, name)
     except OSError:

@@ -1,4 +1,4 @@
-"""What indexing a domain takes, and what a slice of it did."""
+"""The inputs for indexing a domain, and the result of a slice of it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pipelines.model import ChunkSettings, LeasedRow
 from pipelines.store.cache import Cache
 
 PIPELINE_VERSION = 4
-"""Raise it when the same note would give other chunks, links or index words: every note is done again."""
+"""Increase it when the same note would give other chunks, links or index words: every note is indexed again."""
 
 
 class DocumentEncoder(Protocol):
-    """What ingest needs of an embedder. Several threads may ask it."""
+    """The part of an embedder that ingest needs. Several threads may call it."""
 
     def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Return one unit vector a text: shape (len(texts), dimension)."""
+        """Return one unit vector per text: shape (len(texts), dimension)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """What indexing a domain takes.
+    """The inputs for indexing a domain.
 
-    `present` says whether the vault is there, `encoder_ready` whether the encoder is there without a wait;
-    `siblings` are other caches. `brake` decides on an indexed note whose file is gone. `apart`: notes that take
-    long to parse are set apart, for `index_apart`.
+    `present` says whether the vault is available, `encoder_ready` whether the encoder is available without a wait;
+    `siblings` are the other caches. `brake` decides on indexed notes whose files are gone. `apart`: notes that take
+    long to parse are set apart for `index_apart`.
     """
 
     domain: str
@@ -49,7 +49,7 @@ class Ingest:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a slice of work did; `attempt`: how often the most tried of its notes was tried, this time included."""
+    """The result of a slice of work; `attempt`: the most attempts of any of its notes, including this one."""
 
     committed: int = 0
     removed: int = 0
@@ -60,7 +60,7 @@ class Outcome:
     paths: list[str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
-        """Add what another slice did."""
+        """Add the result of another slice."""
         self.committed += other.committed
         self.removed += other.removed
         self.parked += other.parked
@@ -71,12 +71,12 @@ class Outcome:
 
     @property
     def touched(self) -> int:
-        """How many rows were dealt with in any way."""
+        """How many rows were processed in any way."""
         return self.committed + self.removed + self.parked + self.postponed
 
 
 def pipeline_name(chunking: ChunkSettings) -> str:
-    """Name everything that decides what chunks a note gives; a cache records it."""
+    """Return a name for everything that determines which chunks a note gives; a cache records it."""
     return f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"
 
 

@@ -1,4 +1,4 @@
-"""Which files links may mean: what is on disk, and notes whose deletion any domain holds."""
+"""The files that links may mean: those on disk, and notes whose deletion is held in any domain."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pipelines.store.cache import Cache
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
-    """Say whether a path lies in one of the folders."""
+    """Say whether a path is in one of the folders."""
     return any(path.startswith(f"{folder}/") for folder in folders)
 
 
 def note_scanned(caches: Collection[Cache], found: vault.Scan) -> None:
-    """Tell the edges of all caches which files a scan of the vault found; what is held is believed to be there."""
+    """Update the edges of all caches with the files found by a scan of the vault; notes held by the brake stay."""
     there = found.files.union(*(cache.ledger.paths_below("") for cache in caches))
     for cache in caches:
         cache.edges.set_paths(there)
@@ -31,7 +31,7 @@ def note_looked_at(
     no_files: AbstractSet[str],
     scans: Mapping[str, vault.Scan],
 ) -> None:
-    """Tell the edges of all caches which files came and went, whatever their kind; what is held is still there."""
+    """Update the edges of all caches with added and removed files of any kind; notes held by the brake stay."""
     for cache in caches:
         new: set[str] = set()
         gone = {vault.disk_key(raw) for raw in no_files}
@@ -53,7 +53,7 @@ def note_looked_at(
 def file_drift(
     cache: Cache, found: vault.Scan, siblings: Callable[[], Iterable[Path]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the paths that a cache's links take for there or gone, and that are not, each with what is wrong."""
+    """Yield the paths whose existence a cache's links assume wrongly, each with what is wrong."""
     there = found.files.union(cache.ledger.paths_below(""))
     known = set(cache.edges.paths_below(""))
     held = _held_by(siblings() if known - there else (), known - there)
@@ -68,7 +68,7 @@ def _held_by(siblings: Iterable[Path], paths: Collection[str]) -> set[str]:
     """Return those of the paths that other domains believe to exist."""
     held: set[str] = set()
     for file in siblings:
-        # A sibling's trouble is told where it is verified.
+        # An unreadable sibling is reported when it is verified itself.
         with suppress(CacheError), closing(Cache.open(file)) as sibling:
             held |= sibling.ledger.existing(paths)
     return held

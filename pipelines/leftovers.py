@@ -1,4 +1,4 @@
-"""Folders in which a backup or a restore works, and what is left of those that were killed."""
+"""Work folders of backups and restores, and the removal of those left behind by killed runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pipelines.store.state import State
 
 _PREFIXES = (".backup-", ".restore-", ".salvage-")
 _OUTSIDE = "outside"
-# Between making a folder and locking it lies no more than this.
+# Upper bound on the time between creating a folder and locking it.
 _YOUNG_SECONDS = 10.0
-# A rebuild that was interrupted can be taken up again for so long.
+# How long an interrupted rebuild can be resumed.
 _INTERRUPTED_SECONDS = 24 * 3600.0
 _CACHE = re.compile(r"cache-(?P<domain>[\w-]+)\.(?P<number>\d+)\.db")
 _BESIDE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
@@ -26,7 +26,7 @@ _BESIDE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 @contextmanager
 def work_folder(state: Path, purpose: str) -> Iterator[Path]:
-    """Make a folder in the state folder for one run of `backup`, `restore` or `salvage`; delete it at the end.
+    """Create a folder in the state folder for one run of `backup`, `restore` or `salvage`; delete it at the end.
 
     It is locked while the run lives.
     """
@@ -41,7 +41,7 @@ def work_folder(state: Path, purpose: str) -> Iterator[Path]:
 
 
 def claim(folder: Path, *outside: Path) -> None:
-    """Write down files outside a run's folder that are nothing without the run, before they are made."""
+    """Record files outside a run's folder that are useless without the run, before they are created."""
     file = folder / _OUTSIDE
     with file.open("ab") as out:
         out.write(b"".join(os.fsencode(path.absolute()) + b"\0" for path in outside))
@@ -50,10 +50,10 @@ def claim(folder: Path, *outside: Path) -> None:
 
 
 def sweep_leftovers(folder: Path, state: State) -> list[str]:
-    """Delete what killed runs left in a state folder and beside backups; return the names of what went.
+    """Delete what killed runs left in a state folder and beside backups; return the names of what was deleted.
 
-    What is locked is in use. A cache goes only if it is newer than its domain's current one, and a killed restore
-    brought it, or a rebuild was interrupted a day ago. Raises CacheError.
+    Locked folders are in use. A cache is deleted only if it is newer than its domain's current one, and came from a
+    killed restore or from a rebuild interrupted a day ago. Raises CacheError.
     """
     gone = []
     for dead in filter(_is_dead, _folders(folder)):
@@ -73,7 +73,7 @@ def _folders(state: Path) -> list[Path]:
 
 
 def _is_dead(folder: Path) -> bool:
-    """Say whether a folder's run is over: nothing locks it, and it was not made just now."""
+    """Say whether a folder's run is over: nothing locks it, and it was not just created."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -94,7 +94,7 @@ def _claimed(folder: Path) -> list[Path]:
 
 
 def _is_ahead(state: State, file: Path) -> bool:
-    """Say whether a cache is newer than the current one of its domain."""
+    """Say whether a cache is newer than its domain's current one."""
     match = _CACHE.fullmatch(file.name)
     return match is not None and int(match["number"]) > state.cache_number(match["domain"])
 

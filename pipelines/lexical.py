@@ -1,6 +1,6 @@
-"""What the full-text index sees of a text, and of a query: both go through the same tokens.
+"""Tokenise texts and queries for the full-text index; both go through the same tokens.
 
-The FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) then only folds case and diacritics and stems.
+After that, the FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) only folds case and diacritics and stems.
 """
 
 import re
@@ -16,11 +16,11 @@ from pipelines.chunk import CJK
 from pipelines.stopwords import STOPWORDS
 
 MOST_TERMS = 64
-# Longer runs are data (base64, hashes), whose parts nobody looks for.
+# Longer runs are data (base64, hashes), whose parts are not worth finding.
 _LONGEST_IDENTIFIER = 64
 _SHORTEST_PART = 2
 _DIACRITIC = re.compile(r"[\u0300-\u036f]+")
-# Symbols that people search for; all others only separate words. `#` counts in C#, not in `# heading`.
+# Symbols that people search for; all others only separate words. `#` counts in C#, but not in `# heading`.
 SYMBOL = (
     r"\+\+|(?<=[A-Za-z])#(?![\w#])|[\xa2-\xa7\xa9\xae\xb0\xb1\xb6\u20a0-\u20cf\u2100-\u214f\u2190-\u27bf"
     r"\u2b00-\u2bff\U0001f000-\U0001faff]"
@@ -28,7 +28,7 @@ SYMBOL = (
 _TOKEN = re.compile(rf"{SYMBOL}|[{CJK}]+|[^\W_{CJK}]+")
 _IS_CJK = re.compile(rf"[{CJK}]")
 _SCRIPT_RUN = re.compile(rf"(?P<cjk>[{CJK}]+)|[^{CJK}]+")
-# `-x`, `-rf` and `-2` are options and numbers more often than words that are not wanted.
+# `-x`, `-rf` and `-2` are more often options and numbers than unwanted words.
 _QUERY_PART = re.compile(
     rf'(?P<minus>(?<!\S)-(?=["{CJK}]|[^\W\d_]\w\w))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))'
 )
@@ -38,25 +38,25 @@ _CJK_A_WORD = 2
 _Term = tuple[str, ...]
 _while_answered = lru_cache(maxsize=16)  # each layer of an answer reads its query
 ChunkWords = tuple[str, str]
-"""The words of a chunk's section label, and of its text, as FTS5 reads them."""
+"""The words of a chunk's section label and of its text, as FTS5 reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The words and phrases of a query as the full-text index has them, and how much each counts."""
+    """A query's words and phrases as the full-text index stores them, with their weights."""
 
     weights: dict[str, int]
 
     def expression(self) -> str:
-        """Return the FTS5 MATCH expression: any word, each as often as it counts."""
+        """Return the FTS5 MATCH expression: any of the words, each repeated by its weight."""
         return " OR ".join(f'"{term}"' for term, weight in self.weights.items() for _ in range(weight))
 
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """What a query's quotes and minus signs ask of a note: phrases that it must have, and words that it must not.
+    """What a query's quotes and minus signs require: phrases that a note must have, and words that it must not have.
 
-    `asks` is false where the query says only what is not wanted.
+    `asks` is false if the query only says what is unwanted.
     """
 
     required: tuple[str, ...]
@@ -65,41 +65,41 @@ class Operators:
     asks: bool
 
     def __bool__(self) -> bool:
-        """Say whether anything is asked of a note."""
+        """Say whether there are any operators."""
         return bool(self.required or self.unwanted_phrases or self.unwanted_words)
 
 
 def index_text(text: str) -> str:
-    """Return a text as FTS5 shall read it: words, identifiers whole and in parts, CJK by the character."""
+    """Return a text as FTS5 should read it: words, identifiers whole and in parts, CJK by character."""
     return " ".join(_tokens(text))
 
 
 def chunk_words(section: str, text: str, title: str) -> ChunkWords:
-    """Return what the full-text index has of a chunk: the words of its section's label, and of its text.
+    """Return what the full-text index stores for a chunk: the words of its section label and of its text.
 
-    What the note's title says, the label does not say again.
+    A label that repeats the note's title is left out.
     """
     return index_text("" if section == title else section), index_text(text)
 
 
 @_while_answered
 def wanted(query: str) -> Wanted | None:
-    """Return what to look for when a person typed this; None if there is nothing to search.
+    """Return what to search for when a person typed this query; None if there is nothing to search for.
 
-    One word is enough, `"a phrase"` stays together, and what `-` marks as not wanted is no word to look for.
+    One matching word is enough, `"a phrase"` stays together, and words marked as unwanted with `-` are left out.
     """
     words, parts = _terms(_read_query(query).asked)
     if not words and not parts:
         return None
-    # A compound says the same thing twice, whole and in parts: each counts half as much as a word.
+    # A compound is searched for twice, whole and in parts, so each of these counts half as much as a word.
     weights = Counter(map(_folded, [*words, *words, *parts] if parts else words))
     return Wanted(weights)
 
 
 def operators(query: str) -> Operators:
-    """Return what a query's quotes and minus signs ask of a note.
+    """Return what a query's quotes and minus signs require of a note.
 
-    They ask nothing in a query of more than ten other words: a pasted sentence quotes what no note needs to have.
+    A query of more than ten other words has no operators: it is probably a pasted sentence that contains quotes.
     """
     read = _read_query(query)
     required = [text for text, is_phrase in read.asked if is_phrase] if read.has_operators else []
@@ -111,12 +111,12 @@ def operators(query: str) -> Operators:
 
 
 def _telling(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the texts that hold a word or symbol, each once, and no more than a query may have terms."""
+    """Return the texts that contain a word or symbol, once each, up to the number of terms that a query may have."""
     return tuple(dict.fromkeys(text for text in texts if _TOKEN.search(text)))[:MOST_TERMS]
 
 
 def without_unwanted(query: str) -> str:
-    """Return a query without what it says is not wanted; as it is where there is no such thing."""
+    """Return a query without its unwanted parts, or unchanged if it has none."""
     read = _read_query(query)
     return (
         " ".join(f'"{text}"' if is_phrase else text for text, is_phrase in read.asked)
@@ -126,7 +126,7 @@ def without_unwanted(query: str) -> str:
 
 
 def whole_words(text: str) -> tuple[str, ...]:
-    """Return the words of a text as they stand, identifiers in one piece; of CJK each character, and symbols."""
+    """Return the words of a text unchanged: identifiers in one piece, each character of CJK, and symbols."""
     composed = _composed(text)
     return tuple(
         chain.from_iterable(found if _IS_CJK.match(found) else (found,) for found in _TOKEN.findall(composed))
@@ -134,21 +134,21 @@ def whole_words(text: str) -> tuple[str, ...]:
 
 
 def index_tokens(text: str) -> tuple[str, ...]:
-    """Return the words that the full-text index has of a text; of an identifier the whole comes first."""
+    """Return the words that the full-text index stores for a text; for an identifier the whole comes first."""
     return _tokens(text)
 
 
 def _folded(term: _Term) -> str:
-    """Return a word or phrase as one string: FTS5 does not tell `Apple` from `apple`, so they count together."""
+    """Return a word or phrase as one string; FTS5 does not tell `Apple` from `apple`, so they count together."""
     text = " ".join(term)
     return text.lower() if text.isascii() else text
 
 
 def _terms(asked: Iterable[tuple[str, bool]]) -> tuple[list[_Term], list[_Term]]:
-    """Return the words and phrases to look for, and apart the compounds with their parts.
+    """Return the words and phrases to search for, and separately the compounds with their parts.
 
-    A repeated word counts again. At most 64 of each, each cut to 64 tokens: a phrase's beginning still finds it.
-    Stopwords are left out unless there is nothing else.
+    A repeated word counts again. At most 64 of each, each cut to 64 tokens, which still finds a phrase by its
+    beginning. Stop words are left out unless there is nothing else.
     """
     words: list[_Term] = []
     parts: list[_Term] = []
@@ -164,7 +164,7 @@ def _terms(asked: Iterable[tuple[str, bool]]) -> tuple[list[_Term], list[_Term]]
 
 
 def _add_terms(word: str, words: list[_Term], parts: list[_Term]) -> None:
-    """Add what to look for: a compound whole and in parts; of CJK, which has no spaces, each pair."""
+    """Add what to search for: a compound whole and in parts; for CJK, which has no spaces, each character pair."""
     for run in _SCRIPT_RUN.finditer(word):
         tokens = _tokens(run[0])
         own = [(token,) for token in tokens if _is_part(token, word)] if len(tokens) > 1 else []
@@ -182,7 +182,7 @@ def telling_words(text: str) -> set[str]:
 
 
 def phrases(query: str) -> tuple[str, ...]:
-    """Return what a query asks for in one piece, as FTS5 phrases: quoted phrases, compounds, runs of CJK."""
+    """Return the parts of a query that belong together, as FTS5 phrases: quoted phrases, compounds, runs of CJK."""
     found: dict[str, None] = {}
     for text, is_phrase in _read_query(query).asked:
         pieces = [text] if is_phrase else [run[0] for run in _SCRIPT_RUN.finditer(text)]
@@ -193,14 +193,14 @@ def phrases(query: str) -> tuple[str, ...]:
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """Return what an excerpt should mark of a query: its words in lower case, identifiers also in parts."""
+    """Return the terms of a query to mark in an excerpt: its words in lower case, identifiers also in parts."""
     asked = _read_query(query).asked
     words = dict.fromkeys(word.lower() for text, _ in asked for word in _marked(text))
     return tuple([word for word in words if word not in STOPWORDS] or words)[:MOST_TERMS]
 
 
 def _tokens(text: str) -> _Term:
-    """Split a text into what FTS5 takes for single words: they hold nothing but letters and digits."""
+    """Split a text into what FTS5 takes for single words, which contain only letters and digits."""
     tokens: list[str] = []
     for found in _TOKEN.findall(_composed(text)):
         if found.isdecimal() or (found.isalpha() and (found.islower() or found.istitle())):
@@ -216,17 +216,17 @@ def _tokens(text: str) -> _Term:
 
 
 def _composed(text: str) -> str:
-    """Write accented letters as one character, and drop the accents that no letter takes in."""
+    """Compose accented letters into one character, and drop accents that cannot be composed."""
     return text if text.isascii() else without_diacritics(text, "NFC")
 
 
 def without_diacritics(text: str, form: Literal["NFC", "NFD", "NFKD"]) -> str:
-    """Return a text in a normal form of Unicode, without the diacritics that stand by themselves in it."""
+    """Return a text in a Unicode normal form, without the diacritics that are separate characters in it."""
     return _DIACRITIC.sub("", unicodedata.normalize(form, text))
 
 
 def _parts(word: str) -> list[str]:
-    """Cut an identifier where letters meet digits, at camelCase's humps, and after an acronym."""
+    """Split an identifier between letters and digits, at camelCase humps, and after an acronym."""
     if len(word) > _LONGEST_IDENTIFIER:
         return [word]
     cuts = [0, *(at for at in range(1, len(word)) if _is_hump(word, at)), len(word)]
@@ -242,7 +242,7 @@ def _is_hump(word: str, at: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A query in parts (text, is a phrase): what is asked for, and what is not wanted."""
+    """A query in parts (text, is a phrase): those asked for, and the unwanted ones."""
 
     asked: list[tuple[str, bool]]
     unwanted: list[tuple[str, bool]]
@@ -274,7 +274,7 @@ def _count_words(text: str) -> int:
 
 
 def _is_part(token: str, word: str) -> bool:
-    """Say whether a token is worth a search of its own: not one letter, and not what stands for a symbol."""
+    """Say whether a token is worth searching for on its own: not a single letter, and not a symbol's encoding."""
     return len(token) >= _SHORTEST_PART and token in word
 
 

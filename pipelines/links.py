@@ -1,4 +1,4 @@
-"""Which file a link means, by the rules that Obsidian 1.13 was observed to follow. Pure: no disk, no tables."""
+"""Resolve links to files, by the rules observed in Obsidian 1.13. Pure: no disk, no tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from rapidfuzz import fuzz, process
 
 NOTE_SUFFIXES = (".md", ".markdown")
-# What Obsidian embeds beside notes.
+# What Obsidian embeds besides notes.
 _MEDIA_SUFFIXES = frozenset(
     {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".svg", ".webp"}
     | {".flac", ".m4a", ".mp3", ".ogg", ".wav", ".3gp", ".mkv", ".mov", ".mp4", ".ogv", ".webm"}
@@ -21,34 +21,34 @@ _MEDIA_SUFFIXES = frozenset(
 _EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 _NAMES_OF_ONE = 4
 _FOLDERS = ("", ".", "..")
-_ALIKE = 75.0  # of 100: a letter or two in ten
+_ALIKE = 75.0  # of 100: allows one or two wrong letters in ten
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The file that a link means; `ambiguous` where other files of that name were as good but for the rules."""
+    """The file that a link means; `ambiguous`: other files of that name would fit if the rules did not decide."""
 
     path: str
     ambiguous: bool
 
 
 def name_key(path: str) -> str:
-    """Return what a file is looked up by: its last part, whatever its case or Unicode form."""
+    """Return the key by which a file is looked up: its last part, without case and in one Unicode form."""
     return _lower(normalize("NFC", path.rpartition("/")[2]))
 
 
 def _lower(text: str) -> str:
-    # A capital sigma's small form depends on what follows it: on whether `.md` is written.
+    # The lower case of a capital sigma depends on the next character, and so on whether `.md` is written.
     return text.lower().replace("\u03c2", "\u03c3")
 
 
 def target_name(target: str) -> str:
-    """Return what a link's target is looked up by."""
+    """Return the key by which a link's target is looked up."""
     return name_key(target.strip().rstrip("/"))
 
 
 def inner_target(address: str) -> tuple[str, str] | None:
-    """Return target and fragment of a Markdown link's address; None where it leads nowhere or out of the vault."""
+    """Return target and fragment of a Markdown link's address; None if it is empty or leads out of the vault."""
     if _EXTERNAL.match(address):
         return None
     target, _, fragment = address.partition("#")
@@ -57,7 +57,7 @@ def inner_target(address: str) -> tuple[str, str] | None:
 
 
 def link_names_of(path: str) -> tuple[str, ...]:
-    """Return the name keys of the targets that may mean a file: those to resolve anew when it comes or goes."""
+    """Return the name keys of the targets that may mean a file, to be resolved again when it is added or removed."""
     name = name_key(path)
     return (name, *(name.removesuffix(suffix) for suffix in NOTE_SUFFIXES if name.endswith(suffix)))
 
@@ -65,10 +65,10 @@ def link_names_of(path: str) -> tuple[str, ...]:
 def resolve(target: str, source: str, named: Callable[[str], Sequence[str]]) -> Resolved | None:
     """Return the file that a link in the note `source` means, or None.
 
-    `named` returns the vault's paths of a name key. The first that applies: the source itself for an empty
-    target; the path as written from the vault's root; from the source's own folder; of all files whose path ends
-    so, the one with the shortest path. A target that begins with `./`, `../` or `/` means that one place only,
-    and one that ends with `/`, `.` or `..` is a folder: no file.
+    `named` returns the vault's paths for a name key. The first rule that applies decides: the source itself for an
+    empty target; the path as written from the vault's root; the path from the source's own folder; among all files
+    whose path ends with the target, the one with the shortest path. A target that begins with `./`, `../` or `/`
+    means only that one place, and one that ends with `/`, `.` or `..` is a folder, so it means no file.
     """
     target = normalize("NFC", target.strip())
     if not target:
@@ -98,7 +98,7 @@ def _best(found: Sequence[str], written: str, folder: str) -> str:
     beside = _lower(f"{folder}/{written}").lstrip("/")
 
     def rank(path: str) -> tuple[bool, bool, int, bool, str]:
-        # Two names that differ in case only: the one as it was written.
+        # Of two names that differ only in case, prefer the one as written.
         low = _lower(path)
         return low != wanted, low != beside, len(path), not path.endswith(written), path
 
@@ -106,7 +106,7 @@ def _best(found: Sequence[str], written: str, folder: str) -> str:
 
 
 def _join(folder: str, target: str) -> str:
-    """Return a target's path from the vault's root, which no `..` leads out of."""
+    """Return a target's path from the vault's root; `..` cannot lead out of the root."""
     parts = folder.split("/") if folder else []
     for part in target.split("/"):
         if part == "..":
@@ -117,10 +117,10 @@ def _join(folder: str, target: str) -> str:
 
 
 def suggest(target: str, names: Sequence[tuple[str, str]], limit: int, own: str = "") -> list[str]:
-    """Return up to `limit` paths that a broken link may have meant: the most alike of (lower-case name, path) first.
+    """Return up to `limit` paths that a broken link may mean, the most similar of (lower-case name, path) first.
 
-    A bare alias is such a link: Obsidian resolves file names only. A picture that is missing is no note, and the
-    note that has the link (`own`) is not what it meant.
+    A bare alias is such a link, because Obsidian resolves only file names. For a missing picture no note is
+    suggested, and the note with the link (`own`) is never suggested.
     """
     wanted = target_name(target)
     if PurePosixPath(wanted).suffix in _MEDIA_SUFFIXES:

@@ -1,4 +1,4 @@
-"""Communities by networkx's Louvain: pure Python that would let other threads wait, so in a process of its own."""
+"""Communities by networkx's Louvain, in a separate process: pure Python that would block other threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEED = 1
 
 
 def louvain(graph: LinkGraph, child: Child) -> list[tuple[str, ...]]:
-    """Divide the notes into communities of high modularity, the largest first, the same at each run.
+    """Divide the notes into communities of high modularity, largest first, with the same result at each run.
 
     Blondel et al., "Fast unfolding of communities in large networks", 2008. Raises ChildDiedError,
     ApartStoppedError.
@@ -31,7 +31,7 @@ def louvain(graph: LinkGraph, child: Child) -> list[tuple[str, ...]]:
 
 
 def divide_pairs(pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the communities of a graph of edges, each given once."""
-    import networkx as nx  # noqa: PLC0415 - a quarter of a second, for this process alone
+    """Return the communities of a graph given by its edges, each of which appears once."""
+    import networkx as nx  # noqa: PLC0415 - takes 0.25 s, and only this process needs it
 
     return [list(group) for group in nx.community.louvain_communities(nx.Graph(pairs), seed=SEED)]

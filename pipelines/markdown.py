@@ -1,8 +1,8 @@
-"""A Markdown file as a Note: its text, properties, headings, links and tags, by Obsidian's rules.
+"""Parse a Markdown file into a Note: text, properties, headings, links and tags, by Obsidian's rules.
 
-markdown-it-py finds the blocks. Its inline parser then runs only on blocks that can hold a link or a tag,
-with rules of our own for what Obsidian adds. Math and comments are read by one of these rules, not by a
-plugin, because the plugin searches to the end of the file for every `$$` that is never closed.
+markdown-it-py finds the blocks. Its inline parser then runs only on blocks that can contain a link or a tag, with
+rules of our own for Obsidian's additions. Math and comments are read by one of these rules instead of a plugin,
+because the plugin searches to the end of the file for every `$$` that is never closed.
 """
 
 import re
@@ -22,9 +22,9 @@ from pipelines.frontmatter import TAG, is_tag, read_frontmatter, read_properties
 from pipelines.links import inner_target
 from pipelines.model import Heading, Link, LinkKind, Note
 
-# An end to each search, so that a run of `[[` costs no more than its length times this.
+# A limit for each search, so that a run of `[[` costs at most its length times this.
 LONGEST_WIKILINK = 2_000
-# Outlines nest deeper than markdown-it's 20; past the limit it skips the rest of the file.
+# Outlines nest deeper than markdown-it's limit of 20, past which it skips the rest of the file.
 DEEPEST_BLOCK = 100
 CITING_PROPERTIES = {"cites", "source", "sources", "references", "up"}
 CITING_SECTIONS = {"sources", "references", "citations", "bibliography"}
@@ -42,13 +42,13 @@ class _Found:
 
 
 def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode a file's bytes as UTF-8 without its byte order mark, and say what had to be replaced."""
+    """Decode a file's bytes as UTF-8 without its byte order mark, and report what had to be replaced."""
     warnings = []
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         text = data.decode("utf-8-sig", "replace")
-        warnings.append(f"not UTF-8 at byte {error.start}: what cannot be read was replaced")
+        warnings.append(f"not UTF-8 at byte {error.start}: unreadable bytes were replaced")
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
         warnings.append("NUL bytes were replaced")
@@ -61,17 +61,17 @@ def line_starts(text: str) -> list[int]:
 
 
 def read_note(path: str, data: bytes) -> Note:
-    """Decode and parse a file's bytes; what had to be replaced is among the note's warnings."""
+    """Decode and parse a file's bytes; replaced bytes are reported in the note's warnings."""
     text, warnings = decode(data)
     note = parse_note(path, text)
     return replace(note, warnings=(*warnings, *note.warnings))
 
 
 def parse_note(path: str, text: str) -> Note:
-    """Parse one file. Whatever a person wrote gives a Note; what could not be read is said in `warnings`."""
+    """Parse one file. Any text gives a Note; parts that could not be read are reported in `warnings`."""
     front = read_frontmatter(text)
     starts = line_starts(text)
-    # A block that is not YAML is read by itself: its lines are no headings, and it cannot swallow the note.
+    # A block that is not YAML is parsed separately: its lines are not headings, and it cannot swallow the note.
     block = _parse_part(text, front.body_start, front.end, starts, headings=False)
     body = _parse_part(text, max(front.body_start, front.end), len(text), starts, headings=True)
     properties = read_properties(front.values, [*block.tags, *body.tags])
@@ -99,7 +99,7 @@ def parse_note(path: str, text: str) -> Note:
 
 
 def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headings: bool) -> _Found:
-    """Find the links and tags, and if asked the headings, between two line starts of a text."""
+    """Find the links and tags, and if requested the headings, between two line starts of a text."""
     found = _Found()
     first_line = bisect_right(starts, start) - 1
     env: dict[str, object] = {}
@@ -128,7 +128,7 @@ def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headi
 
 
 def _inline(content: str, env: dict[str, object], *, markup: bool) -> list[Token]:
-    """Parse inline Markdown, or return nothing if it can hold no link, no tag, and no markup that matters."""
+    """Parse inline Markdown; return nothing if it cannot contain a link, a tag, or relevant markup."""
     if "[" in content or "#" in content or (markup and _MARKUP.search(content)):
         return _INLINES.inline.parse(content, _INLINES, env, [])
     return []
@@ -161,7 +161,7 @@ def _until_close(tokens: Sequence[Token], opening: int) -> Iterator[Token]:
 
 
 def _shown(tokens: Iterable[Token]) -> str:
-    """Return inline tokens as a reader sees them, without markup, on one line."""
+    """Return inline tokens as a reader sees them: without markup, on one line."""
     parts = []
     for token in tokens:
         if token.type == "wikilink":
@@ -181,7 +181,7 @@ def _property_links(values: Mapping[str, object], block: str, starts: Sequence[i
             for inner in _wikilinks(item):
                 if (parts := split_wikilink(inner)) is None:
                     continue
-                # YAML may have unescaped or folded the value: then its line is not known.
+                # If YAML unescaped or folded the value, its line is unknown.
                 at = max(block.find(f"[[{inner}]]"), 0)
                 cites = name.lower() in CITING_PROPERTIES
                 yield Link("property", *parts, bisect_right(starts, at), "", name, cites)
@@ -197,7 +197,7 @@ def _wikilinks(text: str) -> Iterator[str]:
 
 
 def _wikilink_end(text: str, at: int, limit: int) -> int | None:
-    """Return where the wikilink ends whose `[[` is at `at`; None where there is none on this line."""
+    """Return where the wikilink whose `[[` is at `at` ends; None if there is none on this line."""
     closing = text.find("]]", at + 2, min(limit, at + LONGEST_WIKILINK))
     if closing < 0 or "[[" in (rest := text[at + 1 : closing]) or "\n" in rest:
         return None
@@ -205,7 +205,7 @@ def _wikilink_end(text: str, at: int, limit: int) -> int | None:
 
 
 def _wikilink(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  (markdown-it's signature)
-    """Read `[[...]]` and `![[...]]`."""
+    """Parse `[[...]]` and `![[...]]`."""
     embed = state.src.startswith("![[", state.pos, state.posMax)
     if not embed and not state.src.startswith("[[", state.pos, state.posMax):
         return False
@@ -222,7 +222,7 @@ def _wikilink(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  (markd
 
 
 def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
-    """Read `#tag` after white space, a line's start, or markers of emphasis."""
+    """Parse `#tag` after white space, at a line start, or after emphasis marks."""
     if state.src[state.pos] != "#" or state.linkLevel:
         return False
     before = state.src[max(0, state.pos - 4) : state.pos].rstrip(_EMPHASIS)
@@ -239,7 +239,7 @@ def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
 
 
 def _math_or_comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
-    """Read `$x$`, `$$x$$` and `%%x%%`, in which nothing is a link or a tag."""
+    """Parse `$x$`, `$$x$$` and `%%x%%`, which contain no links or tags."""
     marker = state.src[state.pos : state.pos + 2]
     if marker in {"$$", "%%"}:
         closing = state.src.find(marker, state.pos + 2, state.posMax)
@@ -259,7 +259,7 @@ def _math_or_comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
 
 
 def _math_or_comment_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
-    """Read lines from one that begins with `$$` or `%%`, and has no second one, to the next that has one."""
+    """Parse a block from a line that begins with an unclosed `$$` or `%%` to the next line that has the mark."""
     if state.is_code_block(start):
         return False
     opening = state.bMarks[start] + state.tShift[start]
@@ -280,7 +280,7 @@ def _math_or_comment_block(state: StateBlock, start: int, end: int, silent: bool
 def _located(
     rule: Callable[[StateInline, bool], bool], *, embed: bool
 ) -> Callable[[StateInline, bool], bool]:
-    """Make a rule of markdown-it's note on its token where in the block the link starts."""
+    """Make one of markdown-it's rules record on its token where in the block the link starts."""
 
     def located(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
         at, first = state.pos, len(state.tokens)
@@ -301,7 +301,7 @@ def _block_parser() -> MarkdownIt:
 
 
 def inline_parser() -> MarkdownIt:
-    """Return a parser of what stands in a block; its tokens of links tell the target as the index has it."""
+    """Return a parser for the text of a block; its link tokens give targets in the form of the index."""
     parser = MarkdownIt("commonmark").enable("strikethrough")
     rules = parser.inline.ruler
     rules.at("link", _located(link, embed=False))

@@ -1,4 +1,4 @@
-"""The words of the domain as types; standard library only."""
+"""The domain's types; standard library only."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ TagStatus = Literal["active", "retired"]
 Precision = Literal["float32", "bfloat16"]
 
 SAVE_PRIORITY = 110
-"""The task that indexes saves: no other task goes before it."""
+"""The task that indexes saves; no other task runs before it."""
 
 HIGH_PRIORITY = 100
-"""A save, or a request: a person is waiting for it."""
+"""A save or a request, for which a person is waiting."""
 
 LOW_PRIORITY = 10
-"""A scan, a re-chunk: it may take as long as it takes."""
+"""A scan or a re-chunk; it may take any time."""
 
 LOWEST_PRIORITY = 1
-"""What makes answers better or faster, and is owed to nobody."""
+"""Optional work (ranks, sentence vectors); runs only when nothing else waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link as it is written: where it points, what it shows, where it stands.
+    """A link as it is written: its target, its text and its position.
 
-    `target` is what stands before the first `#`, percent-decoded for a Markdown link, empty for a link into
-    the note itself; `fragment` is what follows it. `property` names the frontmatter key it was found in.
-    `cites` says that it names a source: by that key, by the heading it stands under, or in a footnote.
+    `target` is the part before the first `#`, percent-decoded for a Markdown link, and empty for a link within the
+    note; `fragment` is the part after it. `property` names the frontmatter key that contains the link. `cites`: the
+    link names a source, by that key, by the heading above it, or because it is in a footnote.
     """
 
     kind: LinkKind
@@ -62,7 +62,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One Markdown file, parsed. `text` is the whole decoded file; offsets and lines count in it."""
+    """A parsed Markdown file. `text` is the whole decoded file; offsets and lines refer to it."""
 
     path: str
     title: str
@@ -82,7 +82,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a note, `note.text[start:end]` on `first_line..last_line` (from 1); of no range: its names."""
+    """A piece of a note, `note.text[start:end]` on `first_line..last_line` (from 1); an empty range: its names."""
 
     text: str
     text_hash: str
@@ -97,7 +97,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSettings:
-    """How notes are cut: words a chunk, words of overlap, and a ceiling in characters."""
+    """How notes are split: words per chunk, words of overlap, and a ceiling in characters."""
 
     target_words: int
     overlap_words: int
@@ -106,7 +106,7 @@ class ChunkSettings:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A Markdown file seen on disk: its key (NFC, POSIX), the name that opens it, and what `stat` said."""
+    """A Markdown file seen on disk: its key (NFC, POSIX), the name that opens it, and its `stat` values."""
 
     path: str
     raw: str
@@ -117,7 +117,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The exact bytes that were read of one file, their SHA-256, and what `fstat` said of them."""
+    """The exact bytes read from a file, their SHA-256, and the file's `fstat` values."""
 
     data: bytes
     sha256: str
@@ -126,7 +126,7 @@ class FileContent:
 
 @dataclass(frozen=True, slots=True)
 class DiffEvent:
-    """What the watcher puts on the queue: one path of a domain changed from one content to another."""
+    """A change that the watcher puts on the queue: one path of a domain went from one content to another."""
 
     domain: str
     path: str
@@ -138,7 +138,7 @@ class DiffEvent:
 
 @dataclass(frozen=True, slots=True)
 class LeasedRow:
-    """A ledger row that this worker holds until it commits, fails or the lease runs out."""
+    """A ledger row that this worker holds until it commits, fails, or the lease expires."""
 
     path: str
     raw: str
@@ -151,9 +151,9 @@ class LeasedRow:
 
 @dataclass(frozen=True, slots=True)
 class NoteFacts:
-    """What the layers after fusion know of a candidate: its row, and its place in the graph (None: it has none).
+    """The facts about a candidate for the layers after fusion: its row, and its place in the graph (None: none).
 
-    `updated` is what its frontmatter has as `modified` or `updated`, as it is written there.
+    `updated` is the value of `modified` or `updated` in its frontmatter, as written there.
     """
 
     path: str
@@ -169,9 +169,9 @@ class NoteFacts:
 
 @dataclass(frozen=True, slots=True)
 class TagEntry:
-    """A tag of a domain's vocabulary: the heading it stands under, what it means, its other names, its line.
+    """A tag of a domain's vocabulary: the heading above it, its description, its aliases, its line.
 
-    A retired tag is known (a note may have it, an operator may type it) but is never proposed.
+    A retired tag is valid (a note may have it, an operator may type it) but is never proposed.
     """
 
     tag: str
@@ -184,7 +184,7 @@ class TagEntry:
 
 @dataclass(frozen=True, slots=True)
 class Taxonomy:
-    """A domain's controlled vocabulary, and the renames (old tag, new tag) that wait to be applied."""
+    """A domain's controlled vocabulary, and the pending renames (old tag, new tag)."""
 
     entries: tuple[TagEntry, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
@@ -207,7 +207,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Decay:
-    """How a domain weighs older material down."""
+    """How a domain lowers the weight of older notes."""
 
     mode: Literal["off", "ranked_grouped"] = "off"
     ladder: tuple[float, ...] = (1.0, 0.6, 0.45, 0.35, 0.25)
@@ -218,9 +218,10 @@ class Decay:
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """What of a domain never leaves the machine: notes with these tags or in these folders; without `llm`, all.
+    """What never leaves the machine: notes with these tags or in these folders, and without `llm` all notes.
 
-    A tag covers those nested in it. A folder is relative to the vault, as notes' paths are, and covers all below it.
+    A tag includes those nested in it. A folder is relative to the vault, like notes' paths, and includes its
+    subfolders.
     """
 
     tags: tuple[str, ...] = ()
@@ -230,7 +231,7 @@ class Privacy:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A slice of the vault with a cache, taxonomy, review queue and retrieval settings of its own.
+    """A part of the vault with its own cache, taxonomy, review queue and retrieval settings.
 
     `path` is the folder it owns (`""`: the whole vault), `threshold` the least confidence of a local proposal.
     """
@@ -256,9 +257,9 @@ class Domain:
 
     @property
     def configuration(self) -> tuple[str, ...]:
-        """The paths of what configures the domain: Markdown that is indexed (links lead there), and is no note.
+        """The paths of the domain's configuration: Markdown that is indexed (links lead there) but is not a note.
 
-        It is found by its name alone, and gets no tags.
+        It is found only by name, and gets no tags.
         """
         return (self.within(self.taxonomy), self.within(self.review_queue))
 
@@ -269,7 +270,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How a domain stands: what `status` prints."""
+    """The state of a domain in numbers, as printed by `status`."""
 
     notes: int
     chunks: int

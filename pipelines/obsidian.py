@@ -1,4 +1,4 @@
-"""Obsidian's own list of excluded files: `userIgnoreFilters` in `.obsidian/app.json`."""
+"""Read Obsidian's list of excluded files: `userIgnoreFilters` in `.obsidian/app.json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_FILTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What Obsidian excludes; `complaints` are sentences about what cannot be used."""
+    """The files that Obsidian excludes; `complaints` are sentences about filters that cannot be used."""
 
     prefixes: tuple[tuple[str, str], ...] = ()
     expressions: tuple[tuple[str, Regex], ...] = ()
@@ -40,11 +40,11 @@ class Filters:
 
 
 def read_filters(root: Path) -> Filters:
-    """Read a vault's filters: path prefixes, or regular expressions between slashes."""
+    """Read a vault's filters, which are path prefixes, or regular expressions between slashes."""
     try:
         data = beneath.read_file(root, OBSIDIAN_SETTINGS, _MOST_BYTES)
     except UnsafePathError as error:
-        return Filters(complaints=(f"Obsidian's excluded files do not count: {error}",))
+        return Filters(complaints=(f"Obsidian's excluded files are not applied: {error}",))
     except OSError:
         return Filters()  # no settings
     return _parse(data)
@@ -56,10 +56,10 @@ def _parse(data: bytes) -> Filters:
         settings = json.loads(data.decode("utf-8"))
         filters = settings.get("userIgnoreFilters") or []
     except (ValueError, AttributeError):
-        return Filters()  # not Obsidian's
+        return Filters()  # not written by Obsidian
     except RecursionError:
         return Filters(
-            complaints=(f"Obsidian's excluded files do not count: {OBSIDIAN_SETTINGS} is nested too deep",)
+            complaints=(f"Obsidian's excluded files are not applied: {OBSIDIAN_SETTINGS} is nested too deep",)
         )
     if not isinstance(filters, list):
         return Filters()
@@ -67,7 +67,7 @@ def _parse(data: bytes) -> Filters:
     complaints: list[str] = []
     if len(texts) > _MOST_FILTERS:
         complaints.append(
-            f"Obsidian's excluded files: there are more than {_MOST_FILTERS}, and those behind do not count; "
+            f"Obsidian's excluded files: there are more than {_MOST_FILTERS}, and the rest are not applied; "
             "use .everindexignore"
         )
     texts = texts[:_MOST_FILTERS]
@@ -80,13 +80,13 @@ def _parse(data: bytes) -> Filters:
 
 
 def _compiled(texts: list[str], complaints: list[str]) -> Iterator[tuple[str, Regex]]:
-    left = MOST_PLACES  # of all together: each path is shown to each of them
+    left = MOST_PLACES  # of all together, because each path is matched against all of them
     for text in texts:
         try:
             regex = Regex(text[1:-1], left)
         except PatternError as error:
             complaints.append(
-                f"Obsidian's excluded files: {text[:200]!r} does not count: {error}; use .everindexignore"
+                f"Obsidian's excluded files: {text[:200]!r} is not applied: {error}; use .everindexignore"
             )
         else:
             left -= regex.size

@@ -1,8 +1,8 @@
-"""Regular expressions in linear time: a stranger's pattern costs a bounded step a character, whatever it is.
+"""Match regular expressions in linear time: any pattern, even a stranger's, costs a bounded step per character.
 
-The syntax is JavaScript's, case ignored. A pattern becomes an automaton of places, one for each character that it
-takes (Glushkov, "The abstract theory of automata", 1961), and all ways through it are followed at once; steps that
-were taken are remembered. What needs more than that (backreferences, looking around) is refused.
+The syntax is JavaScript's, ignoring case. A pattern becomes an automaton with one place per character that it matches
+(Glushkov, "The abstract theory of automata", 1961). All paths through it are followed in parallel, and transitions
+are cached. Patterns that need more than that (backreferences, lookaround) are refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pipelines.errors import PatternError
 from pipelines.regex_syntax import Kind, Node, Taker, parse
 
 MOST_PLACES = 2_000
-"""So many characters may a pattern take at once, its repetitions written out."""
+"""Upper bound on the characters that a pattern matches, with its repetitions expanded."""
 _MOST_NODES = 3 * MOST_PLACES
 _MOST_STATES = _MOST_LETTERS = 500
 _MOST_STEPS = _MOST_PARTS = 20_000
@@ -19,11 +19,11 @@ _START, _WORD, _OTHER, _END = range(4)
 _WORD_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 _Context = tuple[int, int]
-"""The kinds of the characters before and after a point of a text."""
+"""The kinds of the characters before and after a position in a text."""
 
 
 class _State:
-    """The places that were just taken, the kind of the last character, and where each character met so far leads."""
+    """The places just matched, the kind of the last character, and the next state for each character met so far."""
 
     __slots__ = ("after", "before", "places")
 
@@ -34,11 +34,11 @@ class _State:
 
 
 class Regex:
-    """A compiled pattern; `size` is how many places it has."""
+    """A compiled pattern; `size` is its number of places."""
 
     def __init__(self, pattern: str, most_places: int = MOST_PLACES) -> None:
-        """Compile a pattern that has no more than so many places. Raises PatternError with the reason."""
-        # Of each node: what it takes or holds by, and the nodes that follow. The first is where a match ends.
+        """Compile a pattern with at most `most_places` places. Raises PatternError with the reason."""
+        # For each node: what it matches or asserts, and the nodes that follow. The first node is the end of a match.
         self._holds: list[Taker | Kind | None] = [None]
         self._built = 0
         self._next: list[tuple[int, ...]] = [()]
@@ -46,7 +46,9 @@ class Regex:
         self._places = [n for n, holds in enumerate(self._holds) if callable(holds)]
         self.size = len(self._places)
         if self.size > most_places:
-            raise PatternError(f"it takes more than {most_places} characters, its repetitions written out")
+            raise PatternError(
+                f"it matches more than {most_places} characters, with its repetitions expanded"
+            )
         self._bit = {node: 1 << place for place, node in enumerate(self._places)}
         self._matched = 1 << self.size
         self._bytes = self.size // 8 + 1
@@ -67,10 +69,10 @@ class Regex:
         return bool(self._reached(state, _END) & self._matched)
 
     def _build(self, node: Node, then: int) -> int:
-        """Add a part of the pattern that `then` follows; return its first node."""
+        """Add the part of the pattern before `then`; return its first node."""
         self._built += 1
         if self._built > _MOST_NODES:
-            raise PatternError("its repetitions, written out, are too long")
+            raise PatternError("its expanded repetitions are too long")
         if node.kind is Kind.TAKES:
             return self._add(node.takes, (then,))
         if node.kind is Kind.ALL:
@@ -110,7 +112,7 @@ class Regex:
             places = reached & self._taken_by(letter)
             key = places, _WORD if letter in _WORD_LETTERS else _OTHER
             if len(self._states) >= _MOST_STATES or self._steps >= _MOST_STEPS:
-                # They refer to each other: all are forgotten.
+                # The states refer to each other, so all of them are dropped.
                 for old in self._states.values():
                     old.after.clear()
                 self._states, self._steps = {(0, _START): self._start}, 0
@@ -122,7 +124,7 @@ class Regex:
     def _taken_by(self, letter: str) -> int:
         found = self._letters.get(letter)
         if found is None:
-            # Without case, as JavaScript compares: by the letter's other forms, where they are one letter.
+            # Ignore case as JavaScript does: by the letter's other forms, if they are single letters.
             forms = {letter, *(form for form in (letter.lower(), letter.upper()) if len(form) == 1)}
             found = sum(
                 self._bit[node]
@@ -135,7 +137,7 @@ class Regex:
         return found
 
     def _reached(self, state: _State, following: int) -> int:
-        """Return the places that may take the next character, the end of a match among them."""
+        """Return the places that may match the next character, including the end of a match."""
         context = (state.before, following)
         # A match may begin anywhere.
         reached = self._part(context, -1, 0)
@@ -145,7 +147,7 @@ class Regex:
         return reached
 
     def _part(self, context: _Context, at: int, places: int) -> int:
-        """Return what follows eight places, of which those whose bits are set were taken; or, at -1, what begins."""
+        """Return what follows those of eight places whose bits are set, or, at -1, what begins a match."""
         key = (context, at, places)
         found = self._parts.get(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""The syntax of JavaScript's regular expressions, as far as `pipelines/regex.py` matches them."""
+"""Parse JavaScript's regular expressions, as far as `pipelines/regex.py` can match them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LINE_ENDS = frozenset("\n\r\u2028\u2029")
 _LETTERS_OF_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
 
 Taker = Callable[[AbstractSet[str]], bool]
-"""Whether a character is taken, given its forms (as it is, small, large)."""
+"""Return whether a character is matched, given its forms (unchanged, lower case, upper case)."""
 
 
 class Kind(Enum):
-    """What a part of a pattern is."""
+    """The kind of a part of a pattern."""
 
     TAKES = auto()
     ALL = auto()
@@ -37,7 +37,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of a pattern; `most` is None where a repetition has no end."""
+    """A part of a pattern; `most` is None if a repetition has no upper bound."""
 
     kind: Kind
     parts: tuple[Node, ...] = ()
@@ -47,7 +47,7 @@ class Node:
 
 
 def parse(pattern: str) -> Node:
-    """Parse a pattern. Raises PatternError with the reason, a clause."""
+    """Parse a pattern. Raises PatternError with the reason, as a clause."""
     if len(pattern) > MOST_CHARACTERS:
         raise PatternError(f"it has more than {MOST_CHARACTERS} characters")
     parser = _Parser(pattern)
@@ -88,7 +88,7 @@ class _Parser:
         return self._at >= len(self._pattern)
 
     def _has(self, text: str) -> bool:
-        """Go past a text, if it comes next."""
+        """Skip a text if it comes next, and say whether it did."""
         found = self._pattern.startswith(text, self._at)
         self._at += len(text) if found else 0
         return found
@@ -131,10 +131,10 @@ class _Parser:
         if self._has("?<") and self._pattern[self._at : self._at + 1] not in ("=", "!"):
             end = self._pattern.find(">", self._at)
             if end < 0:
-                raise PatternError("a name of a group has no end")
+                raise PatternError("a group's name is not closed")
             self._at = end + 1
         elif not self._has("?:") and (self._has("?") or self._pattern[self._at - 2 : self._at] == "?<"):
-            raise PatternError("it looks ahead or behind, which takes more than a step a character")
+            raise PatternError("it looks ahead or behind, which takes more than one step per character")
         node = self.alternatives(depth + 1)
         if not self._has(")"):
             raise PatternError("it has a `(` without a `)`")
@@ -145,7 +145,7 @@ class _Parser:
         if letter in "bB":
             return Node(Kind.EDGE if letter == "b" else Kind.NO_EDGE)
         if letter in "123456789k":
-            raise PatternError("it refers back to a group, which takes more than a step a character")
+            raise PatternError("it refers back to a group, which takes more than one step per character")
         return Node(Kind.TAKES, takes=_CLASSES.get(letter) or _one_of({self._letter_of(letter)}))
 
     def _letter_of(self, letter: str) -> str:
@@ -166,7 +166,7 @@ class _Parser:
                 self._at += 1
                 high, other = self._set_part()
                 if other is None and high < low:
-                    raise PatternError(f"its range {low}-{high} is the wrong way round")
+                    raise PatternError(f"its range {low}-{high} is in the wrong order")
                 takers.append(_between(low, high) if other is None else _either(_one_of({low, "-"}), other))
             else:
                 takers.append(taker or _one_of({low}))
@@ -200,11 +200,11 @@ class _Parser:
             least, most = 0, 1
         else:
             return node
-        self._has("?")  # a lazy one finds the same
+        self._has("?")  # a lazy repetition finds the same matches
         if max(least, most or 0) > _MOST_TIMES or (most is not None and most < least):
-            raise PatternError("its counts of repetitions cannot be used")
+            raise PatternError("its repetition counts are invalid")
         if node.kind not in (Kind.TAKES, Kind.ALL, Kind.ANY, Kind.REPEATED):
-            raise PatternError("it repeats what takes no character")
+            raise PatternError("it repeats something that matches no character")
         return Node(Kind.REPEATED, (node,), least=least, most=most)
 
 

@@ -1,4 +1,4 @@
-"""How a vault stands: the same facts for `status`, `GET /health` and the progress bar."""
+"""The state of a vault: the same facts for `status`, `GET /health` and the progress bar."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pipelines.store.state import State
 
 
 def unforgotten(rows: Iterable[ParkedRow], state: State, slug: str) -> list[ParkedRow]:
-    """Return those of a domain's parked notes that the operator did not forget, or that changed since."""
+    """Return the parked notes that the operator did not dismiss, or that changed since."""
     dismissed = state.decisions.dismissed(slug)
     return [row for row in rows if dismissed.get(row.path) != row.generation]
 
 
 def domain_status(cache: Cache, state: State, slug: str) -> dict[str, Any]:
-    """Return a domain's counts (forgotten notes left out), its model, and how far its vectors are."""
+    """Return a domain's counts (without dismissed notes), its model, and the progress of its vectors."""
     counts = cache.counts()
     rate = state.get(EMBEDDING_SPEED, slug)
     speed = rate.value.texts_per_s if rate else None
@@ -39,14 +39,14 @@ def domain_status(cache: Cache, state: State, slug: str) -> dict[str, Any]:
 
 
 def percent(counts: Counts) -> float:
-    """Return how much of the known work is done, words and vectors counted alike."""
+    """Return how much of the known work is done, with words and vectors weighted equally."""
     total = counts.notes + counts.pending + counts.chunks
     owed = counts.pending + counts.vectors_pending
     return round(100 * (1 - owed / total), 1) if owed else 100.0
 
 
 def why(path: str, registry: Registry, rules: IgnoreRules, caches: Mapping[str, Cache]) -> dict[str, Any]:
-    """Say whether a path is indexed, pending, parked, ignored or unknown, and for what reason."""
+    """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
     key = vault.note_key(path)
     answer: dict[str, Any] = {"path": key, "domain": None, "state": "unknown", "reason": None}
     owner = registry.owner(key)
@@ -63,11 +63,11 @@ def why(path: str, registry: Registry, rules: IgnoreRules, caches: Mapping[str, 
         reason = row.error or ("it is being removed" if row.wanted_hash is None else "it is next")
         return answer | {"state": "pending", "reason": reason, "attempts": row.attempts}
     if row:
-        vectors = "its vectors are still owed" if row.vectors_pending else None
+        vectors = "its vectors are pending" if row.vectors_pending else None
         return answer | {"state": "indexed", "reason": vectors, "indexed_at": row.indexed_at}
     if not vault.is_note(key):
         return answer | {"state": "ignored", "reason": "not a Markdown file (.md, .markdown)"}
     rule = rules.for_file(path) or next((r for c in caches.values() if (r := c.ignored_rule(key))), None)
     if rule:
         return answer | {"state": "ignored", "reason": rule}
-    return answer | {"reason": "there is no such file, or it has not been seen yet; `everindex reload` looks"}
+    return answer | {"reason": "there is no such file, or it has not been seen yet; run `everindex reload`"}

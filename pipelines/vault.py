@@ -1,4 +1,4 @@
-"""The disk: which files are notes, and safe reads that hash exactly what they read."""
+"""Access to the disk: which files are notes, and safe reads that hash exactly the bytes that they return."""
 
 from __future__ import annotations
 
@@ -29,27 +29,28 @@ from pipelines.ignore import DEEPEST_FOLDER, IgnoreRules, Scope
 from pipelines.model import FileContent, FoundFile
 
 MARKDOWN_SUFFIXES = (".md", ".markdown")
-_TOO_LARGE = 2**63  # for a column of SQLite
+_TOO_LARGE = 2**63  # for an SQLite column
 _LIKE_A_BYTE = re.compile(r"\\(?=x(?:5c|[89a-f][0-9a-f]))")
-_LONGEST_PATH = 4095  # bytes that Linux opens
+_LONGEST_PATH = 4095  # bytes; the longest path that Linux opens
 _LONG_PATH = f"its path is longer than {_LONGEST_PATH:,} bytes"
 _DAY_NS = 24 * 3600 * 10**9
 
 
 def note_key(path: str) -> str:
-    """Return the key of a note whose path somebody gives: POSIX, valid Unicode, composed form (NFC)."""
+    """Return the key of a note for a path given by a person: POSIX, valid Unicode, composed form (NFC)."""
     return unicodedata.normalize("NFC", path if path.isascii() else _valid(path))
 
 
 def disk_key(raw: str) -> str:
-    """Return the key of a relative path as it is on disk: `own_key` in composed form (NFC)."""
+    """Return the key of a relative path on disk: `own_key` in composed form (NFC)."""
     return unicodedata.normalize("NFC", own_key(raw))
 
 
 def own_key(raw: str) -> str:
-    r"""Return a relative path as valid Unicode in the form that it has on disk: the key of a name that collides.
+    r"""Return a relative path as valid Unicode in its form on disk, which is the key if names collide.
 
-    A byte that is no UTF-8 becomes `\xff`. What looks like that in a name becomes `\x5cxff`: names never share a key.
+    Bytes that are not UTF-8 become `\xff`. Text that looks like that becomes `\x5cxff`, so that names never share a
+    key.
     """
     if "\\x" in raw:
         raw = _LIKE_A_BYTE.sub(r"\\x5c", raw)
@@ -61,21 +62,21 @@ def _valid(raw: str) -> str:
 
 
 def is_note(name: str) -> bool:
-    """Say whether a file's name is a Markdown note's."""
+    """Say whether a file name is that of a Markdown note."""
     return name.lower().endswith(MARKDOWN_SUFFIXES)
 
 
 def is_hidden(raw: str) -> bool:
-    """Say whether a path lies in a folder, or has a name, that begins with a dot: no link means it."""
+    """Say whether a path contains a name that begins with a dot; links never mean such paths."""
     return raw.startswith(".") or "/." in raw
 
 
 def find(root: Path, identity: Identity) -> Identity | None:
-    """Return the vault's identity if it is really there: an empty mount point or a missing folder is not the vault.
+    """Return the vault's identity if it is available; an empty mount point or a missing folder is not the vault.
 
-    A folder that took its place and has notes, but no id that can be read, is taken for the vault and gets its id;
-    its own device and inode are in what is returned. The very folder that was identified gets no id back while a
-    process runs: it may be on the way to be removed.
+    A folder that replaced it and has notes, but no readable id, is taken for the vault and gets its id; the result
+    then has the new folder's device and inode. The very folder that was identified gets no id back while a process
+    runs, because it may be in the process of being removed.
     """
     try:
         info = root.stat()
@@ -84,7 +85,7 @@ def find(root: Path, identity: Identity) -> Identity | None:
         try:
             found = read_id(root)
         except VaultIdError:
-            found = None  # the next start mends it
+            found = None  # the next start repairs it
         if found:
             return identity.at(info) if found == identity.vault_id else None
         if not any(is_note(name) for _, _, names in beneath.walk(root) for name in names):
@@ -99,10 +100,10 @@ def find(root: Path, identity: Identity) -> Identity | None:
 
 @dataclass(slots=True)
 class Scan:
-    """Every Markdown file below a folder: the notes, those ignored and by which rule, colliding names.
+    """All Markdown files below a folder: notes, ignored files with their rules, colliding names.
 
-    `files` are the keys of all files that a link may mean, whatever their kind; `unreadable` are folders whose files
-    could not be listed or looked at: nobody knows what is in them.
+    `files` are the keys of all files that a link may mean, of any kind; `unreadable` are folders whose files could
+    not be listed or examined, so that their contents are unknown.
     """
 
     notes: dict[str, FoundFile] = field(default_factory=dict)
@@ -114,11 +115,10 @@ class Scan:
 
 
 def scan(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
-    """Walk a folder of the vault (`""`: all of it) with `os.scandir`, following no links.
+    """Walk a folder of the vault (`""`: all of it) with `os.scandir`, without following links.
 
-    Folders that are ignored are walked too, for names only, so that every Markdown file is accounted for; those
-    that are nested too deep are named themselves. Raises VaultNotFoundError when the vault's own folder cannot be
-    listed.
+    Ignored folders are walked for names only, so that every Markdown file is accounted for; for folders nested too
+    deep, the folder itself is listed. Raises VaultNotFoundError if the vault's own folder cannot be listed.
     """
     result = Scan()
     rule, scope = rules.above(folder)
@@ -140,7 +140,7 @@ _Folder = tuple[str, str | None, Scope]
 def _scan_folder(
     root: Path, folder: str, inherited: str | None, scope: Scope, rules: IgnoreRules, out: Scan
 ) -> list[_Folder]:
-    """Note the files of one folder; return the folders in it, each with the rule and the rule files it inherits."""
+    """Record the files of one folder; return its subfolders, each with its inherited rule and rule files."""
     if folder.count("/") >= DEEPEST_FOLDER:
         out.ignored[disk_key(folder)] = inherited or rules.TOO_DEEP
         return []
@@ -187,7 +187,7 @@ def _add_note(entry: os.DirEntry[str], raw: str, key: str, rule: str | None, out
     except FileNotFoundError:
         return  # vanished since the folder was listed
     except OSError:
-        # A folder that may be listed, but not entered: nobody knows what became of its notes.
+        # The folder may be listed but not entered, so the state of its notes is unknown.
         folder = disk_key(raw.rpartition("/")[0])
         if folder not in out.unreadable:
             out.unreadable.append(folder)
@@ -199,9 +199,9 @@ def _add_note(entry: os.DirEntry[str], raw: str, key: str, rule: str | None, out
 
 
 def found_file(key: str, raw: str, info: os.stat_result) -> FoundFile:
-    """Return what `stat` says of a file, in numbers that SQLite can keep.
+    """Return a file's `stat` values as numbers that SQLite can store.
 
-    An inode is another number of its own; a time beyond the year 2262, or before 1678, is one of the last day before.
+    Each inode keeps a unique number. A time after 2262 or before 1678 becomes one on the last representable day.
     """
     mtime = info.st_mtime_ns
     if not -_TOO_LARGE <= mtime < _TOO_LARGE:
@@ -212,7 +212,7 @@ def found_file(key: str, raw: str, info: os.stat_result) -> FoundFile:
 
 
 def look(root: Path, raw: str) -> FoundFile | None:
-    """Return what `stat` says of one file, or None where there is none, or a folder. Links are not followed."""
+    """Return the `stat` values of a file, or None if there is no file or a folder. Links are not followed."""
     try:
         return look_closely(root, raw)
     except OSError:
@@ -220,7 +220,7 @@ def look(root: Path, raw: str) -> FoundFile | None:
 
 
 def look_closely(root: Path, raw: str) -> FoundFile | None:
-    """Return what `look` does. Raises OSError where nobody can tell whether there is a file."""
+    """Return what `look` returns. Raises OSError if it cannot be determined whether there is a file."""
     try:
         info = beneath.look(root, raw)
     except UnsafePathError:
@@ -233,7 +233,7 @@ def look_closely(root: Path, raw: str) -> FoundFile | None:
 
 
 def is_folder(root: Path, raw: str) -> bool:
-    """Say whether a path is a folder, and no link to one."""
+    """Say whether a path is a folder, and not a link to one."""
     try:
         return stat.S_ISDIR(beneath.look(root, raw).st_mode)
     except (OSError, UnsafePathError):
@@ -249,12 +249,12 @@ def twins(root: Path, raw: str) -> list[str]:
     for part in raw.split("/"):
         candidates = [f"{c}/{name}" if c else name for c in candidates for name in _forms(root, c, part)]
     found = ((other, look(root, other)) for other in candidates if other != raw)
-    # A file system that normalises names shows one file under both.
+    # A file system that normalises names shows the same file under both names.
     return [other for other, file in found if file and (own is None or file.inode != own.inode)]
 
 
 def may_have_twin(raw: str) -> bool:
-    """Say whether a name has a second Unicode form: then only its folders tell which files exist."""
+    """Say whether a name has a second Unicode form; if so, only a folder listing tells which files exist."""
     return unicodedata.normalize("NFD", raw) != unicodedata.normalize("NFC", raw)
 
 
@@ -264,7 +264,7 @@ def _forms(root: Path, folder: str, name: str) -> list[str]:
         return [name]
     try:
         with beneath.folder(root, folder) as fd:
-            names = os.listdir(fd)  # noqa: PTH208 - a path cannot be made of a descriptor
+            names = os.listdir(fd)  # noqa: PTH208 - a descriptor has no Path
     except (OSError, UnsafePathError):
         return [name]
     key = disk_key(name)
@@ -272,10 +272,10 @@ def _forms(root: Path, folder: str, name: str) -> list[str]:
 
 
 def read(root: Path, raw: str, max_bytes: int) -> FileContent:
-    """Read one note and hash exactly the bytes that were read, following no link on the way to it.
+    """Read one note and hash exactly the bytes that were read, without following a link on the way.
 
-    Raises NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError,
-    NoteChangedError (it was written to meanwhile), NameCollisionError.
+    Raises NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError, NoteChangedError (it was
+    written to meanwhile), NameCollisionError.
     """
     other = twins(root, raw)
     if other:
@@ -303,12 +303,12 @@ def read(root: Path, raw: str, max_bytes: int) -> FileContent:
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
         data
     ) != after.st_size:
-        raise NoteChangedError(f"{raw!r} was written to while it was read; it is read again when it is quiet")
+        raise NoteChangedError(f"{raw!r} was written to during the read; it is read again when it is quiet")
     found = found_file(disk_key(raw), raw, after)
     return FileContent(data, hashlib.sha256(data).hexdigest(), found)
 
 
 def _open_error(raw: str, error: OSError) -> Exception:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return NoteVanishedError(f"{raw!r} is no longer there")
+        return NoteVanishedError(f"{raw!r} no longer exists")
     return NoteUnreadableError(f"{raw!r} cannot be opened ({error.strerror}); check its permissions")

@@ -1,4 +1,4 @@
-"""Arithmetic of vectors of unit length."""
+"""Arithmetic on unit vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def mean_vector(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
-    """Return the mean of vectors, of unit length; None where there is none, or they cancel each other."""
+    """Return the mean of unit vectors at unit length; None if there are none, or if they cancel each other out."""
     if not vectors:
         return None
     mean: NDArray[np.float32] = np.stack(vectors).mean(axis=0)

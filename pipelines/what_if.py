@@ -1,4 +1,4 @@
-"""The domains of a vault as they would be with another setting; nothing is written."""
+"""Compute a vault's domains as they would be with another setting; nothing is written."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pipelines.model import Domain
 from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs
 
 _INDEXED = ("path", "legacy", "embedding", "embedding_dim", "pagerank_over")
-"""What is decided when notes are indexed."""
+"""Settings that take effect when notes are indexed."""
 
 _UNASKED = ("taxonomy", "review_queue", "privacy", "promote")
-"""What no question is ranked by."""
+"""Settings that do not affect any ranking."""
 
 
 def with_setting(registry: Registry, given: str) -> tuple[Domain, ...]:
-    """Return the domains with one setting of `_domains.yaml` in each, given as in `lexical.weight=0.5`.
+    """Return the domains with one setting of `_domains.yaml` changed in each, given as in `lexical.weight=0.5`.
 
-    Raises ConfigurationError where it is no setting, has another value already, or cannot change an answer unless
-    the notes are indexed anew.
+    Raises ConfigurationError if it is not a setting, already has this value, or cannot change an answer without
+    indexing the notes again.
     """
     setting, equals, value = (part.strip() for part in given.partition("="))
     if not (setting and equals and value):
-        raise ConfigurationError(f"{given!r} is no setting; write SETTING=VALUE, as in lexical.weight=0.5")
+        raise ConfigurationError(f"{given!r} is not a setting; write SETTING=VALUE, as in lexical.weight=0.5")
     try:
         refuse_bombs(value, setting)
         domains = parse(_changed(registry, setting.split("."), value), setting)
     except (DomainsFileError, yaml.YAMLError, *YAML_SURPRISES) as error:
-        # The text that was parsed is ours: its lines say nothing to the reader.
+        # The parsed text is generated, so its line numbers mean nothing to the reader.
         reason = str(error).partition(": ")[2] if isinstance(error, DomainsFileError) else "not valid YAML"
         raise ConfigurationError(f"{given!r} cannot be compared: {reason}") from error
     _refuse_what_changes_nothing(registry, domains, given)
@@ -49,7 +49,7 @@ def _changed(registry: Registry, keys: list[str], value: str) -> str:
             if not isinstance(section.get(key), dict):
                 section[key] = {}
             section = section[key]
-        # Parsed for each: YAML writes an object that stands in two places as an alias.
+        # Parsed once per domain, because YAML writes an object used in two places as an alias.
         section[keys[-1]] = yaml.safe_load(value)
     return yaml.safe_dump(data, sort_keys=False)
 
@@ -69,4 +69,4 @@ def _refuse_what_changes_nothing(registry: Registry, domains: tuple[Domain, ...]
     if changed & set(_UNASKED):
         raise ConfigurationError(f"{given!r} cannot be compared: no answer depends on it")
     if not changed:
-        raise ConfigurationError(f"{given!r} is so in every domain already: there is nothing to compare")
+        raise ConfigurationError(f"every domain already has {given!r}: there is nothing to compare")

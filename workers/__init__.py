@@ -1,1 +1,1 @@
-"""Huey tasks: thin; each opens its resources and calls one pipeline function."""
+"""Huey tasks: each one opens its resources and calls one pipeline function."""

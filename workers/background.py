@@ -1,4 +1,4 @@
-"""What is owed to no note, and makes answers better or faster: ranks, and sentences prepared for excerpts."""
+"""Optional background work that makes answers better or faster: ranks, and sentence vectors for excerpts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workers.resources import Resources
 from workers.tasks import owes
 
 COMMUNITIES = "communities"
-"""The kind of the problem that a domain's communities are not by the method that it names."""
+"""The kind of the problem that a domain's communities were not computed by the configured method."""
 _AGAIN_SECONDS = 600.0
 
 
@@ -33,17 +33,17 @@ class UpkeepTasks:
     recompute_graph: Callable[[str], Any]
     prepare_sentences: Callable[[str], Any]
     ranking: set[str]
-    """The domains whose graph this process computes just now."""
+    """The domains whose graph this process is computing."""
     failed: dict[str, float]
-    """When Louvain's method failed last, by domain (monotonic, in seconds)."""
+    """When Louvain's method last failed, by domain (monotonic, in seconds)."""
     child: Child
     """Runs Louvain's method."""
 
 
 def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
-    """Register the tasks on a queue. `resources` are used when a task runs, not before."""
+    """Register the tasks on a queue. `resources` are not used before a task runs."""
 
-    # Seconds in a vault of 100,000 notes, in libraries that let others compute meanwhile.
+    # It takes seconds in a vault of 100,000 notes, in libraries that let other threads run meanwhile.
     @huey.task(name="recompute_graph", priority=LOW_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
     def recompute_graph(domain: str, task: Task) -> None:
         found = resources.registry().get(domain)
@@ -53,7 +53,7 @@ def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
         try:
             with job(task, domain) as doing:
                 cache = resources.cache(found)
-                # While it waited for another domain's it may have been asked for, and computed, again.
+                # While this task waited for another domain's, an identical one may have run.
                 behind = cache.edges.ranks_behind() or ranks_are_otherwise(cache, found)
                 doing.update(ranked=_rank(resources, tasks, found, cache) if behind else 0)
         finally:
@@ -74,7 +74,7 @@ def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
 
 
 def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Cache) -> int:
-    """Rank a domain; report it where its communities are not by the method that it names, until they are."""
+    """Rank a domain; while its communities were not computed by the configured method, report that as a problem."""
     ranked = rank_domain(cache, domain, tasks.child)
     if ranked.problem:
         tasks.failed[domain.slug] = time.monotonic()
@@ -86,14 +86,14 @@ def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Cache
 
 
 def _are_otherwise(tasks: UpkeepTasks, domain: Domain, cache: Cache) -> bool:
-    """Say whether a domain's ranks are by other settings than its own; not for ten minutes after these failed."""
+    """Say whether a domain's ranks used other settings than its own; false for ten minutes after a failure."""
     failed = tasks.failed.get(domain.slug)
     waits = failed is not None and time.monotonic() - failed < _AGAIN_SECONDS
     return not waits and ranks_are_otherwise(cache, domain)
 
 
 def _prepare_some(huey: Queue, resources: Resources, cache: Cache) -> int:
-    """Work for about a second; stop as soon as anything else waits."""
+    """Work for about a second; stop as soon as any other task waits."""
     started = time.monotonic()
     encode = resources.embedders.bulk(cache.meta.model).encode_queries
     return prepare(
@@ -102,7 +102,7 @@ def _prepare_some(huey: Queue, resources: Resources, cache: Cache) -> int:
 
 
 def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain: Domain) -> None:
-    """Enqueue what is due in a domain and does not wait already."""
+    """Enqueue what is due in a domain unless it already waits."""
     cache = resources.cache(domain)
     is_ranked = domain.slug in tasks.ranking or waits(huey, "recompute_graph", LOW_PRIORITY, domain.slug)
     if not is_ranked and (cache.edges.ranks_due() or _are_otherwise(tasks, domain, cache)):
@@ -118,7 +118,7 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
 
 
 def sweep_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources) -> None:
-    """Hint at what is due in any domain."""
+    """Enqueue what is due in all domains."""
     if resources.present():
         for domain in resources.domains():
             hint_at_upkeep(huey, tasks, resources, domain)

@@ -1,4 +1,4 @@
-"""Compare disk and ledgers, and record what was found: for the tasks and for the one-shot commands alike."""
+"""Compare disk and ledgers and record the result, for the tasks and the one-shot commands alike."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_NAMED = 5
 
 
 def compare(resources: Resources, *, settle: bool = False, confirmed: bool = False) -> dict[str, Report]:
-    """Compare disk and ledgers and record each difference.
+    """Compare disk and ledgers, and record each difference.
 
-    `settle`: deletions wait until no more notes vanish. `confirmed` lets held deletions go.
+    `settle`: deletions wait until no more notes vanish. `confirmed`: held deletions are applied.
     Raises VaultNotFoundError.
     """
     resources.require_present()
@@ -42,7 +42,7 @@ def compare(resources: Resources, *, settle: bool = False, confirmed: bool = Fal
 
 
 def _complain(resources: Resources, complaints: Sequence[str]) -> None:
-    """Report what of the vault is not seen, or not ruled, although somebody may think so."""
+    """Report files that are not read and rules that do not apply, contrary to what a person may expect."""
     if not complaints:
         resources.problems().clear(_UNSEEN)
         return

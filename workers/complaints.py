@@ -1,4 +1,4 @@
-"""A trouble is said in the log at once; one that lasts is said among the vault's problems, too."""
+"""Report failures of a process: every one in the log at once, a lasting one among the vault's problems."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LASTING_SECONDS = 8.0
 
 @contextmanager
 def model_reported(resources: Resources, role: str, is_loaded: Callable[[], bool]) -> Iterator[None]:
-    """Report that a process of some role cannot load its models, until they are loaded."""
+    """Report, until the models are loaded, that a process in this role cannot load them."""
     try:
         yield
     except EverindexError as error:
         message = (
-            f"the embedding model cannot be used ({error}). Until it can, notes are found by word only; it is tried"
-            " again every 30 s"
+            f"the embedding model cannot be used ({error}). Until then, notes are found by words only; it is retried"
+            " every 30 s"
         )
         with suppress(EverindexError):
             resources.problems().report("model", role, message)
@@ -32,28 +32,28 @@ def model_reported(resources: Resources, role: str, is_loaded: Callable[[], bool
 
 
 class Complaint:
-    """A trouble of one part of a process; `part` names it for people, and among the problems."""
+    """A failure of one part of a process; `part` names it for people and among the problems."""
 
     def __init__(self, resources: Resources, part: str) -> None:
         self._resources = resources
         self._part = part
-        self._trouble = Trouble(f"{part} failed; it is tried again")
+        self._trouble = Trouble(f"{part} failed; it is retried")
         self._since: float | None = None
         self._cleared = False
 
     def met(self, reason: str) -> None:
-        """Note that it is there; what lasts is reported."""
+        """Record that the failure happened; report it if it lasts."""
         self._trouble.met(reason)
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if now - self._since >= _LASTING_SECONDS:
             self._cleared = False
-            message = f"{self._part} fails, and is tried again: {reason}"
-            with suppress(EverindexError):  # a full disk is found by who asks
+            message = f"{self._part} fails and is retried: {reason}"
+            with suppress(EverindexError):  # a full disk: status checks that themselves
                 self._resources.problems().report("part", self._part, message)
 
     def over(self) -> None:
-        """Note that it is not, or no longer, there; a report of an earlier process goes, too."""
+        """Record that there is no failure; this also clears a report from an earlier process."""
         self._trouble.over()
         self._since = None
         if not self._cleared:

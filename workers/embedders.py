@@ -1,4 +1,4 @@
-"""The models that a process has loaded, and how many threads they may use."""
+"""The models that a process has loaded, and the number of threads that they may use."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pipelines.embedding.model_info import ModelInfo
 
 LAST_QUERY_FILE = "last-query"
 OPENVINO_FOLDER = "openvino"
-# For so long after a question the workers leave one core to the query worker.
+# How long after a question the workers leave one core to the query worker.
 _QUERY_QUIET_SECONDS = 30.0
 
 log = structlog.get_logger()
 
 
 class Embedders:
-    """The loaded models of a process by name; each is loaded at first use.
+    """A process's loaded models by name; each is loaded at first use.
 
-    `find`: return what is known of a model of that name. `workers`: return which worker processes live.
+    `find` returns the information about a model. `workers` returns the known worker processes and whether each lives.
     """
 
     def __init__(
@@ -45,39 +45,39 @@ class Embedders:
         self._loaded: dict[str, Embedder] = {}
 
     def get(self, model: str, threads: int | None = None) -> Embedder:
-        """Return the loaded model of that name; loading it takes seconds."""
+        """Return the loaded model of that name; loading takes seconds."""
         with self._loading:
             if model not in self._loaded:
                 embedder = Embedder(
                     self._find(model), threads=threads or self.threads(), openvino=self._openvino
                 )
                 if embedder.warning:
-                    log.warning("a model is loaded in a slower way", model=model, reason=embedder.warning)
+                    log.warning("a model runs in a slower mode", model=model, reason=embedder.warning)
                 self._loaded[model] = embedder
             return self._loaded[model]
 
     def bulk(self, model: str) -> Embedder:
-        """Return the loaded model of that name with as many threads as bulk work may use now."""
+        """Return the loaded model of that name, set to the number of threads that bulk work may use now."""
         embedder = self.get(model)
         embedder.use_threads(self.threads())
         return embedder
 
     def has_loaded(self, model: str) -> bool:
-        """Say whether the model of that name can be had without a wait."""
+        """Say whether the model of that name is already loaded."""
         return model in self._loaded
 
     def leave_a_core(self) -> None:
-        """Let the bulk work of all processes leave a core free for a while, because a question is being answered."""
-        with suppress(OSError):  # questions are answered on a full or read-only disk, too
+        """Make the bulk work of all processes leave a core free for a while, because a question is being answered."""
+        with suppress(OSError):  # questions are answered even on a full or read-only disk
             (self._folder / LAST_QUERY_FILE).touch()
 
     def threads(self) -> int:
         """Return how many threads bulk work may use.
 
-        One core is left free while questions come, and the workers of this machine share the others.
+        One core stays free while questions come; the workers of this machine share the others.
         """
         cores = os.cpu_count() or 1
-        with suppress(OSError):  # there was no question yet
+        with suppress(OSError):  # no question was asked yet
             if time.time() - (self._folder / LAST_QUERY_FILE).stat().st_mtime < _QUERY_QUIET_SECONDS:
                 cores -= 1
         here = f"{socket.gethostname()}:"

@@ -1,4 +1,4 @@
-"""Which model a domain has: the settings' choice, or the vault's where that costs nothing but what is on the disk."""
+"""Choose a domain's model: the one in the settings, or the one its vault names if it is already on this machine."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _find_downloaded = lru_cache(find_downloaded)
 
 
 def chosen_model(settings: Settings, named: str | None) -> ModelInfo:
-    """Return the model that the settings want, or the one that a vault names.
+    """Return the model that the settings choose, or else the one that a vault names.
 
-    Raises ModelUnavailableError; ModelNotAllowedError where only the vault names it.
+    Raises ModelUnavailableError, and ModelNotAllowedError if only the vault names the model.
     """
     name = settings.embedding_model or named
     return _find_model(name) if name is None or name in settings.chosen_models else _find_downloaded(name)
 
 
 def recorded_model(settings: Settings, name: str, root: Path) -> ModelInfo:
-    """Return the model that an index was built with: it was chosen once. Raises ModelUnavailableError.
+    """Return the model that an existing index was built with. Raises ModelUnavailableError.
 
-    A folder of the vault is none, and nothing is fetched that the settings do not name.
+    Folders inside the vault are refused, and only models named in the settings are downloaded.
     """
     folder = Path(name)
     if name in settings.chosen_models or (

@@ -1,4 +1,4 @@
-"""A note that has been parsed for long is among the problems until that ends."""
+"""Report a note among the problems while its parsing takes long."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PARSING = "parsing"
 """The kind of these problems."""
 
 REPORTED_SECONDS = 30.0
-"""A note that is parsed for so long is reported."""
+"""After how many seconds of parsing a note is reported."""
 
 
 @contextmanager
 def reports_of_parsing(problems: Problems) -> Iterator[Callable[[str, float], None]]:
-    """Give what is told a note's path and for how many seconds it has been parsed; reports end with the context."""
+    """Yield a function that takes a note's path and its seconds of parsing so far; reports end with the context."""
     reported: set[str] = set()
 
     def said(path: str, seconds: float) -> None:
@@ -26,7 +26,7 @@ def reports_of_parsing(problems: Problems) -> Iterator[Callable[[str, float], No
                 PARSING,
                 path,
                 f"{path!r} has taken more than {REPORTED_SECONDS:.0f} s to parse: it is found when that is done, and"
-                " other notes do not wait for it; thousands of brackets take longest, so look whether it is a note",
+                " other notes do not wait for it; thousands of brackets take longest, so check whether it is a note",
             )
 
     try:
@@ -37,7 +37,7 @@ def reports_of_parsing(problems: Problems) -> Iterator[Callable[[str, float], No
 
 
 def forget_reports(problems: Problems) -> None:
-    """Take back what a worker reported that died before it could."""
+    """Clear the reports of a worker that died before it could do so."""
     for problem in problems.reported():
         if problem.kind == PARSING:
             problems.clear(PARSING, problem.subject)

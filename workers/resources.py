@@ -1,4 +1,4 @@
-"""Settings -> what a process works with: the vault, its state, domains, caches, embedders. One place."""
+"""Open what a process works with, from its settings: the vault, its state, domains, caches, embedders."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Resources:
         self.embedders = Embedders(
             self.place.state, self._recorded, self.workers, openvino=settings.embedding_backend == "openvino"
         )
-        # Pieces of work that a failing disk ended, and kept from giving their leases back.
+        # Owners of work that a failing disk ended before it could release its leases.
         self.broken_off: set[str] = set()
 
     # The vault
@@ -69,23 +69,23 @@ class Resources:
         return self.place.root
 
     def present(self) -> bool:
-        """Say whether the vault is there: unmounted is not empty."""
+        """Say whether the vault is available; an unmounted vault is not an empty one."""
         found = vault.find(self.root, self.place.identity)
         if found and found is not self.place.identity:
             self.place = replace(self.place, identity=found)
         return found is not None
 
     def require_present(self) -> None:
-        """Raise VaultNotFoundError where the vault is not there."""
+        """Raise VaultNotFoundError if the vault is not available."""
         if not self.present():
             raise VaultNotFoundError(
                 f"the vault {self.root} is not there (unmounted?); its index is kept until it is back"
             )
 
     def registry(self) -> Registry:
-        """Return the domains in force, read again when `_domains.yaml` changed.
+        """Return the current domains, read again whenever `_domains.yaml` changes.
 
-        Raises DomainsFileError where it is invalid and there is no earlier one to go on with.
+        Raises DomainsFileError if the file is invalid and there is no earlier version to use.
         """
         with self._reading:
             good = self.place.state / GOOD_DOMAINS_FILE
@@ -95,14 +95,14 @@ class Resources:
                 last = Registry(domains.parse(text, str(good)), text)
             registry = domains.load(self.root, last)
             if registry.source and not registry.error and registry is not last:
-                # A full disk must not keep it from being in force; the next start writes it.
+                # A full disk must not prevent it from being used; the next start writes it.
                 with suppress(OSError):
                     write_atomic(good, registry.source.encode())
             self._registry = registry
             return registry
 
     def domains(self) -> tuple[Domain, ...]:
-        """Return the domains of this process: all, or the one that the settings name."""
+        """Return this process's domains: all, or the one in the settings."""
         registry = self.registry()
         if self.settings.domain is None:
             return registry.domains
@@ -112,18 +112,18 @@ class Resources:
             raise ConfigurationError(f"the setting `domain`: {unknown}")
         return (domain,)
 
-    # State and caches, a connection a thread
+    # State and caches: one connection per thread
 
     def state(self) -> State:
         """Return this thread's connection to `state.db`."""
         return self.stores.of(State)
 
     def processes(self) -> Processes:
-        """Return this thread's connection to what the vault's processes say of themselves."""
+        """Return this thread's connection to the vault's processes."""
         return self.stores.of(Processes)
 
     def problems(self) -> Problems:
-        """Return this thread's connection to what the vault's processes report as wrong."""
+        """Return this thread's connection to the problems that the vault's processes report."""
         return self.stores.of(Problems)
 
     def vanished(self) -> Vanished:
@@ -131,34 +131,34 @@ class Resources:
         return self.stores.of(Vanished)
 
     def brake(self, *, settle: bool = True, confirmed: bool = False) -> DeletionBrake:
-        """Return what decides which vanished notes are forgotten."""
+        """Return the brake that decides which vanished notes are forgotten."""
         return DeletionBrake(self.state(), self.vanished(), settle=settle, confirmed=confirmed)
 
     def workers(self) -> dict[str, bool]:
-        """Return the workers that spoke within the last hour and did not say that they end: whether each lives."""
+        """Return the workers that reported within the last hour and did not end: whether each lives."""
         said = self.processes().recent()
         return {one.name: lives(one.name, age) for one, age in said if one.role == "worker"}
 
     def is_at_work(self, owner: str) -> bool:
-        """Say whether the process of a piece of work that leased notes (`Ingest.owner`) lives.
+        """Say whether the process that leased notes as this owner (`Ingest.owner`) lives.
 
-        One on another machine that has never spoken, a command, is believed until its lease runs out.
+        A command on another machine never reports; its leases are respected until they expire.
         """
         name, _, _ = owner.partition("#")
         ages = {process.name: age for process, age in self.processes().recent()}
         return lives(name, ages.get(name, 0.0))
 
     def model_of(self, domain: Domain) -> ModelInfo:
-        """Return the model that a domain has by the settings, or by its vault.
+        """Return a domain's model by the settings or its vault.
 
-        It is the embedded one instead of one that only the vault names and that is not on this machine: a problem.
+        If only the vault names a model and it is not on this machine, report a problem and return the embedded one.
         Raises ModelUnavailableError, ConfigurationError.
         """
         try:
             info = chosen_model(self.settings, domain.embedding)
         except ModelNotAllowedError as error:
             self.problems().report(
-                _NOT_ALLOWED, domain.slug, f"{domain.slug}: {error}; until then it has {EMBEDDED_MODEL}"
+                _NOT_ALLOWED, domain.slug, f"{domain.slug}: {error}; until then {EMBEDDED_MODEL} is used"
             )
             return find_model(None)
         self.problems().clear(_NOT_ALLOWED, domain.slug)
@@ -171,23 +171,23 @@ class Resources:
         return info
 
     def check_models(self) -> None:
-        """Refuse caches of another model than the settings want. Raises ModelMismatchError."""
+        """Refuse caches of another model than the settings choose. Raises ModelMismatchError."""
         for domain in self.domains():
             path = self.state().cache_path(domain.slug)
             try:
                 cache = Cache.open(path)
             except CacheMissingError:
-                continue  # not there, or its maker died early: whoever writes first makes it
+                continue  # missing or incomplete: the first writer creates it
             cache.close()
             info = self.model_of(domain)
             if info.name == EMBEDDED_MODEL and cache.meta.model == domain.embedding:
-                continue  # it was chosen while it was allowed
+                continue  # it was chosen when it was allowed
             check_model(cache.meta, info.name, info.dimension, path)
 
     def cache(self, domain: Domain) -> Cache:
-        """Return this thread's connection to a domain's current cache, for writing; made at first use.
+        """Return this thread's connection to a domain's current cache, for writing; it is created at first use.
 
-        An existing cache keeps its model whatever the settings say: `check_models` is for the start.
+        An existing cache keeps its model whatever the settings say; `check_models` compares them at the start.
         """
         return self.stores.cache(
             domain.slug,
@@ -211,7 +211,7 @@ class Resources:
         return recorded_model(self.settings, model, self.root)
 
     def open_cache(self, path: Path, info: ModelInfo) -> Cache:
-        """Open a cache file for writing with a model and the settings' way of cutting notes."""
+        """Open a cache file for writing with a model and the settings' way of splitting notes."""
         return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline_name(self.chunking(info))))
 
     def caches(self) -> dict[str, Cache]:
@@ -219,7 +219,7 @@ class Resources:
         return {domain.slug: self.cache(domain) for domain in self.domains()}
 
     def chunking(self, info: ModelInfo) -> ChunkSettings:
-        """Return how notes are cut for a model."""
+        """Return how notes are split for a model."""
         return chunk_settings(
             info.window, self.settings.chunk_target_words, self.settings.chunk_overlap_words
         )
@@ -227,7 +227,7 @@ class Resources:
     # Work
 
     def ingest(self, domain: Domain, cache: Cache) -> Ingest:
-        """Return what indexing a domain takes."""
+        """Return what indexing a domain needs."""
         return Ingest(
             domain=domain.slug,
             root=self.root,
@@ -242,7 +242,7 @@ class Resources:
         )
 
     def _siblings(self, own: Path) -> Iterator[Path]:
-        """Yield the current caches of the vault's domains but one."""
+        """Yield the current caches of the vault's other domains."""
         for domain in self.registry().domains:
             path = self.state().cache_path(domain.slug)
             if path != own and path.exists():
@@ -254,6 +254,6 @@ class Resources:
         queue = open_queue(
             self.place.state, redis.get_secret_value() if redis else None, self.place.identity.vault_id
         )
-        # Longer than a message may be old, should the clock be set back.
+        # Longer than the maximum age of a message, in case the clock is set back.
         queue.is_first = lambda task: self.state().is_first(task, 2 * ONCE_SECONDS)
         return queue

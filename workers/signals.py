@@ -1,4 +1,4 @@
-"""Huey's signals -> job history: each job's start and end, what came of it, the lines that it logged."""
+"""Record huey's signals as job history: each job's start and end, its result, and the lines that it logged."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from workers.resources import Resources
 _SIGNALS = (SIGNAL_EXECUTING, SIGNAL_COMPLETE, SIGNAL_ERROR)
 _MOST_LINES = 40
 _LONGEST_LINE = 500
-# The job's own columns say these already, and a line begins with some.
+# The job's own columns already contain these, and a line begins with some of them.
 _SAID_ELSEWHERE = frozenset(
     {"task", "task_id", "domain", "process", "timestamp", "level", "event", "exception"}
 )
 
 
 class _Doing(threading.local):
-    """What the calling thread works on: one job at a time."""
+    """The job that the calling thread works on; one at a time."""
 
     history: History | None = None
     number: int | None = None
@@ -41,7 +41,7 @@ class _Doing(threading.local):
 
 
 class Recorder(logging.Handler):
-    """Receives huey's signals and every log record. History is best effort: a job runs on a full disk, too."""
+    """Receives huey's signals and every log record. History is best effort: jobs also run on a full disk."""
 
     def __init__(self, state: Path) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Recorder(logging.Handler):
         self._trouble = Trouble("job history cannot be written; jobs run without it")
 
     def signal(self, signal: str, task: Task, error: Exception | None = None) -> None:
-        """Write a job's start or end."""
+        """Record a job's start or end."""
         try:
             if signal == SIGNAL_EXECUTING:
                 self._begin(task)
@@ -85,7 +85,7 @@ class Recorder(logging.Handler):
             self._history()
 
     def _history(self) -> History:
-        """Return this thread's history, with nothing left to be written to it. Raises CacheError, StateError."""
+        """Return this thread's history after writing what is left over. Raises CacheError, StateError."""
         doing = self._doing
         if doing.history is None:
             doing.history = History(self._state)
@@ -95,13 +95,13 @@ class Recorder(logging.Handler):
         return doing.history
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line of the job that this thread does."""
+        """Keep a log line of the job that this thread works on."""
         lines = self._doing.lines
         if lines is not None and len(lines) < _MOST_LINES:
             lines += [line[:_LONGEST_LINE] for line in _lines(record)][: _MOST_LINES - len(lines)]
 
     def sweep(self, days: float, rows: int) -> None:
-        """Let the jobs of dead workers be lost, and forget old ones. Raises CacheError."""
+        """Mark the jobs of dead workers as lost, and delete old ones. Raises CacheError."""
         history, processes = self._history(), Processes(self._state)
         ages = {process.name: age for process, age in processes.recent()}
         processes.close()
@@ -111,7 +111,7 @@ class Recorder(logging.Handler):
 
 @contextmanager
 def recorded(huey: Queue, resources: Resources) -> Iterator[Recorder]:
-    """Record the jobs that this process does, for as long as the context is entered."""
+    """Record the jobs of this process while the context is active."""
     recorder = Recorder(resources.place.state)
     huey.signal(*_SIGNALS)(recorder.signal)
     logging.getLogger().addHandler(recorder)
@@ -123,7 +123,7 @@ def recorded(huey: Queue, resources: Resources) -> Iterator[Recorder]:
 
 
 def _named(task: Task) -> tuple[str, list[str]]:
-    """Return the domain (`*`: all) and the notes that a task's message names."""
+    """Return the domain (`*`: all) and the notes named in a task's message."""
     first = task.args[0] if task.args else None
     if task.name == "index_notes":
         return task.args[0], [event["path"] for event in task.args[1]]
@@ -148,7 +148,7 @@ def _result(doing: dict[str, Any], error: Exception | None, ran_ms: float, lines
 
 
 def _lines(record: logging.LogRecord) -> list[str]:
-    """Return a record as lines of text: what structlog made of it, or a library's message."""
+    """Return a record as lines of text, from structlog's fields or a library's message."""
     if not isinstance(record.msg, dict):
         return f"{record.levelname.lower()} {record.getMessage()}".splitlines()
     said = record.msg

@@ -1,4 +1,4 @@
-"""The connections of a process to `state.db` and to the caches: each thread has its own, opened at first use."""
+"""A process's connections to `state.db` and to the caches: one per thread, opened at first use."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ log = structlog.get_logger()
 
 
 class Stores:
-    """The connections of a process to the databases of a state folder, one per thread and kind."""
+    """A process's connections to the databases of a state folder, one per thread and kind."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._own = threading.local()
         self.replaced = 0
-        """How often the file of a cache was deleted or replaced while it was open."""
+        """How often a cache's file was deleted or replaced while it was open."""
 
     def of(self, kind: Callable[[Path], Store]) -> Store:
-        """Return this thread's connection of a kind, a class that opens the `state.db` of a folder."""
+        """Return this thread's connection of a kind, which is a class that opens the `state.db` of a folder."""
         opened: dict[Callable[[Path], Store], Store] = self._own.__dict__.setdefault("opened", {})
         if kind not in opened:
             opened[kind] = kind(self._folder)
@@ -37,8 +37,8 @@ class Stores:
     def cache(self, slug: str, opener: Callable[[Path], Cache], *, writable: bool) -> Cache:
         """Return this thread's connection to a domain's current cache.
 
-        It is opened again when another cache became current, and when the file was deleted or replaced: what is
-        written to a deleted file is lost.
+        It is reopened when another cache became current, and when the file was deleted or replaced, because writes to
+        a deleted file are lost.
         """
         path = self.of(State).cache_path(slug)
         held: dict[tuple[str, bool], tuple[Cache, FileId | None]] = self._own.__dict__.setdefault(

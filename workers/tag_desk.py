@@ -1,4 +1,4 @@
-"""What tagging works with: a domain's vocabulary and notes, the proposers; made at first use."""
+"""What tagging works with: a domain's vocabulary and notes, and the proposers; created at first use."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from pipelines.tagging.taxonomy import TaxonomyFile
 from workers.resources import Resources
 
 DISPLACED_FOLDER = "displaced"
-# Fitting takes a second at 10,000 notes; what was tagged meanwhile can wait so long.
+# Fitting takes a second at 10,000 notes; tags added meanwhile can wait this long.
 _REFIT_SECONDS = 300.0
 
 VOCABULARY_PROBLEM = "taxonomy"
-"""The kind of the problem that is reported while a domain's vocabulary cannot be read."""
+"""The kind of the problem reported while a domain's vocabulary cannot be read."""
 
 QUEUE_PROBLEM = "review-queue"
-"""The kind of the problem that is reported while a domain's review queue cannot be used."""
+"""The kind of the problem reported while a domain's review queue cannot be used."""
 
 
 def vocabulary_problem(vocabulary: TaxonomyFile) -> str | None:
-    """Say what is wrong with a domain's vocabulary and what is in force instead; None where nothing is."""
+    """Say what is wrong with a domain's vocabulary and what is used instead; None if nothing is wrong."""
     if vocabulary.error is None:
         return None
     reasons = "; ".join(vocabulary.error.splitlines())
     if vocabulary.source is None:
         return f"{reasons} (no tags are proposed until it is corrected)"
-    return f"{reasons} (the last good vocabulary stays in force until it is corrected)"
+    return f"{reasons} (the last valid vocabulary is used until it is corrected)"
 
 
 class TagDesk:
-    """The tagging of a vault's domains, over the resources of a process."""
+    """The tagging of a vault's domains, using a process's resources."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
@@ -50,7 +50,7 @@ class TagDesk:
 
     @property
     def displaced(self) -> Path:
-        """The folder for what an exchange displaced."""
+        """The folder for files that an exchange displaced."""
         return self.resources.place.state / DISPLACED_FOLDER
 
     def proposals(self) -> Proposals:
@@ -58,14 +58,14 @@ class TagDesk:
         return self.resources.stores.of(Proposals)
 
     def vocabulary(self, domain: Domain) -> TaxonomyFile:
-        """Return a domain's vocabulary in force, read again when the file changed; the last good one outlives us."""
+        """Return a domain's current vocabulary, read again when its file changes; the last valid one is stored."""
         good = self.resources.place.state / f"taxonomy-{domain.slug}.good.md"
         last = self._vocabularies.get(domain.slug)
         found = taxonomy.load(self.resources.root, domain.within(domain.taxonomy), last)
         if found.error and last is None and good.exists():
             found = replace(taxonomy.load(good.parent, good.name), error=found.error, refused=found.refused)
         elif found.source is not None and not found.error and (last is None or found.source != last.source):
-            # A full disk must not keep it from being in force.
+            # A full disk must not prevent it from being used.
             with suppress(OSError):
                 if not good.exists() or good.read_text(encoding="utf-8") != found.source:
                     write_atomic(good, found.source.encode())
@@ -73,7 +73,7 @@ class TagDesk:
         return found
 
     def notes(self, domain: Domain) -> Notes:
-        """Return where a domain's notes are."""
+        """Return a domain's notes with what promoting tags needs."""
         return Notes(
             domain.slug,
             self.resources.root,
@@ -84,7 +84,7 @@ class TagDesk:
         )
 
     def proposing(self, domain: Domain) -> propose.Desk:
-        """Return what proposing for a domain takes. Raises CacheError."""
+        """Return what proposing for a domain needs. Raises CacheError."""
         settings, cache = self.resources.settings, self.resources.reader(domain)
         vocabulary = self.vocabulary(domain).taxonomy
         return propose.Desk(
@@ -100,7 +100,7 @@ class TagDesk:
         )
 
     def reviewing(self, domain: Domain, *, apply: bool) -> review.Desk:
-        """Return what reviewing a domain takes; `apply` the tags that are accepted."""
+        """Return what reviewing a domain needs; `apply`: also write accepted tags."""
         return review.Desk(domain, self.vocabulary(domain), self.notes(domain), apply)
 
     def _local(self, domain: Domain, vocabulary: Taxonomy, cache: Cache) -> LocalProposer:

@@ -1,4 +1,4 @@
-"""What tagging owes, found again every few seconds: proposals for new notes, an edited queue, what came late."""
+"""Find pending tagging work every few seconds: proposals for new notes, an edited queue, late saves."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from workers.tag_desk import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TagDesk, vocabul
 from workers.tagging import TagTasks, journal_of, signature
 
 QUIET_SECONDS = 5.0
-"""A queue is read when nobody has written to it for so long."""
+"""How many seconds a queue must be unchanged before it is read."""
 
 LATE_WRITE = "late-write"
-"""The kind of problem that saves are which are kept because they could not be merged."""
+"""The kind of the problem that late saves are kept because they could not be merged."""
 
 _LOOK_ANYWAY_SECONDS = 30.0
 
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class TagSweep:
-    """Finds what tagging owes; `seen` remembers when each queue's file was last seen to change."""
+    """Finds pending tagging work; `seen` records when each queue's file was last seen to change."""
 
     desk: TagDesk
     huey: Queue
@@ -51,12 +51,12 @@ class TagSweep:
     withdrawn: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Say what a crash left beside notes."""
+        """Log the files that a crash left beside notes."""
         for file in leftovers(self.desk.resources.root, self.desk.displaced):
-            log.warning("an unfinished write was found; nothing of it is deleted", file=str(file))
+            log.warning("found an unfinished write; nothing was deleted", file=str(file))
 
     def __call__(self) -> None:
-        """Hint at what is owed: proposals for new notes, queues that were edited, what was written late."""
+        """Enqueue pending work: proposals for new notes, edited queues, late saves."""
         resources = self.desk.resources
         if not resources.present():
             return
@@ -78,7 +78,7 @@ class TagSweep:
                 self.tasks.review_tags(domain.slug, "", domain.promote == "on_save")
 
     def _report(self, slug: str, problem: str | None) -> None:
-        """Say what is wrong with a domain's vocabulary, or that nothing is any more."""
+        """Report what is wrong with a domain's vocabulary, or clear that report."""
         problems = self.desk.resources.problems()
         if problem:
             problems.report(VOCABULARY_PROBLEM, slug, problem)
@@ -92,7 +92,7 @@ class TagSweep:
                 self.desk.resources.problems().clear(one.kind, one.subject)
 
     def _withdraw(self, domain: Domain) -> None:
-        """Hide what waits for notes that are gone, when the cache changed, and every half minute."""
+        """Hide the waiting tags of notes that are gone, when the cache changed and every half minute."""
         cache = self.desk.resources.cache(domain)
         version, (last, at) = data_version(cache), self.withdrawn.get(domain.slug, (-1, 0.0))
         if version != last or self.clock() - at >= _LOOK_ANYWAY_SECONDS:
@@ -100,14 +100,14 @@ class TagSweep:
             self.withdrawn[domain.slug] = (version, self.clock())
 
     def _proposals_due(self, domain: Domain) -> bool:
-        """Say whether notes are due; looked up when the cache changed, and every half minute."""
+        """Say whether notes are due; checked when the cache changed and every half minute."""
         cache = self.desk.resources.cache(domain)
         state = self.desk.resources.state()
         if cache.ledger.pending()[0] or cache.vectors_pending():
             return False
         if state.get(TAGGING_BEGAN, domain.slug) is None:
             if last_comparison(state) is None:
-                return False  # what is there is not known yet, and would seem new
+                return False  # existing notes are not known yet, and would seem new
             begin(cache, self.desk.proposals(), domain.slug)
             state.put(TAGGING_BEGAN, now_iso(), domain.slug)
             return False
@@ -120,13 +120,13 @@ class TagSweep:
         return bool(found)
 
     def _review_due(self, domain: Domain) -> bool:
-        """Say whether a queue must be looked at: what it is made of changed, and nobody is writing to it."""
+        """Say whether a queue must be processed: its inputs changed, and its file is quiet."""
         now = self.clock()
         present = signature(self.desk, domain)
         said = self.desk.resources.state().get(REVIEWED, domain.slug)
         last = said.value if said else None
         if domain.slug not in self.seen or self.seen[domain.slug][0] != present[0]:
-            # What we wrote ourselves, or saw already, nobody is writing to.
+            # A file that we wrote ourselves, or have processed already, counts as quiet.
             quiet_since = now - QUIET_SECONDS if last and last[0] == present[0] else now
             self.seen[domain.slug] = (present[0], quiet_since)
         if now - self.seen[domain.slug][1] < QUIET_SECONDS:
@@ -141,9 +141,9 @@ class TagSweep:
             try:
                 taken = self._take_in(late)
             except NoteChangedError:
-                continue  # at the next sweep
+                continue  # retry at the next sweep
             except EverindexError as error:
-                log.warning("a late save could not be taken in", file=late.raw, reason=str(error))
+                log.warning("a late save could not be merged", file=late.raw, reason=str(error))
                 continue
             if taken:
                 settle(late)
@@ -161,24 +161,26 @@ class TagSweep:
         return owner is not None and merge_late(self.desk.notes(owner), path, late)
 
     def _report_unclaimed(self) -> None:
-        """Let what is kept in `displaced/unclaimed` be a problem for as long as it is there."""
+        """Report the files in `displaced/unclaimed` as a problem while there are any."""
         folder, problems = self.desk.displaced / UNCLAIMED, self.desk.resources.problems()
         kept = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
         if kept:
             problems.report(
                 LATE_WRITE,
                 "",
-                f"{len(kept)} saves that met a write of ours are kept in {folder} ({kept[0]!r} is one), as their"
-                " notes were written again since: compare each with its note, take over what is missing, and delete"
-                " the file",
+                f"{len(kept)} saves collided with a write of Everindex and are kept in {folder} ({kept[0]!r} is one),"
+                " because their notes have changed since: compare each with its note, copy what is missing, and"
+                " delete the file",
             )
         else:
             problems.clear(LATE_WRITE)
 
     def _put_aside(self, late: Late) -> None:
-        """Keep what cannot be merged where a person finds it."""
+        """Keep a save that cannot be merged in a place where a person finds it."""
         file = self.desk.displaced / UNCLAIMED / f"{late.record.stem}-{PurePosixPath(late.raw).name}"
         file.parent.mkdir(exist_ok=True)
         write_atomic(file, late.late)
-        log.warning("a late save is kept, as its note was written again since", file=str(file), note=late.raw)
+        log.warning(
+            "a late save was set aside, because its note has changed since", file=str(file), note=late.raw
+        )
         settle(late)

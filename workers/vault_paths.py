@@ -1,4 +1,4 @@
-"""Where a vault and its state lie. Light: every command needs it."""
+"""Find a vault and its state folder. Imports nothing heavy, because every command needs it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VAULT_FILE = "vault.json"
 
 @dataclass(frozen=True, slots=True)
 class VaultPaths:
-    """Where a vault and its state lie."""
+    """The folders of a vault and of its state, and the vault's identity."""
 
     root: Path
     state: Path
@@ -38,9 +38,9 @@ class VaultPaths:
 
 
 def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True) -> VaultPaths:
-    """Find a vault and its state folder, the one that its id names unless another is given.
+    """Find a vault and its state folder, by default the one named after the vault's id.
 
-    Both are made at first sight; without `create` nothing is written, and a vault that was never indexed raises
+    Both are created at first use. Without `create` nothing is written, and a vault that was never indexed raises
     NotFoundError. Raises VaultNotFoundError, VaultIdError, StateError, ConfigurationError.
     """
     place = find_vault(vault, state, create=create)
@@ -50,7 +50,7 @@ def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True)
     try:
         if create:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        check_secrets(folder)  # first: it would look well once others' rights are taken away
+        check_secrets(folder)  # first, because secure_folder removes the evidence: others' permissions
         secure_folder(folder, VAULT_FILE, vault=root)
         if create:
             _write_down(folder, root, identity)
@@ -62,10 +62,10 @@ def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True)
 
 
 def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) -> VaultPaths:
-    """Return where a vault and its state folder lie, whether or not there is such a folder.
+    """Return the paths of a vault and its state folder, whether or not the state folder exists.
 
-    Only with `create` is anything written: the id. Raises VaultNotFoundError, VaultIdError, StateError where the
-    state folder lies in the vault, ConfigurationError.
+    Writes the vault's id if `create` is true, and nothing else. Raises VaultNotFoundError, VaultIdError,
+    ConfigurationError, and StateError if the state folder is inside the vault.
     """
     if vault is None:
         raise ConfigurationError("no vault was given; name its folder (--vault, or EVERINDEX_VAULT)")
@@ -75,7 +75,7 @@ def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) 
         identity = identify_anew(root)
     folder = (state or state_home() / identity.vault_id).expanduser().resolve()
     if folder.is_relative_to(root):
-        raise StateError(f"the state folder {folder} lies in the vault; choose one outside it (--state)")
+        raise StateError(f"the state folder {folder} is inside the vault; choose one outside it (--state)")
     return VaultPaths(root, folder, identity)
 
 
@@ -87,7 +87,7 @@ def was_indexed(place: VaultPaths, *, named: bool) -> bool:
 
 
 def remembered(root: Path) -> list[Path]:
-    """Return the state folders, of those that ids name, that were made for the vault at a path."""
+    """Return the state folders, among those named after ids, that were created for the vault at a path."""
     return sorted(
         file.parent
         for file in state_home().glob(f"*/{VAULT_FILE}")
@@ -96,9 +96,9 @@ def remembered(root: Path) -> list[Path]:
 
 
 def vault_around(folder: Path) -> Path | None:
-    """Return the vault in which a folder lies, the nearest one: that which has an id of this user's.
+    """Return the nearest vault that contains a folder: the one with an id that belongs to this user.
 
-    Another user may leave an id anywhere above, in `/tmp` for instance; a vault of theirs has to be named.
+    Another user may leave an id anywhere above, for instance in `/tmp`; such a vault has to be named explicitly.
     """
     return next((one for one in (folder, *folder.parents) if _has_own_id(one)), None)
 
@@ -111,7 +111,7 @@ def _has_own_id(folder: Path) -> bool:
 
 
 def cannot_be_written(state: Path, error: OSError) -> StateError:
-    """Return the error of a state folder in which nothing can be written."""
+    """Return the error for a state folder that cannot be written."""
     return StateError(
         f"the state folder {state} cannot be written ({error.strerror}); make it writable, or choose another with "
         "--state"
@@ -121,13 +121,13 @@ def cannot_be_written(state: Path, error: OSError) -> StateError:
 def _write_down(folder: Path, root: Path, identity: Identity) -> None:
     said = json.dumps({"root": str(root), "id": identity.vault_id, "inode": identity.inode}).encode()
     file = folder / VAULT_FILE
-    # Nothing is written that is there: a process must start on a full disk, too.
+    # Write only changes, because a process must be able to start on a full disk.
     if not file.exists() or file.read_bytes() != said:
         write_atomic(file, said)
 
 
 def _said(folder: Path) -> dict[str, Any]:
-    """Return what a state folder says of its vault; nothing where there is no such folder, or it is damaged."""
+    """Return what a state folder records about its vault; empty if the folder is missing or damaged."""
     try:
         said = json.loads((folder / VAULT_FILE).read_bytes())
     except (OSError, ValueError):
@@ -136,9 +136,9 @@ def _said(folder: Path) -> dict[str, Any]:
 
 
 def _seen(root: Path, state: Path | None) -> list[Seen]:
-    """Return what state folders remember of the vault at a path, the newest first.
+    """Return what state folders remember of the vault at a path, newest first.
 
-    Those of the time when the vault could not be given an id come last.
+    Folders from when the vault could not be given an id come last.
     """
     folders = (
         [state.expanduser()] if state else [file.parent for file in state_home().glob(f"*/{VAULT_FILE}")]
@@ -167,7 +167,7 @@ def _is_of(folder: Path, root: Path, identity: Identity) -> bool:
 
 
 def _is_copy(root: Path, identity: Identity) -> bool:
-    """Say whether this vault is a copy, its id file included, of one that is still where it was."""
+    """Say whether this vault is a copy, including its id file, of a vault that is still in its place."""
     original = _said(state_home() / identity.vault_id).get("root")
     if not identity.marked or not isinstance(original, str) or original == str(root):
         return False

@@ -1,7 +1,7 @@
-"""BERT, computed here: what is known to be nothing else needs none of the libraries that take seconds to import.
+"""Compute BERT models directly, without the libraries that take seconds to import.
 
-The embedded model and bge are BERT. Every other model goes through sentence-transformers
-(`pipelines/embedding/sentence_transformers_model.py`).
+Only models that are known to be plain BERT are loaded here, such as the embedded model and bge. Every other model
+goes through sentence-transformers (`pipelines/embedding/sentence_transformers_model.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.nn import functional
 from pipelines.embedding.model_info import read_json
 from pipelines.model import Precision
 
-_LIKE = 0.02  # of the largest number: bfloat16 has eight bits
+_LIKE = 0.02  # relative to the largest number: bfloat16 has eight bits of precision
 _FEWEST_ROWS = 8
 _Weights = dict[str, torch.Tensor]
 _Group = tuple[slice, int, int]
@@ -30,7 +30,7 @@ _Computation = Callable[[torch.Tensor], torch.Tensor]
 
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor) -> _Computation:
-    """Return a linear layer, with weights laid out for the processor once where it gives the same products so."""
+    """Return a linear layer; its weights are laid out for the processor if that gives the same products."""
     probe = weight[:8]
     expected = functional.linear(probe, weight, bias)
     try:
@@ -55,7 +55,7 @@ def _norm(weight: torch.Tensor, bias: torch.Tensor, eps: float) -> _Computation:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Self-attention and a perceptron: arXiv 1706.03762, normalised after each; GELU as arXiv 1810.04805 has it."""
+    """Self-attention and a perceptron (arXiv 1706.03762), normalised after each; GELU as in arXiv 1810.04805."""
 
     heads: int
     attention: _Computation
@@ -77,18 +77,18 @@ class _Layer:
 
 
 class Bert:
-    """A BERT and its tokenizer, on the processor."""
+    """A BERT model and its tokenizer, on the CPU."""
 
     device = "cpu"
     side_by_side = True
 
     def __init__(self, folder: Path, window: int, pooling: str, precision: Precision) -> None:
-        """Load a model's files; they raise what their libraries raise."""
+        """Load a model's files; raises whatever their libraries raise."""
         config, dtype = read_json(folder / "config.json"), getattr(torch, precision)
         weights = {_named(name): w.to(dtype) for name, w in load_file(folder / "model.safetensors").items()}
         eps = config.get("layer_norm_eps", 1e-12)
         self._words = weights["embeddings.word_embeddings.weight"]
-        # Every token is of the first type: texts come alone, not in pairs.
+        # Every token has type 0, because texts come alone and not in pairs.
         kind = weights["embeddings.token_type_embeddings.weight"][0]
         self._places = weights["embeddings.position_embeddings.weight"] + kind
         self._norm = _norm(weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"], eps)
@@ -99,17 +99,17 @@ class Bert:
         self._tokenizer.enable_truncation(window)
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Cut texts into tokens, no more each than the window has."""
+        """Split texts into tokens, at most as many per text as the window has."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
 
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
-        torch.set_num_threads(threads)  # of the thread that calls it
+        torch.set_num_threads(threads)  # applies to the calling thread
         with torch.inference_mode():
             return np.asarray(self._forward(batch).numpy(), np.float32)
 
     def _forward(self, batch: Sequence[Sequence[int]]) -> torch.Tensor:
-        # The tokens of all texts lie one after another: nothing is padded but the end.
+        # The tokens of all texts are concatenated, so only the end is padded.
         count = sum(map(len, batch))
         ids, places = torch.zeros((2, _rows(count)), dtype=torch.int64)
         ids[:count] = torch.tensor([token for tokens in batch for token in tokens])
@@ -125,12 +125,12 @@ class Bert:
 
 
 def _named(weight: str) -> str:
-    """Return a weight's name: some versions call those of a normalisation as BERT's authors did."""
+    """Return a weight's name; some versions name the weights of a normalisation as BERT's authors did."""
     return weight.replace(".gamma", ".weight").replace(".beta", ".bias")
 
 
 def _groups(batch: Sequence[Sequence[int]]) -> Iterator[_Group]:
-    """Yield neighbours of one length: their rows, how many they are, how long each is."""
+    """Yield neighbouring texts of equal length: their rows, their number, their length."""
     start = 0
     for length, texts in groupby(map(len, batch)):
         count = len(list(texts))
@@ -139,7 +139,7 @@ def _groups(batch: Sequence[Sequence[int]]) -> Iterator[_Group]:
 
 
 def _rows(count: int) -> int:
-    """Return how many rows to compute: for every number of them the library below keeps a program, and its memory."""
+    """Round up the row count, because oneDNN compiles and caches a kernel per shape."""
     step: int = max(_FEWEST_ROWS, 2 ** (count.bit_length() - 4))
     return -(-count // step) * step
 
@@ -150,7 +150,7 @@ def _layers(weights: _Weights, count: int, heads: int, eps: float) -> Iterator[_
         def named(name: str, own: str = f"encoder.layer.{number}") -> tuple[torch.Tensor, torch.Tensor]:
             return weights[f"{own}.{name}.weight"], weights[f"{own}.{name}.bias"]
 
-        # One product instead of three.
+        # One matrix product instead of three.
         three = [named(f"attention.self.{part}") for part in ("query", "key", "value")]
         yield _Layer(
             heads,

@@ -1,4 +1,4 @@
-"""Texts -> unit vectors, in batches of like length, by whatever computes them fastest."""
+"""Encode texts into unit vectors, in batches of similar length, with the fastest available backend."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pipelines.embedding.model_info import ModelInfo, check_weights, pooling_of_
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.model import Precision
 
-# Small batches of one length keep the caches warm: measured best at 512 to 1,024 on two cores.
+# Small batches of equal length keep the caches warm: 512 to 1,024 tokens measured best on two cores.
 _TOKENS_PER_BATCH = 1024
-# Batches side by side keep more of a processor busy than one on all its cores; but Python's part of each takes turns.
+# Parallel batches use the processor better than one batch on all cores, but their Python parts run one at a time.
 _MOST_AT_ONCE = 4
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
 _CLOSE_ENOUGH = 0.999
@@ -30,36 +30,37 @@ Vectors = npt.NDArray[np.float32]
 
 
 class Model(Protocol):
-    """What computes vectors, on a `device`; `side_by_side` says whether several batches at once are faster."""
+    """A backend that computes vectors on a `device`; `side_by_side`: several batches in parallel are faster."""
 
     device: str
     side_by_side: bool
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Cut texts into tokens, no more each than the window has."""
+        """Split texts into tokens, at most as many per text as the window has."""
 
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> Vectors:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
 
 
 class Embedder:
-    """A loaded model. Several threads may ask it; one that does a batch after the other has them take turns.
+    """A loaded model. Several threads may use it; if `side_by_side` is false, they take turns.
 
-    `precision` says how it computes: bfloat16 where the processor has it and the vectors agree with float32, and
-    ", OpenVINO" where that computes. `warning` says why it is float32 although the processor has bfloat16.
+    `precision` says how it computes: bfloat16 if the processor supports it and the vectors agree with float32's, with
+    ", OpenVINO" added for that backend. `warning` says why float32 is used although the processor supports bfloat16.
     """
 
     def __init__(self, info: ModelInfo, *, threads: int, openvino: Path | None = None) -> None:
-        """Load a model; with OpenVINO where a folder is given that keeps what is exported to it.
+        """Load a model, with OpenVINO if a folder for its exports is given.
 
         Raises ModelUnavailableError.
         """
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        # Threads that wait for each other by spinning are four times slower as soon as others want the processor.
+        # Spinning threads become four times slower as soon as other processes want the CPU.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.info = info
         self.warning: str | None = None
-        # Held while the pool is given work or exchanged; for all its work, where a model must not do two at once.
+        # Held while work is given to the pool or the pool is replaced; held for the whole computation without
+        # side_by_side.
         self._turn = threading.Lock()
         self._openvino = openvino
         self._threads = threads
@@ -80,15 +81,15 @@ class Embedder:
             ) from error
 
     def _load(self, precision: Precision) -> Vectors:
-        """Load the weights, to compute in a precision; return the probes' vectors.
+        """Load the weights for a precision; return the vectors of the probes.
 
         Raises ModelUnavailableError, BadVectorError.
         """
         info, openvino = self.info, self._openvino
         way_out = (
-            f"remove {openvino} to export it again, or take EMBEDDING_BACKEND=torch"
+            f"remove {openvino} to export it again, or set EMBEDDING_BACKEND=torch"
             if openvino
-            else "fetch it again or choose another with EMBEDDING_MODEL"
+            else "download it again or choose another with EMBEDDING_MODEL"
         )
         try:
             self._model = _load_fastest(info, openvino, precision)
@@ -96,24 +97,24 @@ class Embedder:
             return self._encode(_PROBES)
         except (ModelUnavailableError, BadVectorError):
             raise
-        except Exception as error:  # each library below has errors of its own; all mean the same to the user
+        except Exception as error:  # each backend has its own errors; all mean the same to the user
             raise ModelUnavailableError(
                 f"the model {info.name!r} in {info.folder} cannot be loaded ({error}); {way_out}"
             ) from error
 
     @property
     def device(self) -> str:
-        """Where it computes: `cpu` or `cuda`."""
+        """The device that it computes on: `cpu` or `cuda`."""
         return self._model.device
 
     @property
     def precision(self) -> str:
-        """How it computes, for people to read."""
+        """How it computes, as text for people."""
         return f"{self._computes}, OpenVINO" if self._openvino else self._computes
 
     def _try_bfloat16(self, exact: Vectors) -> None:
-        """Compute in bfloat16, if that gives the vectors that float32 gives."""
-        del self._model  # a large one need not be there twice
+        """Compute in bfloat16 if its vectors agree with those of float32."""
+        del self._model  # avoid having a large model in memory twice
         try:
             cosine = float((exact * self._load("bfloat16")).sum(axis=1).min())
         except BadVectorError:
@@ -123,25 +124,25 @@ class Embedder:
         else:
             self._load("float32")
             self.warning = (
-                f"the model {self.info.name!r} gives other vectors in bfloat16 (cosine {cosine:.4f} to float32's); "
+                f"the model {self.info.name!r} gives other vectors in bfloat16 (cosine to float32: {cosine:.4f}); "
                 "it computes in float32, at about half the speed"
             )
 
     def use_threads(self, threads: int) -> None:
-        """Compute with so many threads from the next text on."""
+        """Compute with this many threads from the next text on."""
         with self._turn:
             if threads != self._threads:
                 self._share_out(threads)
 
     def _share_out(self, threads: int) -> None:
-        """Divide the threads among the batches that are computed at once."""
+        """Divide the threads among the batches that are computed in parallel."""
         self._threads = threads
         self._at_once = min(threads, _MOST_AT_ONCE) if self._model.side_by_side else 1
         self._pool.shutdown()
         self._pool = ThreadPoolExecutor(self._at_once)
 
     def encode_documents(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts as they are: shape (len(texts), dimension), unit length. Raises BadVectorError."""
+        """Encode texts unchanged: shape (len(texts), dimension), unit length. Raises BadVectorError."""
         return self._encode(texts)
 
     def encode_query(self, query: str) -> Vectors:
@@ -167,7 +168,8 @@ class Embedder:
             if not self._model.side_by_side:
                 found = [vectors_of(batch) for batch in todo]
             elif len(todo) == 1:
-                # A question: to hand it to another thread takes a tenth of its time. It is computed below.
+                # A single question: handing it to another thread costs a tenth of its time. It is computed further
+                # below.
                 found = map(vectors_of, todo)
             else:
                 found = self._pool.map(vectors_of, todo)
@@ -177,7 +179,7 @@ class Embedder:
 
 
 def _load_fastest(info: ModelInfo, openvino: Path | None, precision: Precision) -> Model:
-    """Load a model by the fastest way that can; each imports what takes seconds, and only what it needs."""
+    """Load a model with the fastest backend that supports it; each backend imports only what it needs."""
     if openvino:
         from pipelines.embedding.openvino import load_openvino  # noqa: PLC0415
 
@@ -200,15 +202,15 @@ def _processor_has_bfloat16() -> bool:
 
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - it has no public name
         return False
-    # On x86 the library below also says so of processors on which it imitates bfloat16, at a loss.
+    # oneDNN also reports support on x86 CPUs that only emulate bfloat16, which is slower than float32.
     has = torch.cpu.get_capabilities()
     return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 
 def _batches(lengths: Sequence[int], at_once: int) -> Iterator[list[int]]:
-    """Yield indices in batches of like length and about as many tokens each, so that `at_once` are done together.
+    """Yield indices in batches of similar length and equal token counts, so that `at_once` batches end together.
 
-    None of several texts has more than twice the token budget, padding counted.
+    No batch of several texts exceeds twice the token budget, including padding.
     """
     tokens = sum(lengths)
     share = tokens / (at_once * math.ceil(max(1, tokens) / (at_once * _TOKENS_PER_BATCH)))

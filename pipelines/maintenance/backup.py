@@ -1,4 +1,4 @@
-"""A backup: one tar file with `state.db`, every domain's cache, and a manifest; sealed by a digest of all of it."""
+"""Write and restore backups: one tar file with `state.db`, every domain's cache and a manifest, with a digest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pipelines.store.state_file import STATE_FILE
 
 _LARGEST_MANIFEST = 1_000_000
 _CHUNK = 1 << 20
-# It stands behind the tar's end, where tar programs do not look.
+# It follows the tar's end, which tar programs do not read.
 _SEAL = b"everindex backup, sha256 "
 _SEAL_LENGTH = len(_SEAL) + 64 + 1
 
@@ -41,9 +41,9 @@ _SEAL_LENGTH = len(_SEAL) + 64 + 1
 def write_backup(
     target: Path, state: Path, domains: Iterable[str], *, vault_id: str, root: Path, version: str
 ) -> Manifest:
-    """Write `state.db` and the current caches of these domains into one file. Everything may be in use.
+    """Write `state.db` and the current caches of these domains into one file, while everything may be in use.
 
-    Raises BackupError, CacheCorruptError: what is damaged is not backed up.
+    Raises BackupError, CacheCorruptError: damaged databases are not backed up.
     """
     with _clear_errors(target), work_folder(state, "backup") as folder:
         source = State(state)
@@ -77,7 +77,9 @@ def _clear_errors(file: Path) -> Iterator[None]:
 def _copy_cache(state: Path, folder: Path, domain: str, number: int) -> CacheMember:
     name = f"cache-{domain}.{number}.db"
     if not (state / name).exists():
-        raise BackupError(f"{state / name} is not there yet; `everindex up` or `everindex index` makes it")
+        raise BackupError(
+            f"{state / name} does not exist yet; `everindex up` or `everindex index` creates it"
+        )
     copied = folder / name
     _copy_checked(state / name, copied)
     meta, schema = databases.cache_meta(copied)
@@ -103,7 +105,7 @@ def _digest(path: Path) -> str:
 
 
 def _write_archive(target: Path, folder: Path, manifest: Manifest) -> None:
-    """Write beside the target, and replace it when all of it is on the disk; only the owner may read it."""
+    """Write next to the target, and replace it once everything is on the disk; only the owner may read it."""
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     claim(folder, beside)
     try:
@@ -133,11 +135,11 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
 
 
 def restore_backup(file: Path, state: Path, *, vault_id: str, root: Path) -> Mapping[str, Path]:
-    """Put a backup's databases into a state folder that no process writes in; return each domain's new cache.
+    """Put a backup's databases into a state folder that no process writes to; return each domain's new cache.
 
-    A cache becomes the number after the highest that is there: no file is overwritten. `state.db` is replaced
-    last, in one transaction; a damaged one is set aside. Raises NotABackupError, BackupDamagedError,
-    OtherVaultError, BackupError with nothing changed.
+    A cache gets the number after the highest existing one, so that no file is overwritten. `state.db` is replaced
+    last, in one transaction; a damaged one is set aside. Raises NotABackupError, BackupDamagedError, OtherVaultError,
+    BackupError, and then changes nothing.
     """
     with _clear_errors(file), work_folder(state, "restore") as folder:
         manifest = _unpack(file, folder, vault_id, root)
@@ -159,7 +161,7 @@ def restore_backup(file: Path, state: Path, *, vault_id: str, root: Path) -> Map
 
 
 def _unpack(file: Path, folder: Path, vault_id: str, root: Path) -> Manifest:
-    """Check every byte of an archive, and unpack it into a folder of our own."""
+    """Check every byte of an archive, and unpack it into a temporary folder."""
     with file.open("rb") as raw:
         _check_seal(file, raw)
         raw.seek(0)
@@ -175,7 +177,9 @@ def _unpack(file: Path, folder: Path, vault_id: str, root: Path) -> Manifest:
                 for member in manifest.members:
                     _unpack_member(file, tar, member, folder / member.name)
                 if tar.next() is not None:
-                    raise NotABackupError(f"{file} holds more than its manifest names; it is not restored")
+                    raise NotABackupError(
+                        f"{file} has more members than its manifest lists; it was not restored"
+                    )
         except tarfile.TarError as error:
             raise NotABackupError(f"{file} is not a backup of Everindex ({error})") from error
     return manifest
@@ -196,7 +200,7 @@ def _check_seal(file: Path, raw: IO[bytes]) -> None:
         digest.update(part)
         left -= len(part)
     if seal != _SEAL + digest.hexdigest().encode() + b"\n":
-        raise BackupDamagedError(f"{file} is damaged: it is not as it was written; choose another backup")
+        raise BackupDamagedError(f"{file} is damaged: it changed since it was written; choose another backup")
 
 
 def _read_manifest(file: Path, tar: tarfile.TarFile) -> Manifest:
@@ -207,17 +211,17 @@ def _read_manifest(file: Path, tar: tarfile.TarFile) -> Manifest:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise NotABackupError(
-            f"{file} is no backup that this version can read ({MANIFEST}: {where}: {first['msg']})"
+            f"{file} is not a backup that this version can read ({MANIFEST}: {where}: {first['msg']})"
         ) from error
 
 
 def _open_member(file: Path, tar: tarfile.TarFile, name: str, largest: int) -> IO[bytes]:
-    """Open the next member, if it is the one that must stand here."""
+    """Open the next member if it is the expected one."""
     entry = tar.next()
     content = tar.extractfile(entry) if entry is not None and entry.type == tarfile.REGTYPE else None
     if entry is None or content is None or entry.name != name or entry.size > largest or entry.issparse():
         found = entry.name if entry else "nothing"
-        raise NotABackupError(f"{file} has {found!r} where {name!r} must stand; it is not restored")
+        raise NotABackupError(f"{file} has {found!r} instead of {name!r}; it was not restored")
     return content
 
 
@@ -229,11 +233,11 @@ def _unpack_member(file: Path, tar: tarfile.TarFile, member: StateMember | Cache
             size += out.write(part)
         os.fsync(out.fileno())
     if (size, digest.hexdigest()) != (member.size, member.sha256):
-        raise BackupDamagedError(f"{file} is damaged: {member.name} is not as it was; choose another backup")
+        raise BackupDamagedError(f"{file} is damaged: {member.name} has changed; choose another backup")
 
 
 def _check_unpacked(file: Path, folder: Path, manifest: Manifest) -> None:
-    """Refuse databases that SQLite cannot read, or that are not what the manifest says."""
+    """Refuse databases that SQLite cannot read, or that differ from what the manifest says."""
     try:
         _refuse_foreign(file, folder, manifest)
         for member in manifest.members:
@@ -257,13 +261,13 @@ def _refuse_foreign(file: Path, folder: Path, manifest: Manifest) -> None:
     for name, foreign in found.items():
         if foreign:
             raise NotABackupError(
-                f"{file} is not restored: its {name} has {foreign}. It was altered, or made by another version of"
+                f"{file} was not restored: its {name} has {foreign}. It was altered, or made by another version of"
                 " Everindex; choose another backup"
             )
 
 
 def _free_name(state: Path, domain: str) -> tuple[int, Path]:
-    """Return the number and the file behind every cache of a domain, leftovers of SQLite's included."""
+    """Return the number and path after every cache of a domain, counting files that SQLite left behind."""
     taken = {path.name.split(".")[1] for path in state.glob(f"cache-{domain}.*.db*")}
     number = max((int(n) for n in taken if n.isdecimal()), default=0) + 1
     return number, state / f"cache-{domain}.{number}.db"

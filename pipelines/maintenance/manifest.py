@@ -1,4 +1,4 @@
-"""What a backup says of itself."""
+"""The manifest of a backup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CacheMember(_Strict):
 
     @property
     def name(self) -> str:
-        """The name of its file."""
+        """The name of the cache's file."""
         return f"cache-{self.domain}.{self.number}.db"
 
 
@@ -39,7 +39,7 @@ class StateMember(_Strict):
 
 
 class Manifest(_Strict):
-    """What a backup holds, of which vault, made when and by what."""
+    """What a backup contains, of which vault, and when and by which version it was made."""
 
     format: Literal[1] = 1
     everindex: str
@@ -51,7 +51,7 @@ class Manifest(_Strict):
 
     @property
     def members(self) -> tuple[StateMember | CacheMember, ...]:
-        """What follows the manifest in the archive, in this order."""
+        """The members that follow the manifest in the archive, in this order."""
         return (self.state, *self.caches)
 
     @field_validator("caches")

@@ -1,4 +1,4 @@
-"""Work through everything that a cache owes, in this process; and build a new cache beside the current one."""
+"""Complete all pending work of a cache in this process, and build a new cache next to the current one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RECONCILE_SECONDS = 2.0
 
 
 def catch_up(cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]) -> int:
-    """Index until nothing is owed; return how many texts were embedded. Words come before vectors."""
+    """Index until nothing is pending; return how many texts were embedded. Words come before vectors."""
     embedded = 0
     while True:
         outcome = (index_words if cache.leases.owes("words") else embed_owed)(cache, ingest)
@@ -28,14 +28,14 @@ def catch_up(cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]) -
         if not counts.pending and not counts.vectors_pending:
             return embedded
         if not outcome.touched:
-            time.sleep(_PAUSE_SECONDS)  # what is left waits for its next attempt
+            time.sleep(_PAUSE_SECONDS)  # the remaining rows wait for their next attempt
 
 
 def build_beside(registry: Registry, cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]) -> int:
-    """Fill a new cache from the disk while the current one goes on serving; return the texts embedded.
+    """Fill a new cache from the disk while the current one keeps serving; return how many texts were embedded.
 
-    The disk is compared again while it works, so that what is saved meanwhile is in it, too. An
-    interrupted build goes on where it was.
+    The disk is compared repeatedly, so that the new cache includes what is saved meanwhile. An interrupted build
+    resumes where it stopped.
     """
     compared = 0.0
 

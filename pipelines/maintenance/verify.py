@@ -1,4 +1,4 @@
-"""A cache compared with the disk and with itself: every difference, by name; and its repair."""
+"""Compare a cache with the disk and with itself, report every difference by name, and repair them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _REBUILD = "; `everindex index --rebuild` builds a new cache beside it"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it should be. `path` is "" where it concerns no note that is known."""
+    """One difference found. `path` is "" if it concerns no known note."""
 
     domain: str
     kind: Kind
@@ -57,9 +57,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a comparison found; `left_out` notes are known to be behind the disk, and were not compared.
+    """The result of a comparison; `left_out` notes are known to be behind the disk and were not compared.
 
-    `in_memory`: what a running service compared so far of what it holds in memory.
+    `in_memory`: what a running service has compared so far of its in-memory data.
     """
 
     differences: tuple[Difference, ...]
@@ -69,9 +69,9 @@ class Verdict:
 
 
 def verify(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
-    """Compare a domain's cache with the disk and with itself, as they are at one moment.
+    """Compare a domain's cache with the disk and with itself, as of one moment.
 
-    Raises VaultNotFoundError. A file that SQLite finds damaged is not looked into further.
+    Raises VaultNotFoundError. A file that SQLite finds damaged is not examined further.
     """
     slug = ingest.domain
     try:
@@ -91,7 +91,7 @@ def _compare(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
     found = vault.scan(ingest.root, rules_of(ingest.root, registry))
     on_disk = {path for path in found.notes if (o := registry.owner(path)) and o.slug == ingest.domain}
     states = {state.path: state for state in check.ledger_states(cache)}
-    # What lies in a folder that cannot be listed may be there or not; a note that is behind is not as on disk.
+    # A note in a folder that cannot be listed may or may not exist; a note that is behind differs from the disk.
     settled = {
         path: state
         for path, state in states.items()
@@ -108,9 +108,9 @@ def _compare(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
     ]
     compared, busy = 0, 0
     if cache.meta.pipeline != pipeline_name(ingest.chunking):
-        detail = f"its notes were cut by {cache.meta.pipeline}, not by {pipeline_name(ingest.chunking)}"
+        detail = f"its notes were split by {cache.meta.pipeline}, not by {pipeline_name(ingest.chunking)}"
         differences.append(
-            Difference(ingest.domain, "damage", "", detail + "; `everindex index` does them again")
+            Difference(ingest.domain, "damage", "", detail + "; `everindex index` indexes them again")
         )
     else:
         for path in sorted(settled.keys() & on_disk):
@@ -138,7 +138,7 @@ def _compare_paths(
 
 def _compare_files(ingest: Ingest, found: vault.Scan, cache: Cache) -> Iterator[Difference]:
     for path, detail in file_drift(cache, found, ingest.siblings):
-        yield Difference(ingest.domain, "path", path, f"{detail}; `everindex reload` looks")
+        yield Difference(ingest.domain, "path", path, f"{detail}; run `everindex reload`")
 
 
 def _compare_ignored(
@@ -148,8 +148,8 @@ def _compare_ignored(
     for path in sorted(
         {path for path, _ in own.items() ^ derived.kept_ignored(cache).items()} - set(indexed)
     ):
-        what = "ignored, but not kept as such" if path in own else "kept as ignored, but is not"
-        yield Difference(slug, "path", path, f"is {what} by this rule; `everindex reload` looks")
+        what = "ignored, but not recorded" if path in own else "recorded as ignored, but is not"
+        yield Difference(slug, "path", path, f"is {what} by this rule; run `everindex reload`")
 
 
 def _compare_stat(
@@ -163,7 +163,7 @@ def _compare_stat(
                 for f in fields(FoundFile)
                 if getattr(kept[path], f.name) != getattr(found[path], f.name)
             ]
-            yield Difference(slug, "ledger", path, f"its {', '.join(names)} is not what the disk says")
+            yield Difference(slug, "ledger", path, f"its {', '.join(names)} differs from the disk")
 
 
 def _check_ledger(slug: str, states: Collection[check.LedgerState]) -> Iterator[Difference]:
@@ -184,22 +184,22 @@ def _wrong_with(state: check.LedgerState) -> Iterator[str]:
     if state.parked and state.reason is None:
         yield "is parked without a reason"
     if not state.behind and state.wanted_hash != state.indexed_hash:
-        yield "counts as done, but the wanted hash is not the indexed one"
+        yield "counts as done, but the wanted hash differs from the indexed one"
     if not state.behind and state.embedded == state.applied and state.unembedded:
         yield f"counts as embedded, but {state.unembedded} chunks have no vector"
 
 
 def _check_rows(slug: str, cache: Cache) -> Iterator[Difference]:
-    """Compare the cache with itself: rows that belong to nothing, words, vectors."""
+    """Compare the cache with itself: rows without an owner, words, vectors."""
     for path, detail in check.orphans(cache):
         yield Difference(slug, "orphan", path, detail)
     for chunk_id, path in word_drift(cache).items():
-        lacks = f"the full-text index does not have the words of chunk {chunk_id}"
-        # Such words cannot be deleted any more: FTS5 has forgotten that the row exists.
-        ghost = f"the full-text index has words of chunk {chunk_id}, which is not there{_REBUILD}"
+        lacks = f"the full-text index lacks the words of chunk {chunk_id}"
+        # Such words can no longer be deleted, because FTS5 no longer knows the row.
+        ghost = f"the full-text index has words of chunk {chunk_id}, which does not exist{_REBUILD}"
         yield Difference(slug, "words", path, lacks if path else ghost)
     for path in cache.edges.drift():
-        yield Difference(slug, "edge", path, "its edges are not what its links and the vault's files give")
+        yield Difference(slug, "edge", path, "its edges do not match its links and the vault's files")
     for drift in check.vector_drift(cache):
         yield Difference(slug, "vector", drift.path, drift.detail)
     bad = check.bad_vectors(cache)
@@ -215,20 +215,18 @@ def _check_derived(slug: str, cache: Cache, registry: Registry) -> Iterator[Diff
         yield Difference(slug, "schema", "", detail)
     files, notes = derived.name_drift(cache)
     for path in files:
-        yield Difference(
-            slug, "schema", "", f"links are not resolved to {path}: its kept name is another one"
-        )
+        yield Difference(slug, "schema", "", f"links to {path} are not resolved: its stored name is wrong")
     for path in notes:
-        yield Difference(slug, "link", path, "the name that a link of it is resolved by is another one")
+        yield Difference(slug, "link", path, "the stored name of one of its links is wrong")
     for path in derived.time_drift(cache):
-        yield Difference(slug, "note", path, "its time is not its file's")
+        yield Difference(slug, "note", path, "its time differs from its file's")
     for chunk in derived.unfindable(cache):
         yield Difference(
             slug, "damage", "", f"a search of the vector index does not find chunk {chunk}{_REBUILD}"
         )
     for text_hash in derived.sentence_drift(cache, _count_sentences):
         yield Difference(
-            slug, "sentences", "", f"text {text_hash[:12]}: the vectors of its sentences are not whole"
+            slug, "sentences", "", f"text {text_hash[:12]}: the vectors of its sentences are incomplete"
         )
     domain = registry.get(slug)
     for path in rank_drift(cache, domain) if domain and not counters else ():
@@ -241,7 +239,7 @@ def _count_sentences(text: str) -> int:
 
 
 def _compare_note(cache: Cache, ingest: Ingest, state: check.LedgerState) -> list[Difference] | None:
-    """Compare one note's rows with what its file gives; None where the file is just being written."""
+    """Compare a note's rows with what its file gives; None if the file is being written right now."""
 
     def differs(kind: Kind, detail: str) -> Difference:
         return Difference(ingest.domain, kind, state.path, detail)
@@ -271,23 +269,23 @@ def _compare_note(cache: Cache, ingest: Ingest, state: check.LedgerState) -> lis
 def _note_drift(found: Mapping[str, Any], note: Note) -> Iterator[str]:
     for name, value in found.items():
         if value != json.loads(json.dumps(getattr(note, name))):
-            yield f"its {name} is not what the file gives"
+            yield f"its {name} differs from the file"
 
 
 def _drift(what: str, found: Sequence[Chunk | Link], wanted: Sequence[Chunk | Link]) -> Iterator[str]:
     if len(found) != len(wanted):
-        yield f"it has {len(found)} {what}s, and the file gives {len(wanted)}"
+        yield f"it has {len(found)} {what}s, but the file gives {len(wanted)}"
         return
     for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
         names = [f.name for f in fields(one) if getattr(one, f.name) != getattr(other, f.name)]
         if names:
-            yield f"of {what} {number} the file gives another {', '.join(names)}"
+            yield f"{what} {number} differs from the file in {', '.join(names)}"
 
 
 def repair(cache: Cache, verdict: Verdict) -> None:
-    """Take what differs out of the cache and make the notes concerned dirty; indexing them is for the pipeline.
+    """Remove what differs from the cache and make the affected notes dirty; the pipeline then indexes them.
 
-    A note that is gone from the disk is left to `reconcile`, which holds a mass of deletions for confirmation.
+    Notes that are gone from the disk are left to `reconcile`, which holds mass deletions for confirmation.
     """
     gone = {d.path for d in verdict.differences if d.kind == "path"}
     distrusted = {d.text_hash for d in check.vector_drift(cache) if d.in_doubt} | check.bad_vectors(

@@ -1,1 +1,1 @@
-"""Tags: a controlled vocabulary, proposals, the operator's queue, promotion."""
+"""Tags: a controlled vocabulary, proposals, the operator's queue, promotion into notes."""

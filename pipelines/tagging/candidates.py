@@ -1,4 +1,4 @@
-"""Which notes are to be looked at for tags: new ones, and those whose text changed by more than half since."""
+"""Select the notes to examine for tags: new ones, and those of which more than half changed since the last time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STILL_THE_SAME = 0.5
 
 
 def sketch(texts: Sequence[str]) -> bytes:
-    """Return 256 bytes by which texts can be compared: a MinHash of their pairs of words (Broder, 1997)."""
+    """Return 256 bytes by which texts can be compared: a MinHash of their word pairs (Broder, 1997)."""
     words = _WORD.findall(" ".join(texts).casefold())
     pairs = {zlib.crc32(" ".join(pair).encode()) for pair in pairwise(["", *words])}
     if not pairs:
@@ -35,19 +35,19 @@ def sketch(texts: Sequence[str]) -> bytes:
 
 
 def likeness(one: bytes, other: bytes) -> float:
-    """Return how much two sketched texts have in common, from 0 to 1 (within 0.06, as a rule)."""
+    """Return how much two sketched texts have in common, from 0 to 1 (usually within 0.06)."""
     return float(np.mean(np.frombuffer(one, "<u4") == np.frombuffer(other, "<u4")))
 
 
 def is_another(one: bytes, other: bytes) -> bool:
-    """Say whether more than half of a text is no longer what it was."""
-    # Of two sets of one size that share a half, a third of the union is shared (Jaccard).
+    """Say whether more than half of a text has changed."""
+    # Two sets of equal size that share half of their members share a third of their union (Jaccard).
     shared = likeness(one, other)
     return 2 * shared / (1 + shared) < _STILL_THE_SAME
 
 
 def begin(cache: Cache, proposals: Proposals, domain: str) -> None:
-    """Take the notes that are there when a domain gets its vocabulary as they are: they are no news."""
+    """Record the notes that exist when a domain gets its vocabulary as baseline, so that they do not count as new."""
     settled = cache.ledger.settled()
     proposals.look(
         domain,
@@ -59,7 +59,7 @@ def begin(cache: Cache, proposals: Proposals, domain: str) -> None:
 
 
 def follow_moves(cache: Cache, proposals: Proposals, domain: str) -> None:
-    """Know a note again that has another name: the same bytes, and the old path is gone."""
+    """Recognise notes that were renamed: the same bytes at a new path, and the old path is gone."""
     settled, known = cache.ledger.settled(), proposals.looked_at(domain)
     gone = {known[path].note_hash: path for path in known.keys() - cache.ledger.existing(known.keys())}
     for path in settled.keys() - known.keys():
@@ -69,10 +69,10 @@ def follow_moves(cache: Cache, proposals: Proposals, domain: str) -> None:
 
 
 def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
-    """Hide what waits for notes that are gone, and show it again when they are back.
+    """Hide the waiting tags of notes that are gone, and show them again when the notes are back.
 
-    A note that only has another name takes its proposals along. Where another text is at the old path by now, what
-    was proposed for the former one is forgotten. A deletion that is held is none yet.
+    A renamed note keeps its proposals. If another text is now at the old path, the waiting proposals of the former
+    note are deleted. A deletion held for confirmation does not count yet.
     """
     waiting, before = proposals.open_paths(domain), proposals.gone(domain)
     if waiting - cache.ledger.existing(waiting):
@@ -84,7 +84,7 @@ def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
     for path in back:
         texts = texts_of(cache, path)
         if not texts:
-            gone.add(path)  # it is not indexed yet
+            gone.add(path)  # not indexed yet
         elif path in known and is_another(known[path].sketch, sketch(texts)):
             proposals.forget(domain, path)
     if gone != before:
@@ -94,7 +94,7 @@ def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
 def due(
     cache: Cache, proposals: Proposals, domain: str, now: float, leave_out: Collection[str] = ()
 ) -> list[str]:
-    """Return the paths to look at now; `now` is the wall clock, in seconds. What only changed a little is noted."""
+    """Return the paths to examine at `now` (wall clock, seconds), and record the notes that changed only a little."""
     follow_moves(cache, proposals, domain)
     settled, known = cache.ledger.settled(), proposals.looked_at(domain)
     found = []

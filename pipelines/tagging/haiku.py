@@ -1,4 +1,4 @@
-"""Tags proposed by Claude Haiku: one note a request, the vocabulary in it, the answer checked against it."""
+"""Propose tags with Claude Haiku: one request per note with the vocabulary in it, and a check of the answer."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ API = "https://api.anthropic.com"
 NEWEST_HAIKU = "claude-haiku-5-5"
 MOST = 5
 MOST_CHARACTERS = 12_000
-"""So much of a note's text is sent, from its beginning."""
+"""How many characters of a note's text are sent, from its beginning."""
 
-# An enumeration becomes a grammar, and one that is too large is refused without a documented limit:
+# An enumeration becomes a grammar, and a grammar that is too large is refused; the limit is not documented:
 # https://github.com/anthropics/anthropic-sdk-python/issues/1185
 _LARGEST_ENUMERATION = 100
 _MOST_TOKENS = 2_048
@@ -50,7 +50,7 @@ The vocabulary, one JSON object a line:
 
 @dataclass(frozen=True, slots=True)
 class _Price:
-    """US dollars per million tokens; a longer prompt than `long_from` tokens costs five times as much."""
+    """US dollars per million tokens; a prompt longer than `long_from` tokens costs five times as much."""
 
     input: float
     output: float
@@ -64,16 +64,16 @@ _PRICES = {
     "claude-sonnet-5-5": _Price(2.00, 10.00),
     "claude-opus-5-5": _Price(4.00, 20.00),
 }
-# An unknown model counts as the dearest, so that a budget is kept in any case.
+# An unknown model is charged at the highest price, so that the budget holds in any case.
 _DEAREST = _Price(10.00, 50.00)
-_CACHE_WRITE, _CACHE_READ = 1.25, 0.10  # times the price of input
+_CACHE_WRITE, _CACHE_READ = 1.25, 0.10  # multiples of the input price
 _LONG = 5.0
-_MOST_COUNTED = 10**9  # tokens: more than any model reads or writes
+_MOST_COUNTED = 10**9  # tokens; no model reads or writes as many
 
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """What of a note is sent: its title and its body without frontmatter; the note's path stays here."""
+    """The parts of a note that are sent: its title, and its body without frontmatter. The note's path stays here."""
 
     title: str
     text: str
@@ -81,25 +81,25 @@ class NoteText:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What a proposer suggests for a note, best first, and what the answer cost in US dollars."""
+    """A proposer's suggestions for a note, best first, and the cost of the answer in US dollars."""
 
     suggestions: tuple[Suggestion, ...]
     cost_usd: float
 
 
 class HaikuProposer:
-    """Asks Anthropic's API for tags. It never retries by itself: the ledger knows what is owed, and when.
+    """Asks Anthropic's API for tags. It never retries by itself: the ledger records what is pending, and when.
 
-    `timeout_s` bounds the connecting and each wait for more of the answer. Notes go to `base_url` or to
-    Anthropic, whatever the environment says.
+    `timeout_s` limits connecting and each wait for more of the answer. Notes go to `base_url` or to Anthropic,
+    whatever the environment says.
     """
 
     def __init__(
         self, api_key: str, *, model: str = NEWEST_HAIKU, base_url: str | None = None, timeout_s: float = 60.0
     ) -> None:
-        import anthropic  # noqa: PLC0415 - takes a second, and only where a key is set
+        import anthropic  # noqa: PLC0415 - takes a second, and is needed only with a key
 
-        # At its debug level the client logs requests whole, and a note's text never goes into logs.
+        # At debug level the client logs whole requests, but a note's text must never go into logs.
         logging.getLogger("anthropic").setLevel(logging.WARNING)
         self.model = model
         self._key = api_key
@@ -109,10 +109,10 @@ class HaikuProposer:
         )
 
     def propose(self, note: NoteText, taxonomy: Taxonomy) -> Proposed:
-        """Return one to five active tags of the vocabulary for a note, or none where the model sees none.
+        """Return one to five active tags of the vocabulary for a note, or none if the model finds none that fits.
 
-        The tags that the note has may be among them. Raises ProposerBusyError where a later try may succeed,
-        ProposerError where somebody has to change something first.
+        They may include tags that the note already has. Raises ProposerBusyError if a later try may succeed,
+        ProposerError if the operator has to change something first.
         """
         active = [entry for entry in taxonomy.entries if entry.status == "active"]
         if not active:
@@ -125,29 +125,30 @@ class HaikuProposer:
                 return Proposed((), cost)
             if message.stop_reason != "end_turn":
                 raise ProposerBusyError(
-                    f"{self.model} broke its answer off ({message.stop_reason}); try again", cost_usd=cost
+                    f"{self.model} sent an incomplete answer ({message.stop_reason}); try again",
+                    cost_usd=cost,
                 )
             text = "".join(block.text for block in message.content if block.type == "text")
             return Proposed(_suggestions(json.loads(text), {entry.tag for entry in active}), cost)
-        # The client checks nothing of what it was sent: any part of an answer may be missing or another type.
+        # The client validates nothing: any part of an answer may be missing or of another type.
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             raise ProposerBusyError(
-                f"the answer of {self.model} cannot be read ({type(error).__name__}); try again later",
+                f"the answer of {self.model} is unreadable ({type(error).__name__}); try again later",
                 cost_usd=cost,
             ) from None
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close the connections that are kept alive."""
         self._client.close()
 
     def _ask(self, note: NoteText, active: Sequence[TagEntry]) -> Any:
-        """Return the API's answer, of which nothing is known yet. Raises ProposerError, ProposerBusyError."""
+        """Return the API's unchecked answer. Raises ProposerError, ProposerBusyError."""
         system: TextBlockParam = {
             "type": "text",
             "text": _INSTRUCTIONS + "\n".join(map(_vocabulary_line, active)),
             "cache_control": {"type": "ephemeral"},
         }
-        # Other families do not let it be turned off; for them it is left as it comes.
+        # Other model families do not allow thinking to be turned off, so their default stays.
         thinking: ThinkingConfigParam | Omit = self._anthropic.omit
         if "haiku" in self.model:
             thinking = {"type": "disabled"}
@@ -166,15 +167,15 @@ class HaikuProposer:
             raise ProposerBusyError(f"{self.model} did not answer in time; try again later") from None
         except (self._anthropic.AnthropicError, ValueError, RecursionError) as error:
             raise ProposerBusyError(
-                f"no whole answer came from {self.model} ({type(error).__name__}); check the connection"
+                f"no complete answer came from {self.model} ({type(error).__name__}); check the connection"
             ) from None
 
     def _refused(self, error: APIStatusError) -> ProposerError:
-        """Return what an error's status means to whoever runs the service; the key is never in it."""
+        """Return the error to show the operator for an HTTP status; it never contains the key."""
         status = error.status_code
         if status in _PASSING or status >= _SERVER_ERRORS:
             return ProposerBusyError(
-                f"Anthropic's API cannot answer just now (HTTP {status}); try again later",
+                f"Anthropic's API cannot answer at the moment (HTTP {status}); try again later",
                 _retry_after(error.response.headers),
             )
         said = str(error.api_message or "no reason was given").replace(self._key, "[key]")[:300]
@@ -190,19 +191,19 @@ def _vocabulary_line(entry: TagEntry) -> str:
 
 
 def _fenced(note: NoteText) -> str:
-    """Return a note as one JSON string after another: nothing that it says can end the fence."""
+    """Return a note as JSON, so that nothing in it can end the fence."""
     return _encodable(
         json.dumps({"title": note.title, "text": note.text[:MOST_CHARACTERS]}, ensure_ascii=False)
     )
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates, which YAML's escapes can make and UTF-8 cannot hold."""
+    """Replace lone surrogates, which YAML escapes can create and UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _output(active: Sequence[TagEntry]) -> OutputConfigParam:
-    """Return the answer's JSON schema; a tag is one of the vocabulary where it is small enough to be listed."""
+    """Return the JSON schema of the answer; it lists the allowed tags if the vocabulary is small enough."""
     tag: dict[str, object] = {"type": "string"}
     if len(active) <= _LARGEST_ENUMERATION:
         tag["enum"] = [_encodable(entry.tag) for entry in active]
@@ -222,7 +223,7 @@ def _output(active: Sequence[TagEntry]) -> OutputConfigParam:
 
 
 def _suggestions(answer: Any, vocabulary: set[str]) -> tuple[Suggestion, ...]:
-    """Return the answer's tags that are exactly the vocabulary's, best first; raises TypeError, LookupError."""
+    """Return the answer's tags that are exactly in the vocabulary, best first. Raises TypeError, LookupError."""
     found: dict[str, float] = {}
     for item in answer["tags"]:
         tag, confidence = item["tag"], float(item["confidence"])
@@ -233,7 +234,7 @@ def _suggestions(answer: Any, vocabulary: set[str]) -> tuple[Suggestion, ...]:
 
 
 def _cost(model: str, usage: Any) -> float:
-    """Return what an answer cost in US dollars, from the tokens that it counts."""
+    """Return the cost of an answer in US dollars, from its token counts."""
     price = next((_PRICES[name] for name in _PRICES if model.startswith(name)), _DEAREST)
     written, read = _tokens(usage.cache_creation_input_tokens), _tokens(usage.cache_read_input_tokens)
     asked, said = _tokens(usage.input_tokens), _tokens(usage.output_tokens)
@@ -244,7 +245,7 @@ def _cost(model: str, usage: Any) -> float:
 
 
 def _tokens(counted: Any) -> int:
-    """Return a number of tokens as the answer counts it; what cannot be one neither lowers nor breaks the day's cost.
+    """Return a token count from the answer, limited so that a wrong one can neither lower nor break the day's cost.
 
     Raises TypeError.
     """
@@ -254,7 +255,7 @@ def _tokens(counted: Any) -> int:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds `retry-after` says to wait: a number or a date (RFC 9110, 10.2.3)."""
+    """Return how many seconds `retry-after` asks to wait, from a number or a date (RFC 9110, 10.2.3)."""
     said = headers.get("retry-after", "")
     try:
         seconds = float(said)

@@ -1,7 +1,7 @@
-"""Tags in a note's bytes: added to its frontmatter, taken out, renamed; every other byte stays as it was.
+"""Add, remove and rename tags in a note's bytes; every other byte stays as it was.
 
-YAML says where in the block a tag stands, and only that place is edited. What was made is then read again as
-the rest of Everindex reads it; where it is not exactly what was meant, the note is refused.
+The YAML parser gives the position of a tag in the block, and only that position is edited. The result is then read
+again as the rest of Everindex reads it; if it is not exactly what was meant, the note is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines.markdown import decode, parse_note
 from pipelines.model import Note
 from pipelines.tagging.taxonomy import renamed
 
-MOST_TAGS = 500  # each edit reads the block anew
+MOST_TAGS = 500  # each edit reads the block again
 _Style = Literal["list", "inline", "words", "empty", "null"]
 _KEYS = ("tags", "tag")
 _BOM = b"\xef\xbb\xbf"
@@ -33,16 +33,16 @@ _COMMA = re.compile(r"\s*,")
 _DASH = re.compile(r" *-[ \t]+")
 _INLINE = re.compile(f"#({TAG.pattern})")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\](:?)")
-# What YAML 1.1 or 1.2 takes for something else than a string, beside what does not begin with a letter.
+# Words that YAML 1.1 or 1.2 does not read as strings; others that it does not do not begin with a letter.
 _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
-# How deep a list lies that was made with its key, and one that was made in a block without a line: what
-# `remove_tags` then has to take away can be seen. A list below a key that was there lies at the key's column.
+# The indentation of a list created together with its key, and of one created in an empty block: this shows
+# `remove_tags` what it has to remove. A list added below an existing key is indented like the key.
 _WITH_KEY, _IN_EMPTY_BLOCK = "  ", " "
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A tag as it is written: its name, and where it stands with quotes, `#` and slashes."""
+    """A tag as it is written: its name, and its position including quotes, `#` and slashes."""
 
     name: str
     start: int
@@ -51,7 +51,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """The property `tags` or `tag`: where its key and its value stand, how it is written, what it holds."""
+    """The property `tags` or `tag`: the positions of its key and value, its style, its items."""
 
     name: str
     key: int
@@ -64,7 +64,7 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A note's frontmatter: its lines between the two `---`, where it ends, the column of its keys."""
+    """A note's frontmatter: the lines between the two `---`, its end, the column of its keys."""
 
     start: int
     closing: int
@@ -74,14 +74,14 @@ class _Block:
 
 
 def add_tags(data: bytes, tags: Iterable[str]) -> bytes:
-    """Return a note's bytes with tags added to its frontmatter's `tags`, in the style in which they are written.
+    """Return a note's bytes with tags added to `tags` in its frontmatter, in the style already used there.
 
-    A note whose frontmatter has a tag already (compared without case) is left alone. Raises NoteTagsError where
-    the frontmatter cannot be read, or cannot be edited without a risk to what it holds.
+    Tags that the frontmatter already has (compared without case) are skipped. Raises NoteTagsError if the frontmatter
+    is unreadable, or cannot be edited without a risk to its contents.
     """
     wanted = distinct(tags)
     if bad := [tag for tag in wanted if not is_tag(tag) or tag.strip("/") != tag]:
-        raise NoteTagsError(f"{bad[0]!r} is no tag; a tag has no spaces or punctuation and is no number")
+        raise NoteTagsError(f"{bad[0]!r} is not a tag: use no spaces, punctuation or plain numbers")
     has = _read(data)[0] if _parse(_text(data)) else set()
     for tag in wanted:
         if tag.casefold() not in has:
@@ -91,10 +91,10 @@ def add_tags(data: bytes, tags: Iterable[str]) -> bytes:
 
 
 def remove_tags(data: bytes, tags: Iterable[str]) -> bytes:
-    """Return a note's bytes without these tags in its frontmatter (compared without case, nested ones stay).
+    """Return a note's bytes without these tags in its frontmatter (compared without case; nested tags stay).
 
-    It takes back what `add_tags` did, to the byte, a `tags: null` aside: that becomes `[]`. Raises NoteTagsError
-    as `add_tags` does.
+    This undoes `add_tags` to the byte, except that a `tags: null` becomes `[]`. Raises NoteTagsError as `add_tags`
+    does.
     """
     text, unwanted = _text(data), _folded(tags)
     while found := _first(text, lambda name: name.casefold() in unwanted):
@@ -103,11 +103,11 @@ def remove_tags(data: bytes, tags: Iterable[str]) -> bytes:
 
 
 def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
-    """Return a note's bytes with tags renamed, in frontmatter and inline, and those nested in them with them.
+    """Return a note's bytes with tags renamed, in frontmatter and inline, together with the tags nested in them.
 
-    Old names are compared without case. A list that has the new tag already loses the old one. What was renamed
-    stays as it is at a second call. Raises NoteTagsError as `add_tags` does, but only for a note that has such a
-    tag (or may have: what cannot be read names it), and where renames lead back to where they began.
+    Old names are compared without case. A list that already has the new tag only loses the old one. A second call
+    changes nothing more. Raises NoteTagsError as `add_tags` does, but only for a note that has such a tag (or may
+    have one: an unreadable part names it), and if renames form a cycle.
     """
     rules = {old.casefold(): new for old, new in renames.items()}
 
@@ -131,7 +131,7 @@ def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
     after = _checked(data, text, _folded(map(new_name, _read(data)[0])))
     made = parse_note("", decode(after)[0])
     if _folded(made.tags) != _folded(map(new_name, note.tags)) or _targets(made) != _targets(note):
-        raise NoteTagsError("a tag in its text cannot be told from what is none; rename it by hand")
+        raise NoteTagsError("a tag in its text cannot be told apart from other text; rename it by hand")
     return after
 
 
@@ -139,12 +139,12 @@ def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
 
 
 def _text(data: bytes) -> str:
-    """Decode a note so that it can be encoded again to the same bytes, whatever they are."""
+    """Decode a note so that encoding restores exactly the same bytes, whatever they are."""
     return data.removeprefix(_BOM).decode("utf-8", "surrogateescape")
 
 
 def _readable(text: str) -> str:
-    """Replace what is no text, one character for one, so that places stay the same."""
+    """Replace characters that are not text, one for one, so that positions stay the same."""
     return _UNREADABLE.sub("\ufffd", text)
 
 
@@ -153,7 +153,7 @@ def _folded(names: Iterable[str]) -> set[str]:
 
 
 def _parse(text: str) -> _Block | None:
-    """Find the frontmatter's tags, or None where a note has no frontmatter. Raises NoteTagsError."""
+    """Return the frontmatter with its tags, or None if the note has no frontmatter. Raises NoteTagsError."""
     readable = _readable(text)
     front = read_frontmatter(readable)
     if front.warnings:
@@ -188,7 +188,7 @@ def _fields(text: str) -> tuple[_Field, ...]:
 
 
 def _first(text: str, wanted: Callable[[str], bool]) -> tuple[_Field, _Item] | None:
-    """Return the first tag of the frontmatter whose name is wanted."""
+    """Return the first tag in the frontmatter whose name is wanted."""
     return next(((f, item) for f in _fields(text) for item in f.items if wanted(item.name)), None)
 
 
@@ -247,7 +247,7 @@ def _name(written: str) -> str:
 
 
 def _with(text: str, tag: str) -> str:
-    """Write a tag behind those that are there, with the property or the block where it is missing."""
+    """Write a tag after the existing ones; add the property or the block if it is missing."""
     block = _parse(text)
     line_end = _next_line(text, 0)[1]
     if block is None:
@@ -281,7 +281,7 @@ def _new_key(column: int, depth: str, written: str, line_end: str) -> str:
 
 
 def _scalar(tag: str) -> str:
-    """Write a tag so that every YAML reader takes it for a string."""
+    """Write a tag so that every YAML parser reads it as a string."""
     plain = tag[0].isalpha() and tag.casefold() not in _YAML_WORDS
     return tag if plain else json.dumps(tag, ensure_ascii=False)
 
@@ -291,13 +291,13 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _next_line(text: str, at: int) -> tuple[int, str]:
-    """Return where the line after the one of a place begins, and what ends that line."""
+    """Return where the next line begins, and the line ending before it."""
     end = _LINE_END.search(text, at)
     return (end.end(), end[0]) if end else (len(text), "\n")
 
 
 def _without(text: str, field: _Field, item: _Item) -> str:
-    """Take a tag out, and with the last one what `add_tags` would have made for it."""
+    """Remove a tag, and with the last one everything that `add_tags` would have created for it."""
     if field.style == "list":
         return _without_line(text, field, item)
     index = field.items.index(item)
@@ -307,7 +307,7 @@ def _without(text: str, field: _Field, item: _Item) -> str:
         return text[:before] + text[item.end :]
     if after is not None and "#" not in text[item.end : after]:
         return text[: item.start] + text[after:]
-    # A comment stands on both sides, and stays; or nothing does.
+    # Either a comment on both sides, which stays, or nothing on either side.
     comma = _COMMA.match(text, item.end) if field.style == "inline" else None
     return text[: item.start] + text[comma.end() if comma else item.end :]
 
@@ -315,7 +315,7 @@ def _without(text: str, field: _Field, item: _Item) -> str:
 def _without_line(text: str, field: _Field, item: _Item) -> str:
     start, (end, _) = _line_start(text, item.start), _next_line(text, item.end)
     if not _DASH.fullmatch(text, start, item.start):
-        _refuse("a tag of its list does not stand on a line of its own")
+        _refuse("a tag of its list is not on a line of its own")
     block = _parse(text)
     if block is None or len(field.items) > 1:
         return text[:start] + text[end:]
@@ -338,10 +338,10 @@ def _replaced(text: str, field: _Field, item: _Item, new: str) -> str:
 
 
 def _renamed_inline(text: str, new_name: Callable[[str], str]) -> str:
-    """Rename the inline tags, exactly those that the parser sees.
+    """Rename exactly those inline tags that the parser recognises.
 
-    The parser does not say where a tag stands. So each candidate is given a number in its name, and the tags
-    of what results tell which of them are seen.
+    The parser does not return positions. So each candidate gets a number in its name, and the tags that the parser
+    then returns show which candidates it recognised.
     """
     readable = _readable(text)
     body = read_frontmatter(readable).end
@@ -361,7 +361,7 @@ def _renamed_inline(text: str, new_name: Callable[[str], str]) -> str:
 
 
 def _inside_labels(text: str, start: int) -> Iterator[int]:
-    """Yield where a `#` stands in the label of a link's definition (`[label]: target`), or of a link to it."""
+    """Yield the position of each `#` in the label of a link's definition (`[label]: target`), or of a link to it."""
     brackets = [match for match in _BRACKETS.finditer(text, start) if "#" in match[1]]
     labels = {" ".join(match[1].casefold().split()) for match in brackets if match[2]}
     for match in brackets:
@@ -381,7 +381,7 @@ def _spliced(text: str, spans: list[tuple[int, int]], pieces: list[str]) -> str:
 
 
 def _checked(data: bytes, text: str, expected: set[str]) -> bytes:
-    """Return the edited note's bytes, if its tags read as expected and its other properties as before."""
+    """Return the edited note's bytes if its tags read as expected and its other properties as before."""
     after = (_BOM if data.startswith(_BOM) else b"") + text.encode("utf-8", "surrogateescape")
     if _read(after) != (expected, _read(data)[1]):
         _refuse("the change could not be read back")

@@ -1,4 +1,4 @@
-"""May a note leave the machine? Pure; where it cannot be known, it may not."""
+"""Decide whether a note may leave the machine. Pure; if it is unknown, the note may not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pipelines.frontmatter import LARGEST_BLOCK, strings
 from pipelines.model import Privacy
 
 PRIVATE = "private"
-"""The name of the property, the tag and the folder that say so without any setting."""
+"""The name of the property, tag and folder that make a note private without any setting."""
 
 _NO = frozenset({"", "false", "no", "off", "n", "0", "null", "~"})
 _LINE_END = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
-# A property that stands on a line of its own, behind any bullets, quote signs and emphasis, or in brackets. What a
-# parser takes for text (frontmatter that is never closed, Dataview's fields) is a property to its author. The bounds
-# keep brackets that never end from costing the square of their number.
+# A property on a line of its own, after any bullets, quote signs and emphasis, or in brackets. What a parser takes
+# for text (frontmatter that is never closed, Dataview's fields) is a property to its author. The bounds prevent
+# quadratic time on brackets that never end.
 _BEFORE, _AFTER = r"(?:[^\w\[({\n]|_)*", r"(?:[^\w\n]|_){0,20}?"
 _WRITTEN = re.compile(
     rf"^{_BEFORE}(?:\d{{1,9}}[.)]{_BEFORE})?(?:\[[^\]\n]?\]{_BEFORE})?(?:[\w-]{{1,40}}\.){{0,5}}"
@@ -43,9 +43,10 @@ def may_leave(
     tags: Iterable[str],
     warnings: Sequence[str],
 ) -> str | None:
-    """Return why a note must not leave the machine, in words for its owner; None where it may.
+    """Return why a note must not leave the machine, in words for its owner; None if it may.
 
-    The values are the parsed note's; `text` is the whole file, since frontmatter may have been taken for text.
+    The values are those of the parsed note; `text` is the whole file, because frontmatter may have been taken for
+    text.
     """
     if not privacy.llm:
         return "its domain has `llm: off`"
@@ -67,7 +68,7 @@ def may_leave(
 
 
 def _toml(text: str) -> Mapping[str, object] | None:
-    """Return the values of TOML frontmatter, empty where there is none; None where it cannot be read."""
+    """Return the values of TOML frontmatter, empty if there is none; None if it is unreadable."""
     block = _TOML.match(text)
     if block is None:
         return {}
@@ -78,7 +79,7 @@ def _toml(text: str) -> Mapping[str, object] | None:
 
 
 def _named(value: object, name: str) -> Iterator[object]:
-    """Yield the values of every property of that name, at any depth; markup around a name is no part of it."""
+    """Yield the values of every property of that name, at any depth, ignoring markup around names."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if _AROUND.sub("", _plain(str(key))) == name:
@@ -90,7 +91,7 @@ def _named(value: object, name: str) -> Iterator[object]:
 
 
 def _own_tags(frontmatter: object) -> Iterator[str]:
-    """Yield the tags of frontmatter, also where the property's name is misspelt by a space, or lies deeper."""
+    """Yield the tags in frontmatter, also if the property's name has a stray space or is nested."""
     for name in ("tags", "tag"):
         for value in _named(frontmatter, name):
             for words in strings(value):
@@ -104,7 +105,7 @@ def _written(text: str) -> Iterator[str]:
 
 
 def _means_yes(value: object) -> bool:
-    """Say whether a value may mean yes: whatever is not plainly no."""
+    """Say whether a value may mean yes: anything that is not clearly a no."""
     if isinstance(value, Mapping):
         return bool(value)
     if isinstance(value, (list, tuple)):
@@ -115,7 +116,7 @@ def _means_yes(value: object) -> bool:
 
 
 def _composed(text: str) -> str:
-    """Return a text in which signs that look alike are one, and those that cannot be seen are none."""
+    """Return a text with look-alike characters unified and invisible ones removed."""
     return _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
 
 
@@ -130,5 +131,5 @@ def _lies_in(name: str, place: str) -> bool:
 
 
 def _passes(path: str, folder: str) -> bool:
-    """Say whether a path leads through a folder, at whatever depth that lies."""
+    """Say whether a path leads through a folder, at any depth."""
     return folder in {"", "."} or f"/{folder}/" in f"/{path}"

@@ -1,4 +1,4 @@
-"""Accepted tags -> the notes' frontmatter, an audit entry each; and the way back."""
+"""Write accepted tags into notes' frontmatter, with an audit entry per note, and undo such changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROMOTED, UNDONE = "promoted", "undone"
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Where a domain's notes are, and what is known of them; `displaced` is a folder of the state folder."""
+    """A domain's notes and what is known of them; `displaced` is a folder of the state folder."""
 
     domain: str
     root: Path
@@ -36,14 +36,14 @@ class Notes:
 
 @dataclass(slots=True)
 class Promotion:
-    """What a promotion did: (path, tag) applied, refused with why, and put off because a note is being written."""
+    """The result of a promotion: (path, tag) applied, refused with reason, and paths postponed while in use."""
 
     applied: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str, str]] = field(default_factory=list)
     put_off: list[str] = field(default_factory=list)
 
     def add(self, more: Promotion) -> None:
-        """Add what another run did."""
+        """Add the result of another run."""
         self.applied += more.applied
         self.refused += more.refused
         self.put_off = more.put_off
@@ -52,8 +52,8 @@ class Promotion:
 def promote(notes: Notes, at: str) -> Promotion:
     """Give every note the tags that were accepted for it; `at` is the time for the audit log.
 
-    A tag whose note changed by more than half since it was proposed waits again; a typed one is applied. A tag that
-    was renamed since is written by its new name.
+    If a note changed by more than half since a tag was proposed, the tag waits again; a typed tag is applied anyway.
+    A tag that was renamed since is written with its new name.
     """
     done = Promotion()
     looked = notes.proposals.looked_at(notes.domain)
@@ -92,14 +92,14 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
     else:
         ids = [one.id for one in wanted]
         if before == after:
-            notes.proposals.settle(ids, "applied", at)  # a person, or a run that was cut off, was first
+            notes.proposals.settle(ids, "applied", at)  # a person, or an interrupted run, did it before
         else:
             notes.proposals.record(_change(notes.domain, path, tags, PROMOTED, before, after, at), ids)
         done.applied += [(path, tag) for tag in tags]
 
 
 def _name_now(notes: Notes, one: Proposal) -> str:
-    """Return what a proposal's tag is called after the renames since."""
+    """Return the name of a proposal's tag after the renames made since."""
     tag = one.tag
     for run in notes.proposals.renames.since(notes.domain, one.proposed_at):
         tag = renamed(tag, {old.casefold(): new for old, new in run.items()}) or tag
@@ -107,11 +107,11 @@ def _name_now(notes: Notes, one: Proposal) -> str:
 
 
 def _miss(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:
-    """Refuse the tags of a note that is gone, unless it may only have moved: the index knows soon."""
+    """Refuse the tags of a note that is gone, unless it may only have moved, which pending work will show."""
     if notes.cache.leases.owes("words"):
         done.put_off.append(path)
     else:
-        _refuse(notes, wanted, f"{path!r} is no longer there", at, done)
+        _refuse(notes, wanted, f"{path!r} no longer exists", at, done)
 
 
 def _refuse(
@@ -123,13 +123,13 @@ def _refuse(
 
 
 def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
-    """Replace a note by what is made of it; return its bytes before and after.
+    """Replace a note by its edited version; return its bytes before and after.
 
-    Raises NoteError (NoteChangedError: somebody is writing it), and what `edited` raises.
+    Raises NoteError (NoteChangedError: it is being written), and what `edited` raises.
     """
     found = notes.cache.ledger.stat_of([path]).get(path)
     if found is None:
-        raise NoteVanishedError(f"{path!r} is no longer there")
+        raise NoteVanishedError(f"{path!r} no longer exists")
     data = vault.read(notes.root, found[0], notes.max_bytes).data
     after = edited(data)
     if after != data and replace_if_unchanged(notes.root, found[0], data, after, notes.displaced) is not None:
@@ -145,7 +145,7 @@ def _change(
 
 
 def undo(notes: Notes, change: Change, at: str) -> None:
-    """Take a promotion back: exactly, where the beginning is as we left it, else the tags alone.
+    """Undo a promotion: exactly if the note still begins as Everindex left it, else only by removing the tags.
 
     Raises CannotUndoError where there is nothing to take back, NoteError, NoteTagsError.
     """
@@ -190,10 +190,10 @@ def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tupl
 
 
 def merge_late(notes: Notes, path: str, late: Late) -> bool:
-    """Bring in what an editor wrote into a note after we had replaced it; say whether it is in.
+    """Merge what an editor wrote into a note after Everindex had replaced it; say whether that was done.
 
-    It is what the person wants, with the tags that we had added. Where the note is no longer what we made of it,
-    both are a person's, and nothing is done.
+    The editor's version wins, with the tags that Everindex had added. If the note is no longer what Everindex made of
+    it, both versions are a person's, and nothing is done.
     """
     tags = [change.tags for change in notes.proposals.changes(1, path) if change.action == PROMOTED]
     found = notes.cache.ledger.stat_of([path]).get(path)

@@ -1,4 +1,4 @@
-"""Notes that are due -> proposals: who is asked, what may leave the machine, what a day may cost."""
+"""Make proposals for the notes that are due: choose the proposer, respect privacy and the day's budget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a day (UTC) may cost: notes that are sent, and US dollars."""
+    """The limits per day (UTC): notes that are sent, and US dollars."""
 
     notes: int
     dollars: float
@@ -36,7 +36,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What proposing for a domain takes. `local` returns the fitted local proposer; `haiku` is None without a key."""
+    """What proposing for a domain needs. `local` returns the fitted local proposer; `haiku` is None without a key."""
 
     domain: Domain
     taxonomy: Taxonomy
@@ -51,7 +51,7 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What came of looking at a note."""
+    """The outcome of examining a note."""
 
     outcome: Outcome
     suggestions: tuple[Suggestion, ...] = ()
@@ -63,7 +63,7 @@ class _Answer:
 def fit_local(
     cache: Cache, taxonomy: Taxonomy, encode: Callable[[Sequence[str]], Sequence[Vector]]
 ) -> LocalProposer:
-    """Fit the local proposer to a domain as it is indexed; `encode` embeds documents."""
+    """Fit the local proposer to a domain's current index; `encode` embeds documents."""
     active = [entry for entry in taxonomy.entries if entry.status == "active"]
     vectors = encode([tag_text(entry) for entry in active]) if active else []
     notes = [
@@ -78,9 +78,9 @@ def fit_local(
 def propose(
     desk: Desk, paths: Sequence[str], now: datetime, enough: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Look at notes and write down what is proposed for them; return how many came to which outcome.
+    """Examine notes and record the proposals for them; return how many notes had which outcome.
 
-    A note that is not as it is indexed is left for the next time, and so are all that are left when `enough` says so.
+    A note that differs from what is indexed, and all notes left once `enough` is true, wait for the next time.
     """
     counted: dict[str, int] = {}
     known, settled = desk.proposals.looked_at(desk.domain.slug), desk.cache.ledger.settled()
@@ -120,7 +120,7 @@ def propose(
 
 
 def _read(desk: Desk, path: str, note_hash: str) -> Note | None:
-    """Return a note if it still is what was indexed; else the ledger will know it soon."""
+    """Return a note if it still is what was indexed, else None: the ledger will notice the change soon."""
     found = desk.cache.ledger.stat_of([path]).get(path)
     try:
         content = vault.read(desk.root, found[0], desk.max_bytes) if found else None
@@ -155,7 +155,7 @@ def _ask(desk: Desk, note: Note, attempts: int, now: datetime) -> _Answer:
 
 
 def _paid(desk: Desk, haiku: HaikuProposer, note: Note, attempts: int, now: datetime) -> _Answer:
-    """Ask Claude. Every request counts against the budget, also one that fails."""
+    """Ask Claude. Every request counts towards the budget, even one that fails."""
     cost = 0.0
     try:
         proposed = haiku.propose(NoteText(note.title, note.text[note.body_start :]), desk.taxonomy)
@@ -174,7 +174,7 @@ def _paid(desk: Desk, haiku: HaikuProposer, note: Note, attempts: int, now: date
 
 def _local(desk: Desk, note: Note, reason: str | None = None) -> _Answer:
     body = note.text[note.body_start :]
-    # The vector of a note without text is its names'.
+    # The vector of a note without text is that of its names.
     vector = mean_vector(vectors_of(desk.cache, note.path)) if body.strip() else None
     weighed = EmbeddedNote(note.path, note.title, body, vector, note.tags)
     return _Answer("proposed", desk.local().propose(weighed, desk.domain.threshold), LOCAL, reason)

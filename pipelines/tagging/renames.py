@@ -1,9 +1,9 @@
-"""A taxonomy's renames over the notes of its domain: planned, written down, then applied to the last one.
+"""Apply a taxonomy's renames to all notes of its domain: plan them, record them in a journal, then carry them out.
 
-What is written down (the journal) is the renames and the notes, not the notes' bytes: renaming twice is renaming
-once, so whatever state a crash or a person left a note in, it is renamed again from what it holds then. So a run
-that was interrupted is always finished, and what a person wrote meanwhile stays. The journal goes when all is
-done, and the taxonomy is changed before that, after the last note.
+The journal contains the renames and the notes' paths, but not their bytes. Renaming is idempotent: whatever state a
+crash or a person left a note in, it is renamed again from its current content. So an interrupted run is always
+finished, and what a person wrote meanwhile stays. The taxonomy is changed after the last note, and the journal is
+deleted when all is done.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pipelines.tagging.note_tags import rename_tags
 from pipelines.tagging.taxonomy import without_renames
 
 Replace = Callable[[str, bytes, bytes], bytes | None]
-"""Make the third the content of a file of the vault if it still is the second; return None, or what is there instead.
+"""Replace a file of the vault, if its content still is the second argument, by the third.
 
-Raises NoteError where the file cannot be replaced.
+Return None, or the content found instead. Raises NoteError if the file cannot be replaced.
 """
 
-_LIMIT = 1_000_000_000  # bytes: a note that was begun is finished, also when the settings' limit was lowered
+_LIMIT = 1_000_000_000  # bytes: a started run is finished even if the limit in the settings was lowered
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A file that has to be renamed in and cannot be, and why."""
+    """A file that has to be changed but cannot be, and the reason."""
 
     path: str
     reason: str
@@ -50,7 +50,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What renaming would do. `changes` are the notes', `taxonomy` is the file that the renames stand in."""
+    """What renaming would do. `changes` are those of notes, `taxonomy` is the file that contains the renames."""
 
     renames: tuple[tuple[str, str], ...]
     taxonomy: str
@@ -60,10 +60,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run did: the files it changed, those it could not change, the notes that are no longer there.
+    """The result of a run: the files changed, those that could not be changed, the notes that no longer exist.
 
-    `finished` says that the renames are applied and gone from the taxonomy. Where it is not, and the run had
-    begun, the refused files are owed: the next `recover` tries them again.
+    `finished`: the renames are applied and removed from the taxonomy. If it is false and the run had begun, the
+    refused files are still pending: the next `recover` tries them again.
     """
 
     changed: tuple[str, ...]
@@ -74,7 +74,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Journal:
-    """What is written down before the first note is changed; paths are relative to the vault."""
+    """What is recorded before the first note is changed; paths are relative to the vault."""
 
     renames: tuple[tuple[str, str], ...]
     taxonomy: str
@@ -84,7 +84,7 @@ class _Journal:
 def plan(
     notes: Iterable[tuple[str, bytes]], renames: Iterable[tuple[str, str]], taxonomy: tuple[str, bytes]
 ) -> Plan:
-    """Say what renames (old, new) would change in notes and in the taxonomy that they stand in.
+    """Return what renames (old, new) would change in notes and in the taxonomy that contains them.
 
     Notes and taxonomy are (path on disk relative to the vault, bytes); the taxonomy is skipped among the notes.
     """
@@ -108,17 +108,17 @@ def plan(
 
 
 def apply(plan: Plan, root: Path, journal: Path, replace: Replace) -> Report:
-    """Apply a plan to the vault at `root`, all of it or nothing; `journal` is a file in the state folder.
+    """Apply a plan to the vault at `root`, completely or not at all; `journal` is a file in the state folder.
 
-    A plan with a refused file is not begun: a tag that is renamed in all notes but one is two tags, and the
-    refused note is quickly mended. Whatever happens after the journal is written is finished by `recover`.
-    Raises StateError where an earlier run is not finished, or the journal cannot be written.
+    A plan with a refused file is not started, because a tag renamed in all notes but one would become two tags, and
+    the refused note is quickly corrected. Whatever happens after the journal is written, `recover` finishes the run.
+    Raises StateError if an earlier run is not finished, or if the journal cannot be written.
     """
     if plan.refused:
         return refused(plan)
     if journal.exists():
         raise StateError(
-            f"the renames in {journal} are not finished yet; mend the notes that they report, and finish them first"
+            f"the renames in {journal} are not finished; correct the notes that they report, and finish them first"
         )
     written = _Journal(plan.renames, plan.taxonomy, tuple(change.path for change in plan.changes))
     try:
@@ -132,15 +132,15 @@ def apply(plan: Plan, root: Path, journal: Path, replace: Replace) -> Report:
 
 
 def refused(plan: Plan) -> Report:
-    """Report a plan that is not begun, as some of its files cannot be renamed in."""
+    """Report a plan that is not started because some of its files cannot be changed."""
     return Report((), plan.refused, (), finished=False)
 
 
 def recover(root: Path, journal: Path, replace: Replace) -> Report | None:
-    """Finish what a crash or a refused file left unfinished; return None where nothing is.
+    """Finish what a crash or a refused file left unfinished; return None if nothing is.
 
-    A damaged journal is discarded: it is complete before the first note is changed, and as long as the
-    taxonomy has the renames, they can be applied anew.
+    A damaged journal is discarded. The journal is complete before the first note is changed, and while the taxonomy
+    has the renames, they can be applied again.
     """
     written = _read(journal)
     if written is None:
@@ -151,9 +151,9 @@ def recover(root: Path, journal: Path, replace: Replace) -> Report | None:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """What taking renames back did: the files that are as they were, and those that were left alone, and why.
+    """The result of undoing renames: the files restored, and those left alone with the reason.
 
-    `finished` says that nothing is to be gained by another try: what was left alone was changed since, or is gone.
+    `finished`: another try would not help, because the files left alone were changed since or are gone.
     """
 
     restored: tuple[str, ...]
@@ -162,14 +162,14 @@ class TakenBack:
 
 
 def take_back(files: Iterable[RenamedFile], root: Path, replace: Replace) -> TakenBack:
-    """Make files what they were before a run, exactly; a file whose renamed part was edited since is left alone."""
+    """Restore files exactly as they were before a run; a file whose renamed part was edited since is left alone."""
     done, left, finished = [], [], True
     for file in files:
 
         def before(data: bytes, file: RenamedFile = file) -> bytes:
             found = restored(data, file.head_before, file.head_after)
             if found is None:
-                raise NoteTagsError("it was changed since; rename the tags there by hand")
+                raise NoteTagsError("it has changed since; rename its tags by hand")
             return found
 
         try:
@@ -208,19 +208,19 @@ def _finish(written: _Journal, root: Path, journal: Path, replace: Replace) -> R
 
 
 def _edit(root: Path, path: str, edited: Callable[[bytes], bytes], replace: Replace) -> bool:
-    """Replace a file by what is made of it; say whether it changed. Raises NoteError, and what `edited` raises."""
+    """Replace a file by its edited version; say whether it changed. Raises NoteError, and what `edited` raises."""
     data = vault.read(root, path, _LIMIT).data
     after = edited(data)
     if after == data:
         return False
     if replace(path, data, after) is not None:
-        # What is there may be half of a save.
-        raise NoteError(f"{path!r} is being written to just now; try again when it is quiet")
+        # The content found may be half of a save.
+        raise NoteError(f"{path!r} is being written to; try again when it is quiet")
     return True
 
 
 def _taxonomy_without(data: bytes, renames: Iterable[tuple[str, str]]) -> bytes:
-    """Take applied renames out of a taxonomy's bytes. Raises TaxonomyError."""
+    """Remove applied renames from a taxonomy's bytes. Raises TaxonomyError."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -233,7 +233,7 @@ def _taxonomy_without(data: bytes, renames: Iterable[tuple[str, str]]) -> bytes:
 
 
 def _write(journal: Path, written: _Journal) -> None:
-    """Write the journal so that it is there, whole, before anything else is written."""
+    """Write the whole journal durably before anything else is written."""
     content = json.dumps(asdict(written))
     journal.parent.mkdir(parents=True, exist_ok=True)
     sealed = {"sha256": hashlib.sha256(content.encode("ascii")).hexdigest(), "content": content}
@@ -242,7 +242,7 @@ def _write(journal: Path, written: _Journal) -> None:
 
 
 def _read(journal: Path) -> _Journal | None:
-    """Return the journal, or None where there is none or it is damaged."""
+    """Return the journal, or None if there is none or it is damaged."""
     try:
         sealed = json.loads(journal.read_bytes())
         content = sealed["content"]

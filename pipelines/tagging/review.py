@@ -1,4 +1,4 @@
-"""The review queue of a domain: read what the operator decided, carry it out, and write the page anew."""
+"""The review queue of a domain: read the operator's decisions, carry them out, and write the next page."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from pipelines.tagging.taxonomy import TaxonomyFile
 
 NOTES_A_PAGE = 25
 _TRIES = 5
-_LIMIT = 4_000_000  # bytes: a page has some 30,000, and what a person wrote into it
+_LIMIT = 4_000_000  # bytes: a page has about 30,000, plus what a person wrote into it
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What reviewing a domain takes. `apply` is false where accepted tags wait to be promoted."""
+    """What reviewing a domain needs. `apply` is false if accepted tags wait to be promoted."""
 
     domain: Domain
     vocabulary: TaxonomyFile
@@ -38,7 +38,7 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What a look at the queue did; `written` says whether the page was written anew."""
+    """The result of processing the queue; `written` says whether a new page was written."""
 
     accepted: int
     rejected: int
@@ -56,11 +56,11 @@ class _Page:
 
 
 def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
-    """Read the queue's page, carry out what was decided, and write the next page; `at` is the time, ISO 8601.
+    """Read the queue's page, carry out its decisions, and write the next page; `at` is the time, ISO 8601.
 
-    `late` is a page that an editor wrote when it had been replaced already: what it decides counts, and what a
-    person wrote in it is added. Whatever is written meanwhile is read, too: a page only replaces what was read.
-    Raises NoteChangedError where somebody keeps writing, NoteError where the file cannot be used.
+    `late` is a page that an editor wrote after it had been replaced: its decisions count, and the text that a person
+    wrote in it is added. What is written meanwhile is read, too, because a page only replaces the version that was
+    read. Raises NoteChangedError if the file keeps changing, NoteError if it cannot be used.
     """
     found = _on_disk(desk)
     more = _read(desk, late) if late is not None else Reading()
@@ -81,11 +81,11 @@ def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
         if there is None:
             return Reviewed(accepted, rejected, promotion, written=True)
         found = there
-    raise NoteChangedError(f"{_raw(desk)!r} is being written to; it is read when it is quiet")
+    raise NoteChangedError(f"{_raw(desk)!r} is being written to; it will be read when it is quiet")
 
 
 def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
-    """Return the lines of some kept text that are not there yet."""
+    """Return the lines of kept text that are not there yet."""
     known = {line for one in there for line in one.text.split("\n")}
     left = [
         (one, [line for line in one.text.split("\n") if line.strip() and line not in known]) for one in more
@@ -98,7 +98,7 @@ def _raw(desk: Desk) -> str:
 
 
 def _on_disk(desk: Desk) -> bytes | None:
-    """Return the page's bytes, None where there is no file. Raises NoteError, also for a file that is no page."""
+    """Return the page's bytes, or None if there is no file. Raises NoteError, also for a file that is not a page."""
     raw = _raw(desk)
     how = "move it away, or name another `review_queue` in _domains.yaml"
     try:
@@ -111,22 +111,22 @@ def _on_disk(desk: Desk) -> bytes | None:
         raise NoteError(f"{raw!r} cannot be read ({error.strerror}); check its permissions") from error
     text = data.decode("utf-8", "replace")
     if text.strip("\ufeff \t\r\n") and not MARKER.search(text):
-        raise NoteError(f"{raw!r} is no review queue of Everindex, and stays as it is; {how}")
+        raise NoteError(f"{raw!r} is not a review queue of Everindex and stays as it is; {how}")
     return data
 
 
-# What a page says
+# Reading a page
 
 
 def _read(desk: Desk, data: bytes) -> Reading:
-    # What is not UTF-8 goes back as it came.
+    # Bytes that are not UTF-8 are written back unchanged.
     text = data.decode("utf-8", "surrogateescape")
     marker = next((match for match in MARKER.finditer(text) if match["kind"].lower() == "page"), None)
     name = marker["id"].lower() if marker else ""
     shown = desk.notes.proposals.pages.shown(name, desk.domain.slug) or []
     paths = dict(shown)
     proposals = {one.id: one for one in desk.notes.proposals.get(paths)}
-    # An item stands where it stood: under the path that its note had then.
+    # Each item stays under the path that its note had when the page was written.
     known = [replace(proposals[number], path=path) for number, path in shown if number in proposals]
 
     def find(written: str) -> str | None:
@@ -143,7 +143,7 @@ def _read(desk: Desk, data: bytes) -> Reading:
 
 
 def _queued(desk: Desk, proposals: Sequence[Proposal]) -> list[QueuedNote]:
-    """Group proposals, which stand note by note, into what a page shows."""
+    """Group proposals, which are ordered by note, into what a page shows."""
     opened = openings(desk.notes.cache, {one.path for one in proposals})
     notes = []
     for path, group in groupby(proposals, key=lambda one: one.path):
@@ -157,21 +157,21 @@ def _queued(desk: Desk, proposals: Sequence[Proposal]) -> list[QueuedNote]:
 
 
 def _without_headings(opening: str) -> str:
-    """Leave out the headings that a note begins with: the title stands above the quote already."""
+    """Leave out the headings that a note begins with, because the title is already above the quote."""
     lines = opening.lstrip().splitlines()
     first = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
     return "\n".join(lines[first:])
 
 
 def _decide(desk: Desk, reading: Reading, at: str) -> tuple[int, int]:
-    """Write down what a page decides; return how many tags were accepted and rejected. Decided ones stay decided."""
+    """Record the decisions of a page; return how many tags were accepted and rejected. Earlier decisions stay."""
     proposals, slug = desk.notes.proposals, desk.domain.slug
     yes = set(reading.accepted) | {number for number, accepted in reading.elsewhere.items() if accepted}
     no = set(reading.rejected) | {number for number, accepted in reading.elsewhere.items() if not accepted}
     own = {one.id: one for one in proposals.get(yes | no) if one.domain == slug}
     for number in sorted(yes & own.keys()):
         if own[number].state == "addition" and not _add_to_vocabulary(desk, own[number].tag):
-            yes.discard(number)  # it is asked again, and the page says why
+            yes.discard(number)  # it is shown again, and the page says why
     accepted = proposals.decide(yes & own.keys(), "accepted", at)
     rejected = proposals.decide(no & own.keys(), "rejected", at)
     for path, tag in reading.typed:
@@ -183,7 +183,7 @@ def _decide(desk: Desk, reading: Reading, at: str) -> tuple[int, int]:
 
 
 def _add_to_vocabulary(desk: Desk, tag: str) -> bool:
-    """Add a tag to the taxonomy file; say whether it is there. Raises NoteError."""
+    """Add a tag to the taxonomy file; say whether the file now has it. Raises NoteError."""
     root, raw = desk.notes.root, desk.domain.within(desk.domain.taxonomy)
     try:
         data = beneath.read_file(root, raw, taxonomy.TAXONOMY_LIMIT)
@@ -199,7 +199,7 @@ def _add_to_vocabulary(desk: Desk, tag: str) -> bool:
     return new == data or replace_if_unchanged(root, raw, data, new, desk.notes.displaced) is None
 
 
-# The next page
+# Writing the next page
 
 
 def _page(desk: Desk, reading: Reading, promotion: Promotion) -> _Page:
@@ -210,7 +210,7 @@ def _page(desk: Desk, reading: Reading, promotion: Promotion) -> _Page:
     first = [one for group in list(by_note.values())[:NOTES_A_PAGE] for one in group]
     queued = _queued(desk, first)
     beyond, message = len(waiting) - len(first), _message(desk, reading, promotion)
-    # A page is named after what it says: the same page, written again, has the same bytes.
+    # A page's name is derived from its content: the same page, written again, has the same bytes.
     unnamed = render(queued, beyond, "", kept=reading.kept, message=message)
     name = hashlib.sha256(unnamed.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     text = render(queued, beyond, name, kept=reading.kept, message=message)
@@ -219,7 +219,7 @@ def _page(desk: Desk, reading: Reading, promotion: Promotion) -> _Page:
 
 
 def _by_note(proposals: Sequence[Proposal]) -> list[Proposal]:
-    """Order proposals by the newest of their note, a note's together."""
+    """Order proposals by the newest of their note, with each note's proposals together."""
     newest: dict[str, int] = {}
     for place, one in enumerate(proposals):
         newest.setdefault(one.path, place)
@@ -230,7 +230,7 @@ def _message(desk: Desk, reading: Reading, promotion: Promotion) -> str | None:
     said = []
     if reading.damaged:
         said.append(
-            f"This file was not whole: {reading.damaged}. What was missing waits again; what was marked counts."
+            f"This file was incomplete: {reading.damaged}. Missing items wait again; marked items count."
         )
     said += [f"{tag} was not given to {path}: {why}." for path, tag, why in promotion.refused]
     accepted = desk.notes.proposals.of_state(desk.domain.slug, "accepted")
@@ -238,7 +238,7 @@ def _message(desk: Desk, reading: Reading, promotion: Promotion) -> str | None:
         said.append(f"Accepted and not applied yet: {len(accepted)}. everindex promote applies them.")
     asked = [one.tag for one in desk.notes.proposals.get(reading.accepted) if one.state == "addition"]
     if asked:
-        said.append(f"The taxonomy could not be given {', '.join(asked)}; correct it, and accept again.")
+        said.append(f"Not added to the taxonomy: {', '.join(asked)}. Correct the taxonomy, and accept again.")
     if desk.vocabulary.error:
-        said.append(f"The taxonomy cannot be used as it is: {desk.vocabulary.error}")
+        said.append(f"The taxonomy cannot be used: {desk.vocabulary.error}")
     return " ".join(said) or None

@@ -1,8 +1,9 @@
-"""The operator's queue as a note: what a page shows, and how it is written. Pure; `review_reading` reads it back.
+"""The operator's queue as a note: what a page shows and how it is written. Pure; `review_reading` reads it back.
 
-Every line of ours can be told from a person's. An item ends with `<!-- e:ID SEAL -->`; the comments
-`<!-- n:NOTE SEAL... -->` and `<!-- page:ID SEAL... -->` name the seals of the lines that stand with them: hashes
-that no change of case or spacing alters. A line that a person edited no longer has its seal, and is theirs.
+Every line that Everindex wrote can be told apart from a person's. An item ends with `<!-- e:ID SEAL -->`; the
+comments `<!-- n:NOTE SEAL... -->` and `<!-- page:ID SEAL... -->` carry the seals of the lines around them: hashes
+that no change of case or spacing alters. A line that a person edited no longer matches its seal, and counts as
+theirs.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ MARKER = re.compile(
     r"\s*[-\u2010-\u2015]{1,3}\s*>",
     re.IGNORECASE,
 )
-# Signs that begin something in Markdown or Obsidian wherever they stand, and those that only do where their like
-# follows (`%%`, `==`, `{{`, `::`), or a word. A backslash makes each plain, and is not shown.
+# Characters that begin something in Markdown or Obsidian anywhere, and those that do so only when repeated
+# (`%%`, `==`, `{{`, `::`) or before a word. A backslash makes each of them plain, and is not shown.
 _LIVE = re.compile(
     r"[\[\]`\\$^*~|@]|<(?=[\\!/?a-zA-Z])|(?<=<)!|(?<![^\W_])#|&(?=#?\w{1,40};)"
     r"|(?<=%)%|(?<==)=|(?<=\{)\{|(?<=:)[:/]|(?<=www)\.",
@@ -59,7 +60,7 @@ _LONGEST_WIKILINK = 1_000
 class QueuedTag:
     """A tag that waits for the operator; `confidence` is from 0 to 1.
 
-    `is_new` says that it is not in the taxonomy: the operator typed it, and accepting it adds it there.
+    `is_new`: it is not in the taxonomy. The operator typed it, and accepting it adds it to the taxonomy.
     """
 
     id: int
@@ -72,7 +73,7 @@ class QueuedTag:
 
 @dataclass(frozen=True, slots=True)
 class QueuedNote:
-    """A note with the tags that wait; `opening` is its first text."""
+    """A note with its waiting tags; `opening` is the beginning of its text."""
 
     path: str
     title: str
@@ -82,9 +83,9 @@ class QueuedNote:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a person wrote and is no decision, word for word, lines joined by line feeds.
+    """Text that a person wrote and that is not a decision, verbatim, with lines joined by line feeds.
 
-    `path` is the note it stood under, None for no note, and `""` for frontmatter, which stays at the file's top.
+    `path` is the note that it was written under, None for no note, and `""` for frontmatter, which stays at the top.
     """
 
     path: str | None
@@ -99,10 +100,10 @@ def render(
     kept: Sequence[Kept] = (),
     message: str | None = None,
 ) -> str:
-    """Write a page: what to do, the notes in their order, what was kept, and how many tags wait beyond it.
+    """Write a page: instructions, the notes in their order, kept text, and how many more tags wait.
 
-    `page` names this page, in letters and digits. A tag that a kept line speaks of (by its id) is not
-    written a second time: that line stands for it.
+    `page` is the page's name, of letters and digits. A tag that a kept line refers to (by its id) is not written a
+    second time, because that line represents it.
     """
     page = re.sub(r"\W", "", page)
     said = {match["id"].lower() for one in kept for match in MARKER.finditer(one.text)}
@@ -146,10 +147,10 @@ def _seals(lines: Iterable[str]) -> str:
 
 
 def heading(note: QueuedNote) -> str:
-    """Write a note's heading: a wikilink by its whole path, or a Markdown link where name or title permit none."""
+    """Write a note's heading: a wikilink with its full path, or a Markdown link if name or title prevent one."""
     stem = PurePosixPath(note.path).stem
     title = neutral(_visible(note.title)[:LONGEST_TITLE]) or neutral(stem) or "?"
-    # What is shown for a wikilink is no Markdown: a backslash would be shown, too.
+    # Obsidian shows a wikilink's alias verbatim: a backslash would be visible, too.
     odd = "\\" in title or _NO_WIKILINK.search(note.path)
     if odd or len(note.path) + len(title) > _LONGEST_WIKILINK:
         return f"## [{title}]({quote(note.path, errors='replace')})"
@@ -162,7 +163,7 @@ def item(tag: QueuedTag) -> str:
 
 
 def label(tag: QueuedTag) -> str:
-    """Write what a tag's line says between box and comment: the tag first, as code, so that it is no tag here."""
+    """Write a tag's line between box and comment: the tag first, formatted as code so that it is not a tag here."""
     if tag.is_new:
         return f"{tag_name(tag)} · not in the taxonomy yet: accepting it adds it"
     parts = (tag_name(tag), neutral(tag.group), f"{tag.confidence:.0%}", neutral(tag.proposer))
@@ -170,18 +171,18 @@ def label(tag: QueuedTag) -> str:
 
 
 def tag_name(tag: QueuedTag) -> str:
-    """Write a tag as it stands at the beginning of its line."""
+    """Write a tag as it appears at the beginning of its line."""
     return f"`{tag.tag}`" if is_tag(tag.tag) else neutral(tag.tag)
 
 
 def quoted(opening: str) -> list[str]:
-    """Quote the first lines of a text, at most MOST_LINES and MOST_CHARACTERS, so that nothing in them is alive.
+    """Quote the first lines of a text, at most MOST_LINES and MOST_CHARACTERS, with all markup made inactive.
 
-    The limit is on what is shown: backslashes do not count.
+    The limit applies to what is shown: backslashes do not count.
     """
     lines: list[str] = []
     left = MOST_CHARACTERS
-    # A sign may become nothing, but never two: more than this is not looked at.
+    # Escaping at most doubles a character, so no more input than this is needed.
     for line in LINE_END.split(opening[: 10 * MOST_CHARACTERS]):
         text = _visible(line)
         if text and left > 0 and len(lines) < MOST_LINES:
@@ -191,9 +192,9 @@ def quoted(opening: str) -> list[str]:
 
 
 def neutral(text: str) -> str:
-    """Return a text on one line in which Markdown, HTML and Obsidian find nothing: no link, tag, comment, or box.
+    """Return a text on one line in which Markdown, HTML and Obsidian find no link, tag, comment or box.
 
-    Every sign is shown as it is: where it would be alive, a backslash stands before it.
+    Every character is shown as it is; a backslash precedes those that would be markup.
     """
     shown = _LIVE.sub(r"\\\g<0>", _visible(text))
     first = _FIRST.match(shown)
@@ -201,12 +202,12 @@ def neutral(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return what a reader of Markdown shows for a neutral text."""
+    """Return how a Markdown reader displays a neutral text."""
     return _ESCAPED.sub(r"\1", text)
 
 
 def _visible(text: str) -> str:
-    """Return a text on one line, without signs that cannot be seen or mislead."""
+    """Return a text on one line, without invisible or misleading characters."""
     return " ".join("".join(map(_seen, text)).split())
 
 
@@ -218,26 +219,26 @@ def _seen(character: str) -> str:
         return " "
     if category == "Cs":
         return "\ufffd"
-    # Joiners make emoji and words; the other formats, such as those that turn the direction, only mislead.
+    # Joiners are part of emoji and words; other format characters, such as direction marks, only mislead.
     return "" if category == "Cf" and character not in "\u200c\u200d" else character
 
 
 def folded(text: str) -> str:
-    """Return a text without what case and Unicode form make of it."""
+    """Return a text without differences of case and Unicode form."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).upper().casefold())
 
 
 def seal(line: str) -> str:
-    """Return the hash of a line that its case and spacing do not alter."""
+    """Return the hash of a line, which its case and spacing do not alter."""
     text = "".join(folded(line).split())
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def note_key(path: str) -> str:
-    """Return what names a note in a comment."""
+    """Return the id of a note in comments."""
     return hashlib.sha256(path.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def all_key(path: str) -> str:
-    """Return what names a note's box for all of its tags."""
+    """Return the id of a note's box for all of its tags."""
     return f"all-{note_key(path)}"

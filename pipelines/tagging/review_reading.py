@@ -1,7 +1,7 @@
-"""Reading the operator's queue back: what was decided, and what a person wrote besides. Pure; never raises.
+"""Read the operator's queue back: the decisions, and what else a person wrote. Pure; never raises.
 
-A line says what it says by its comment, wherever it stands; without one, by the tag it names under its note.
-What could mean two things decides nothing. A line that is neither ours nor a decision is kept.
+A line's meaning comes from its comment, wherever the line is, or else from the tag that it names under its note.
+An ambiguous line decides nothing. A line that is neither Everindex's nor a decision is kept.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _ALL = "all-"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a page says. `typed` and `additions` are (path, tag): in the vocabulary, and not (yet).
+    """The contents of a page. `typed` and `additions` are (path, tag): in the vocabulary, and not (yet) in it.
 
-    `elsewhere` are marks of items that this page did not show, such as those of an older page: whether each is
-    accepted. `damaged` says why no deletion was counted; what is marked was counted nevertheless.
+    `elsewhere` are marked items that this page did not show, such as those of an older page: whether each is
+    accepted. `damaged` says why no deletion was counted; marked items count nevertheless.
     """
 
     accepted: frozenset[int] = frozenset()
@@ -61,7 +61,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a line says of an item or of a note's box for all: `x`, `-`, or nothing; `rest` is what a person added."""
+    """What a line says about an item or a note's box for all: `x`, `-`, or nothing; `rest` is what a person added."""
 
     number: int
     mark: str
@@ -72,14 +72,14 @@ class _Said:
 
 
 def read(text: str, known: Sequence[QueuedNote], page: str, find: Callable[[str], str | None]) -> Reading:
-    """Return what an operator decided in a page's text.
+    """Return the operator's decisions in a page's text.
 
-    `known` is what the page showed, `page` its name, `find` returns the vocabulary's tag for a typed one or None.
-    Bytes that are not UTF-8 stay what they are if they are decoded, and encoded again, with `surrogateescape`.
+    `known` is what the page showed, `page` its name; `find` returns the vocabulary's tag for a typed one, or None.
+    Bytes that are not UTF-8 stay unchanged if they are decoded and encoded with `surrogateescape`.
     """
     front = read_frontmatter(text).end
     if MARKER.search(text, 0, front):
-        front = 0  # a rule at the top and another one further down
+        front = 0  # not frontmatter: one rule at the top and another further down
     lines = LINE_END.split(text[front:].removeprefix("\ufeff"))
     reader = _Reader(known, find, lines)
     if not any(match["kind"].lower() == "end" for match in MARKER.finditer(text)):
@@ -93,7 +93,7 @@ def read(text: str, known: Sequence[QueuedNote], page: str, find: Callable[[str]
 
 
 class _Reader:
-    """Reads line by line. `path` is the note that a line stands under; `sure` says that nothing speaks against it."""
+    """Reads line by line. `_path` is the note above the current line; `_sure`: nothing speaks against it."""
 
     def __init__(
         self, known: Sequence[QueuedNote], find: Callable[[str], str | None], lines: Sequence[str]
@@ -105,8 +105,8 @@ class _Reader:
         self.typed: list[tuple[str, str]] = []
         self.additions: list[tuple[str, str]] = []
         self.kept: dict[int, tuple[str | None, str]] = {}
-        self.mentioned: set[str] = set()  # ids in kept lines: what they mean is open, but they are not gone
-        self.named: set[tuple[str | None, str]] = set()  # the same of tags: note, tag
+        self.mentioned: set[str] = set()  # ids in kept lines: undecided, but not deleted
+        self.named: set[tuple[str | None, str]] = set()  # the same for tags: (note, tag)
         self.pages: list[tuple[str, str]] = []
         self._path: str | None = None
         self._sure = False
@@ -121,10 +121,10 @@ class _Reader:
                     self._ours.update(match["rest"].lower().split())
 
     def read(self, number: int, line: str) -> None:
-        """Take in one line that is not blank."""
+        """Read one line that is not blank."""
         for match in MARKER.finditer(line):
             self._enter(match)
-        # What names a page or a note is ours wherever it got to; what is kept must not name another.
+        # A comment that names a page or a note is Everindex's wherever it is; kept text must not name another.
         line = MARKER.sub(lambda match: match[0] if match["kind"].lower() == "e" else "", line)
         items = list(MARKER.finditer(line))
         if len(items) > 1:
@@ -139,7 +139,7 @@ class _Reader:
             self._unmarked(number, line)
 
     def read_cut(self, number: int, line: str, page: str) -> None:
-        """Take in the last line of a file that was cut: half a line of ours, or words that may be half, too."""
+        """Read the last line of a truncated file: part of a line of Everindex, or words that may be incomplete."""
         half = "".join(folded(line).split())
         ours = ["".join(folded(whole).split()) for whole in (*page.split("\n"), *FIXED)]
         if MARKER.search(line):
@@ -158,14 +158,14 @@ class _Reader:
             self.pages.append((kind, name))
 
     def _item(self, number: int, line: str, match: re.Match[str]) -> None:
-        """Take in a line with one item's comment."""
+        """Read a line with the comment of one item."""
         key = _key(match)
         parts = _parts((line[: match.start()] + line[match.end() :]).lstrip("> \t"))
         mark, text = _mark(parts["mark"]), parts["text"].strip()
         path, rest = self._path, None
         if key in self.tags:
             tag, path = self.tags[key]
-            # An earlier version wrote it otherwise: its own seal says that it is as it was written.
+            # An earlier version may have worded it differently; its own seal shows that it is unedited.
             ours = seal(text) in match["rest"].lower().split()
             rest = "" if ours else _rest(text, label(tag), tag_name(tag))
         elif key.removeprefix(_ALL) in self._by_key:
@@ -175,16 +175,16 @@ class _Reader:
             (key.isdecimal() and seal(text) in match["rest"].lower().split())
             or (key.startswith(_ALL) and not mark and seal(text) == seal(ALL))
         ):
-            rest = ""  # another page's, as it was written
+            rest = ""  # an unedited item of another page
         if path != self._path:
-            self._path, self._sure = None, False  # somebody moved it here: whose are the lines that follow?
+            self._path, self._sure = None, False  # moved here; the next lines may be either note's
         if mark is None or rest is None:
             self._keep(number, path, line)
         else:
             self.said[key].append(_Said(number, mark, line, path, rest=rest))
 
     def _unmarked(self, number: int, line: str) -> None:
-        """Take in a line that has no comment and is not one of ours."""
+        """Read a line without a comment that is not one of Everindex's."""
         parts = _parts(line)
         mark, text = _mark(parts["mark"]), parts["text"].strip()
         if _HEADING.match(line):
@@ -199,14 +199,14 @@ class _Reader:
             self._keep(number, note.path, line)
 
     def _tags(self, number: int, line: str, note: QueuedNote, parts: re.Match[str]) -> bool:
-        """Take in the tags that were typed under a note; return False, and do nothing, for anything else."""
+        """Read the tags typed under a note; for anything else do nothing and return False."""
         mark, text = _mark(parts["mark"]) or "", parts["text"].strip()
         words = text.replace(",", " ").split()
         names = words if words and all(word.startswith("#") for word in words) else [text]
         marked = parts["mark"] is not None
         by_hand = marked or parts["bullet"] is not None or text.startswith("#")
         if not by_hand and number - 1 in self.kept:
-            return False  # the last word of somebody's sentence
+            return False  # the last word of a person's sentence
         found: list[tuple[str, str | None, QueuedTag | None]] = []
         for written in names:
             name = _bare(written)
@@ -234,7 +234,7 @@ class _Reader:
             self.named.add((path, folded(_bare(words[0]))))
 
     def agree(self, said: Sequence[_Said]) -> str | None:
-        """Return the mark that lines about one thing agree on; None, and the lines are kept, where they do not."""
+        """Return the mark that all lines about one item agree on; if they disagree, keep the lines, return None."""
         own = {one.mark for one in said if not one.by_hand}
         typed = {one.mark or ("x" if own else "") for one in said if one.by_hand}
         marks = (own | typed) - {""}
@@ -277,7 +277,7 @@ def _decisions(reader: _Reader, page: str) -> Reading:
 
 
 def _damage(pages: Sequence[tuple[str, str]], page: str, gone: int, shown: int) -> str | None:
-    """Return why a missing line is not a decision, or None."""
+    """Return why missing lines are not decisions, or None if they are."""
     if ("page", page) not in pages[:1]:
         return "its beginning is missing, or it is an older page"
     if ("end", page) not in pages[-1:]:
@@ -290,7 +290,7 @@ def _damage(pages: Sequence[tuple[str, str]], page: str, gone: int, shown: int) 
 
 
 def _blocks(kept: Mapping[int, tuple[str | None, str]], lines: Sequence[str]) -> tuple[Kept, ...]:
-    """Join what is kept under each note; a gap that something else stood in becomes one blank line."""
+    """Join the kept lines under each note; other lines between them become one blank line."""
     texts: dict[str | None, str] = {}
     before: dict[str | None, int] = {}
     for number, (path, text) in sorted(kept.items()):
@@ -305,12 +305,12 @@ def _blocks(kept: Mapping[int, tuple[str | None, str]], lines: Sequence[str]) ->
 
 def _parts(line: str) -> re.Match[str]:
     match = _LINE.fullmatch(line)
-    assert match is not None  # noqa: S101  (every part of it may be empty)
+    assert match is not None  # noqa: S101  (every part may be empty)
     return match
 
 
 def _mark(written: str | None) -> str | None:
-    """Return what stands in a box as `x`, `-` or nothing; None for anything else."""
+    """Return the content of a box as `x`, `-` or nothing; None for anything else."""
     mark = (written or "").strip().casefold()
     if mark in _ACCEPT:
         return "x"
@@ -334,7 +334,7 @@ def _item_named(note: QueuedNote, written: str, name: str) -> QueuedTag | None:
 
 
 def _rest(text: str, whole: str, name: str) -> str | None:
-    """Return what a person added to a line of ours; None where it does not begin with what it is about."""
+    """Return what a person added to one of Everindex's lines; None if it does not begin with its item."""
     if not text or seal(text) == seal(whole):
         return ""
     if text.startswith(whole):

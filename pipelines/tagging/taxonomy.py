@@ -1,7 +1,7 @@
-"""`_taxonomy.md` -> a domain's vocabulary: its tags in groups, what they mean, their other names, renames.
+"""Read `_taxonomy.md`, a domain's vocabulary: tags in groups, their descriptions, their aliases, and renames.
 
-The file is a note that a person writes (docs/taxonomy.md): a heading is a group, a list item is a tag, and the
-list below the heading `Renames` says which tags are to be renamed.
+The file is a note that a person writes (docs/taxonomy.md): a heading is a group, a list item is a tag, and the list
+below the heading `Renames` gives the tags to rename.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from pipelines.model import TagEntry, TagStatus, Taxonomy
 
 TAXONOMY_FILE = "_taxonomy.md"
 TAXONOMY_LIMIT = 1_000_000
-"""Upper bound on a taxonomy's bytes: some 20,000 tags, read within seconds whatever they are."""
+"""Upper bound on a taxonomy's bytes: about 20,000 tags, which are read within seconds whatever they are."""
 RENAMES = "Renames"
 NEW_TAGS = "New"
-"""The group of a tag that was added without one."""
+"""The group of a tag that was added without a group."""
 
-_LONGEST_NAME = 3  # words: with more of them, what stands before a colon is a sentence's beginning
+_LONGEST_NAME = 3  # words: more of them before a colon are the beginning of a sentence
 _LONGEST_WAY = 100  # steps from an old name to the last one
-# Comments are blanked before the blocks are found; a fence is matched so that nothing in it counts as one. The
-# bound keeps comments that never end from costing their number times the rest; as a block they may be longer.
+# Comments are blanked before the blocks are parsed; a fence is matched so that comments within it do not count. The
+# bound prevents quadratic time on comments that never end; as a block of their own they may be longer.
 _FENCE_OR_COMMENT = re.compile(
     r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)|\Z)|<!--.{0,2000}?-->|^[ \t]*%%.*?%%|%%[^\r\n]*?%%",
     re.DOTALL | re.MULTILINE,
@@ -47,7 +47,7 @@ _PARSER = MarkdownIt("commonmark").disable("inline")
 
 
 class _Item(NamedTuple):
-    """A list item: its first paragraph on one line, its lines (`first` from 0, `end` behind it), its section."""
+    """A list item: its first paragraph on one line, its lines (`first` from 0, `end` exclusive), its section."""
 
     text: str
     first: int
@@ -57,7 +57,7 @@ class _Item(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """A heading and what stands below it, to the next heading: lines from 0, `end` behind the last one."""
+    """A heading and its content up to the next heading: lines from 0, `end` exclusive."""
 
     title: str
     first: int
@@ -67,9 +67,9 @@ class _Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaxonomyFile:
-    """The vocabulary in force, and the text it was read from.
+    """The vocabulary in use, and the text that it was read from.
 
-    `error` says why a newer file is not in force, `refused` is its text.
+    `error` says why a newer file is not used, `refused` is its text.
     """
 
     taxonomy: Taxonomy
@@ -81,7 +81,7 @@ class TaxonomyFile:
 def load(root: Path, raw: str, last_good: TaxonomyFile | None = None) -> TaxonomyFile:
     """Read a domain's taxonomy, a path below the vault's root; without the file the vocabulary is empty.
 
-    An invalid file leaves `last_good` in force (an empty one where there is none) with the error noted.
+    If the file is invalid, `last_good` stays in use (or else an empty vocabulary), with the error recorded.
     """
     path = root / raw
     try:
@@ -104,9 +104,9 @@ def _invalid(error: str, last_good: TaxonomyFile | None, text: str | None = None
 
 
 def parse(text: str, name: str = TAXONOMY_FILE) -> Taxonomy:
-    """Parse the text of a `_taxonomy.md`; a rename leads to the last tag of its chain, in that tag's spelling.
+    """Parse the text of a `_taxonomy.md`; a rename leads to the last tag of its chain, spelled like that tag.
 
-    Raises TaxonomyError with every error, `file:line: reason` on a line each.
+    Raises TaxonomyError with every error, one `file:line: reason` per line.
     """
     errors: list[tuple[int, str]] = []
     items = _read(text)[0]
@@ -128,9 +128,9 @@ def _names(entry: TagEntry) -> set[str]:
 
 
 def renamed(tag: str, renames: Mapping[str, str]) -> str | None:
-    """Return what a tag is called after all renames (old names casefolded), or None where they never end.
+    """Return the name of a tag after all renames (old names casefolded), or None if they form a cycle.
 
-    A nested tag goes with the longest part that is renamed: with `a` -> `b`, `a/x` is `b/x`.
+    The longest renamed part of a nested tag decides: with `a` -> `b`, `a/x` becomes `b/x`.
     """
     for _ in range(_LONGEST_WAY):
         parts = tag.split("/")
@@ -149,7 +149,7 @@ def renamed(tag: str, renames: Mapping[str, str]) -> str | None:
 
 
 def _read(text: str) -> tuple[list[_Item], list[_Section]]:
-    """Find the list items and the sections; what lies in code, quotes, comments or frontmatter is none."""
+    """Return the list items and the sections outside code, quotes, comments and frontmatter."""
     front = read_frontmatter(text).end
     body = _FENCE_OR_COMMENT.sub(_blank_comment, text[front:])
     shift = len(line_starts(text[:front])) - 1
@@ -180,7 +180,7 @@ def _blank_comment(match: re.Match[str]) -> str:
 
 
 def _is_prose(text: str) -> bool:
-    """Say whether an item is a link, a task or a picture."""
+    """Say whether an item is a link, a task or an image."""
     return text.startswith(("[", "!", "<")) or "://" in _COLON.split(text, 1)[0]
 
 
@@ -208,7 +208,7 @@ def _entries(items: Sequence[_Item], errors: list[tuple[int, str]]) -> Iterator[
 
 
 def _entry(item: _Item) -> TagEntry | None:
-    """Read a tag's list item, or return None where it is prose. Raises ValueError with what is wrong."""
+    """Parse a tag's list item; return None if it is prose. Raises ValueError with the reason if it is invalid."""
     text, facts = item.text, []
     while (match := _FACTS.search(text)) and any(_FACT.match(part.strip()) for part in match[1].split(";")):
         facts += [part.strip() for part in match[1].split(";")]
@@ -221,7 +221,7 @@ def _entry(item: _Item) -> TagEntry | None:
     tag = _clean(head)
     if not is_tag(tag):
         raise ValueError(
-            f"{head!r} is no tag: it has no spaces or punctuation and is no number; write `- tag: description`"
+            f"{head!r} is not a tag: use no spaces, punctuation or plain numbers; write `- tag: description`"
         )
     aliases, status = _facts(facts)
     return TagEntry(tag, item.section, rest[0] if rest else "", aliases, status, item.first + 1)
@@ -255,7 +255,7 @@ def _renames(
         if not rest and (_is_prose(item.text) or len(item.text.split()) > _LONGEST_NAME):
             continue
         if len(rest) != 1 or not is_tag(old) or not is_tag(rest[0]):
-            errors.append((line, f"{item.text!r} is no rename of a tag; write `- old -> new`"))
+            errors.append((line, f"{item.text!r} is not a rename of a tag; write `- old -> new`"))
         elif old == rest[0]:
             errors.append((line, f"{old!r} is renamed to itself; remove the line"))
         elif old.casefold() in written:
@@ -273,7 +273,7 @@ def _renames(
         elif last.casefold() not in tags:
             alias = find(Taxonomy(tuple(entries)), last)
             hint = f"it is an alias of {alias.tag!r}" if alias else "add it, or correct its name"
-            errors.append((line, f"{old!r} is renamed to {last!r}, which is no tag of this taxonomy; {hint}"))
+            errors.append((line, f"{old!r} is renamed to {last!r}, which is not in this taxonomy; {hint}"))
         else:
             found[line - 1] = (old, tags[last.casefold()])
     return found
@@ -283,15 +283,15 @@ def _renames(
 
 
 def _lines(text: str) -> list[str]:
-    """Cut a text into its lines, each with what ends it."""
+    """Split a text into its lines, each with its line ending."""
     return [text[start:end] for start, end in pairwise([*line_starts(text), len(text)]) if end > start]
 
 
 def add_tag(text: str, tag: str, group: str | None = None) -> str:
-    """Return a taxonomy's text with a tag as the last list item of a group, which is made if it is missing.
+    """Return a taxonomy's text with a tag added as the last list item of a group, which is created if it is missing.
 
-    Without a group it goes to `New`, for a person to sort. What is there already, also as an alias, is left alone;
-    so is every other byte. Raises TaxonomyError where the text is invalid, or the tag or group cannot be written.
+    Without a group the tag goes to `New`, for a person to sort. A name that exists, also as an alias, is not added;
+    every other byte stays. Raises TaxonomyError if the text is invalid, or if tag or group cannot be written.
     """
     before = parse(text)
     if find(before, tag):
@@ -322,8 +322,8 @@ def add_tag(text: str, tag: str, group: str | None = None) -> str:
 def without_renames(text: str, done: Collection[tuple[str, str]]) -> str:
     """Return a taxonomy's text without the renames (old, new) that were applied; other bytes stay.
 
-    A tag of the vocabulary that was renamed loses its item, as the new tag has one; a tag nested in it gets its
-    new name there. Raises TaxonomyError where the text is invalid, or its lists are too entangled to be cut.
+    If a renamed tag is in the vocabulary, its item is removed, because the new tag has one; a nested tag gets its new
+    name there. Raises TaxonomyError if the text is invalid, or if its lists are too entangled to be edited.
     """
     before = parse(text)
     items, lines = _read(text)[0], _lines(text)
@@ -349,7 +349,7 @@ def without_renames(text: str, done: Collection[tuple[str, str]]) -> str:
     dropped = {line for item in items if item.first in gone for line in range(item.first, item.end)}
     after = "".join(line for number, line in enumerate(lines) if number not in dropped)
     left = [pair for pair in before.renames if pair not in gone.values()]
-    return _checked(after, entries, left, "the renames that were applied cannot be cut out")
+    return _checked(after, entries, left, "the renames that were applied cannot be removed")
 
 
 def _meanings(taxonomy: Taxonomy) -> set[tuple[str, str, str]]:
@@ -359,7 +359,7 @@ def _meanings(taxonomy: Taxonomy) -> set[tuple[str, str, str]]:
 def _checked(
     text: str, entries: set[tuple[str, str, str]], renames: Collection[tuple[str, str]], failure: str
 ) -> str:
-    """Return an edited text if it reads as it was meant to. Raises TaxonomyError."""
+    """Return an edited text if it parses as intended. Raises TaxonomyError."""
     after = parse(text)
     if _meanings(after) != entries or [*after.renames] != [*renames]:
         raise TaxonomyError(f"{failure}; edit {TAXONOMY_FILE} by hand")

@@ -118,8 +118,8 @@ def trio(tmp_path, tiny_model):
 
 # Faults of the vault, the model and the processes
 
-RULES = "the rules of '.gitignore' do not count"
-FILTERS = "Obsidian's excluded files: '/(/' does not count"
+RULES = "the rules of '.gitignore' are not applied"
+FILTERS = "Obsidian's excluded files: '/(/' is not applied"
 DEEP = f"deeper than {DEEPEST_FOLDER} folders"
 
 
@@ -144,7 +144,7 @@ def mend_rules(root):
 
 TAXONOMY = "kitchen/_taxonomy.md"
 QUEUE = "_review-queue.md"
-LATE = "saves that met a write of ours are kept"
+LATE = "saves collided with a write of Everindex and are kept"
 
 
 def spoil_tagging(trio):
@@ -194,7 +194,7 @@ def test_faults_of_the_vault_its_model_and_its_processes_are_said_together_and_n
         limits[name] = resource.prlimit(trio._running[name].pid, resource.RLIMIT_NOFILE)
         resource.prlimit(trio._running[name].pid, resource.RLIMIT_NOFILE, (300, limits[name][1]))
     paused, held = "kitchen is paused", "notes vanished at once"
-    few = [f"the {name} may have no more than 300 files" for name in limits]
+    few = [f"the {name} may open at most 300 files" for name in limits]
     spoiled = [paused, held, "_domains.yaml", TAXONOMY, QUEUE, LATE, *few]
     says(trio, *spoiled, "zero or not finite")
     # Processes that hang, and a state that another program holds.

@@ -83,7 +83,7 @@ def test_a_note_that_takes_too_much_memory_is_parked_alone_and_says_so(house, ap
     assert apart_house.alone().parked == 1
     ((path, kind, reason),) = house.cache.ledger.parked_rows()
     assert (path, kind) == ("heavy.md", "memory")
-    assert "takes more than 0.2 GiB of memory to parse; split it" in reason
+    assert "needs more than 0.2 GiB of memory to parse; split it" in reason
     assert [row[0] for row in house.picture()["nodes"]] == ["light.md"]
 
 

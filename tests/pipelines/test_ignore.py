@@ -347,7 +347,7 @@ def test_rules_beyond_the_limit_are_complained_of_with_the_line(vault):
     found = rules(vault)
     assert set(disk.scan(vault, found).ignored) == {"x/drop.md"}
     (complaint,) = found.complaints
-    assert complaint.startswith("the rules of 'x/.gitignore' do not count from line ")
+    assert complaint.startswith("the rules of 'x/.gitignore' are not applied from line ")
     assert "shorten" in complaint
 
 
@@ -395,7 +395,7 @@ def test_a_file_of_rules_that_is_no_plain_file_rules_nothing_and_is_complained_o
     found = rules(vault)
     assert set(disk.scan(vault, found).notes) == {"x/a.md"}
     (complaint,) = found.complaints
-    assert "do not count" in complaint
+    assert "are not applied" in complaint
     assert name in complaint
 
 

@@ -29,7 +29,7 @@ def test_a_limit_that_is_too_low_is_said_until_it_is_raised(tmp_path, monkeypatc
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit[0], limit[0]))
     report_limit(problems, "query")
     (said,) = problems.reported()
-    assert "no more than 200 files" in said.message
+    assert "at most 200 files" in said.message
     limit[0] = 100_000
     report_limit(problems, "query")
     assert problems.reported() == []

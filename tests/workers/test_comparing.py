@@ -91,7 +91,7 @@ def test_rules_that_do_not_count_are_a_problem_until_they_are_mended(resources, 
         (resources.root / f"in{n}/.gitignore").symlink_to("/etc/passwd")
     compare_once(resources)
     (problem,) = problems(resources)
-    assert "the rules of '.gitignore' do not count from line 1 on" in problem
+    assert "the rules of '.gitignore' are not applied from line 1 on" in problem
     assert "and 3 more like these" in problem
     rule_file.write_text("*x")
     for n in range(7):

@@ -29,7 +29,7 @@ def test_a_trouble_is_reported_when_it_lasts_and_no_sooner(resources, monkeypatc
     assert said(resources) == []
     now[0] += 5
     complaint.met("Redis is full")
-    assert said(resources) == ["the sweep fails, and is tried again: Redis is full"]
+    assert said(resources) == ["the sweep fails and is retried: Redis is full"]
     complaint.over()
     assert said(resources) == []
     complaint.met("Redis is full again")

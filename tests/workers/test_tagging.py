@@ -70,8 +70,8 @@ def test_an_invalid_vocabulary_is_a_problem_with_file_line_and_reason_until_it_i
     gardener.write("_taxonomy.md", TAXONOMY + "- soil: twice\n- two words (retired)\n")
     (said,) = gardener.problems()
     assert "_taxonomy.md:5: 'soil' is already a name on line 3" in said
-    assert "_taxonomy.md:6: 'two words' is no tag" in said
-    assert "the last good vocabulary stays in force" in said
+    assert "_taxonomy.md:6: 'two words' is not a tag" in said
+    assert "the last valid vocabulary is used" in said
     (reported,) = gardener.resources.problems().reported()
     assert (reported.kind, reported.subject) == ("taxonomy", "vault")
     assert [entry.tag for entry in gardener.desk.vocabulary(gardener.domain).taxonomy.entries] == [
@@ -109,7 +109,7 @@ def test_the_last_good_vocabulary_outlives_a_restart(gardener, settings):
     again = Gardener(Resources(settings))
     (said,) = again.problems()
     assert "'soil' is already a name on line 3" in said
-    assert "the last good vocabulary" in said
+    assert "the last valid vocabulary" in said
     assert len(again.desk.vocabulary(again.domain).taxonomy.entries) == 2
 
 
@@ -206,9 +206,9 @@ def test_a_note_that_was_edited_where_it_was_renamed_is_left_alone_and_said(rena
     done = undo(renaming)
     assert renaming.text("a.md") == kept
     assert {path: why.partition(";")[0] for path, why in done["left"]} == {
-        "a.md": "it was changed since",
-        "b.md": "it was changed since",
-        "deep/c.md": "'deep/c.md' is no longer there",
+        "a.md": "it has changed since",
+        "b.md": "it has changed since",
+        "deep/c.md": "'deep/c.md' no longer exists",
     }
     assert done["restored"] == ["_taxonomy.md"]
     assert renaming.text("_taxonomy.md") == RENAMES

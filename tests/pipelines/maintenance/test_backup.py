@@ -266,7 +266,7 @@ def test_a_backup_is_consistent_while_another_thread_writes(filled):
         restore(filled, file)
         # Behind the disk it may be; with itself it must agree.
         found = verify(filled.cache, filled.ingest, load(filled.root)).differences
-        assert {d.kind for d in found if "not what the disk says" not in d.detail} <= {"path", "hash"}
+        assert {d.kind for d in found if "differs from the disk" not in d.detail} <= {"path", "hash"}
     filled.index()
     assert filled.picture() == filled.scratch_picture()
 
@@ -319,7 +319,7 @@ def test_a_foreign_tar_is_refused(filled, tmp_path):
         tar.add(filled.root / "garden.md", "garden.md")
     refused(filled, foreign, NotABackupError, "not a backup of Everindex")
     foreign.write_bytes(seal(foreign.read_bytes()))
-    refused(filled, foreign, NotABackupError, "'garden.md' where 'manifest.json' must stand")
+    refused(filled, foreign, NotABackupError, "'garden.md' instead of 'manifest.json'")
     foreign.write_bytes(seal(b"no tar at all" * 100))
     refused(filled, foreign, NotABackupError, "not a backup")
     foreign.write_bytes(b"")
@@ -397,7 +397,7 @@ def retyped(kind: bytes):
     ],
 )
 def test_members_that_are_not_exactly_the_expected_ones_are_refused(filled, sealed, change):
-    refused(filled, repacked(sealed, change), NotABackupError, "must stand|more than its manifest")
+    refused(filled, repacked(sealed, change), NotABackupError, "instead of|more members than its manifest")
     assert not (filled.state.parent / "state.db").exists()
 
 
@@ -406,19 +406,19 @@ def test_a_member_that_is_not_what_the_manifest_says_is_refused(filled, sealed):
         members[2] = (members[2][0], members[2][1][:-1] + b"x")
         return members
 
-    refused(filled, repacked(sealed, change), BackupDamagedError, r"cache-vault\.1\.db is not as it was")
+    refused(filled, repacked(sealed, change), BackupDamagedError, r"cache-vault\.1\.db has changed")
 
     def shorten(members):
         members[2] = (members[2][0], members[2][1][:-1])
         return members
 
-    refused(filled, repacked(sealed, shorten), BackupDamagedError, r"cache-vault\.1\.db is not as it was")
+    refused(filled, repacked(sealed, shorten), BackupDamagedError, r"cache-vault\.1\.db has changed")
 
     def lengthen(members):
         members[2] = (members[2][0], members[2][1] + b"x")
         return members
 
-    refused(filled, repacked(sealed, lengthen), NotABackupError, "must stand")
+    refused(filled, repacked(sealed, lengthen), NotABackupError, "instead of")
 
 
 def with_database(file: Path, index: int, change: str, tmp_path: Path) -> Path:
@@ -495,7 +495,7 @@ def test_whatever_a_database_has_besides_ours_is_refused(filled, sealed, tmp_pat
             filled,
             altered,
             BackupError,
-            r"is not restored: its .* has |cannot be restored: .* (damaged|twice)",
+            r"was not restored: its .* has |cannot be restored: .* (damaged|twice)",
         )
 
 

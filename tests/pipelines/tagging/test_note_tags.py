@@ -120,7 +120,7 @@ def test_what_other_yaml_versions_take_for_a_number_is_quoted():
 
 @pytest.mark.parametrize("tag", ["", "two words", "1984", "a,b", "#a", "/a", "a/", "a\nb", "a:b"])
 def test_what_is_no_tag_is_refused(tag):
-    with pytest.raises(NoteTagsError, match="is no tag"):
+    with pytest.raises(NoteTagsError, match="is not a tag"):
         add_tags(b"", ["fine", tag] if tag else ["two words"])
 
 

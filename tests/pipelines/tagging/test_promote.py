@@ -104,7 +104,7 @@ def test_a_promotion_is_taken_back_once(accepted):
     promote(accepted.notes, AT)
     change = accepted.proposals.change(None)
     undo(accepted.notes, change, AT)
-    with pytest.raises(EverindexError, match="no promotion that can be taken back"):
+    with pytest.raises(EverindexError, match="is not a promotion that can be undone"):
         undo(accepted.notes, accepted.proposals.change(change.id), AT)
 
 
@@ -125,7 +125,7 @@ def test_a_tag_of_a_note_that_is_gone_is_refused_also_where_its_text_was_known(a
     (accepted.house.root / "a.md").unlink()
     accepted.house.index()
     done = promote(accepted.notes, AT)
-    assert {why for _, _, why in done.refused} == {"'a.md' is no longer there"}
+    assert {why for _, _, why in done.refused} == {"'a.md' no longer exists"}
     assert accepted.states("a.md") == {"soil": "refused", "compost": "refused"}
 
 

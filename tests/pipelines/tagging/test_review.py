@@ -91,7 +91,7 @@ def test_an_addition_to_a_broken_taxonomy_is_asked_again_and_said(shown):
     shown.edit("- [ ] `mulch`", "- [x] `mulch`")
     shown.review()
     assert shown.states("a.md")["mulch"] == "addition"
-    assert "could not be given mulch" in shown.queue.read_text()
+    assert "Not added to the taxonomy: mulch" in shown.queue.read_text()
     assert shown.text("a.md") == NOTE
 
 
@@ -100,7 +100,7 @@ def test_a_page_that_was_cut_is_restored_and_says_so(shown):
     done = shown.review()
     assert done.rejected == 0
     page = shown.queue.read_text()
-    assert "was not whole" in page
+    assert "was incomplete" in page
     assert "`soil`" in page
 
 
@@ -237,7 +237,7 @@ def test_a_file_that_is_no_page_of_ours_is_refused_with_what_to_do_and_left_as_i
     tagging.propose("a.md", "soil")
     tagging.queue.write_bytes(data)
     before = tagging.queue.lstat()
-    with pytest.raises(NoteError, match=r"no review queue of Everindex.*review_queue"):
+    with pytest.raises(NoteError, match=r"is not a review queue of Everindex.*review_queue"):
         tagging.review()
     after = tagging.queue.lstat()
     assert tagging.queue.read_bytes() == data

