@@ -1,4 +1,4 @@
-"""Which number a community keeps, and what it is called: the tags or title words that set its notes apart."""
+"""Keep the numbers of communities stable, and label them by the tags or title words that set their notes apart."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _WORD = re.compile(r"[^\W\d_][\w'-]*[^\W_]")
 
 
 def keep_ids(groups: Sequence[Sequence[str]], previous: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
-    """Give each community a number: an id stays with most of its members that are still in any community.
+    """Give each community a number: an id goes where most of its members that are still in any community go.
 
-    Where the ids of two stay with the same community, that of which more members came wins. What has no id gets a
-    new one, in order, above all that were in use.
+    If two ids go to the same community, the one with more members in it wins. A community without an id gets a new
+    one, in order, above all ids in use.
     """
     came = [Counter(previous[path] for path in group if path in previous) for group in groups]
     left: Counter[int] = Counter()
@@ -38,11 +38,12 @@ def keep_ids(groups: Sequence[Sequence[str]], previous: Mapping[str, int]) -> di
 def label_communities(
     communities: Mapping[int, Sequence[str]], titles: Mapping[str, str], tags: Mapping[str, Sequence[str]]
 ) -> dict[int, str]:
-    """Name each community by two or three tags or title words that set it apart, joined by commas.
+    """Label each community by two or three tags or title words that set it apart, joined by commas.
 
-    First come those that two or more members have, at twice the rate at least of all other ranked notes; tags before
-    words; then by class-based TF-IDF, tf * log(1 + A / f) (Grootendorst, "BERTopic", 2022): tf members and f notes of
-    all have the term, A is the mean number of terms a community. Without any, a community is named as its first file.
+    First come terms that at least two members have, at no less than twice the rate of all other ranked notes; tags
+    come before words; then class-based TF-IDF decides, tf * log(1 + A / f) (Grootendorst, "BERTopic", 2022): tf
+    members and f of all notes have the term, A is the mean number of terms per community. Without terms, the first
+    file names it.
     """
     words = {
         path: [word for word in _WORD.findall(title) if word.casefold() not in STOPWORDS]
@@ -60,7 +61,7 @@ def label_communities(
 def _scored(
     communities: Mapping[int, Sequence[str]], terms: Mapping[str, Sequence[str]]
 ) -> dict[int, list[tuple[bool, float, str]]]:
-    """Return each community's terms: whether it sets nothing apart, minus its score, as it is mostly written."""
+    """Return each community's terms: whether it is too common, its negated score, its most frequent spelling."""
     here: dict[int, Counter[str]] = {}
     everywhere: Counter[str] = Counter()
     written: dict[str, Counter[str]] = {}
@@ -92,7 +93,7 @@ def _scored(
 
 
 def _chosen(candidates: Iterable[tuple[bool, int, float, str]]) -> list[str]:
-    """Return the first terms that say something new: three that set the community apart, or two of any."""
+    """Return the first terms that add something new: three that set the community apart, or two of any kind."""
     chosen: list[str] = []
     said: set[str] = set()
     for common, _, _, term in candidates:

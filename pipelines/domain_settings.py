@@ -1,4 +1,4 @@
-"""One domain's settings as `_domains.yaml` has them -> a domain: what may be written, and what is wrong with it."""
+"""Validate one domain's settings in `_domains.yaml`, and turn them into a `Domain`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipelines.model import (
 )
 from pipelines.yaml_guard import line_of
 
-_LONGEST_SLUG = 150  # bytes: files of the state folder are named after it
+_LONGEST_SLUG = 150  # bytes; the state folder has files named after it
 
 # YAML 1.1 reads a bare `off` as false.
 _Off = BeforeValidator(lambda value: "off" if value is False else value)
@@ -33,7 +33,7 @@ _Off = BeforeValidator(lambda value: "off" if value is False else value)
 
 def _refuse_truth(value: object) -> object:
     if isinstance(value, bool):
-        raise ValueError("a number is wanted, not true or false")  # noqa: TRY004 - pydantic reports a ValueError
+        raise ValueError("expected a number, not true or false")  # noqa: TRY004 - pydantic reports a ValueError
     return value
 
 
@@ -106,7 +106,7 @@ class _Domain(_Strict):
 
 
 _PRESETS: dict[object, dict[str, Any]] = {
-    # The source document's stack; the lexical weight is that of its first domain, the others have 0.05.
+    # The source document's stack; the lexical weight is that of its first domain, while its others have 0.05.
     "source": {
         "embedding": "BAAI/bge-large-en-v1.5",
         "fusion": "rrf",
@@ -122,7 +122,7 @@ _PRESETS: dict[object, dict[str, Any]] = {
 
 
 def _with_preset(value: object) -> object:
-    """Return a domain's settings with those of its preset; what is written beside it takes precedence."""
+    """Return a domain's settings merged with those of its preset; its own settings take precedence."""
     if not isinstance(value, dict):
         return {} if value is None else value
     name = value.get("preset")
@@ -134,7 +134,7 @@ def _with_preset(value: object) -> object:
 
 
 def _inside(path: str, what: str, place: str) -> str:
-    """Return a relative path in plain form (NFC, no empty or `.` parts). Raises DomainsFileError."""
+    """Return a relative path in normal form (NFC, no empty or `.` parts). Raises DomainsFileError."""
     parts = [part for part in unicodedata.normalize("NFC", path).split("/") if part not in ("", ".")]
     no_name = "\0" in path or any("\ud800" <= sign <= "\udfff" for sign in path)
     if path.startswith("/") or ".." in parts or not parts or no_name:
@@ -143,7 +143,7 @@ def _inside(path: str, what: str, place: str) -> str:
 
 
 def read_domain(slug: object, value: object, node: yaml.Node | None, name: str) -> Domain:
-    """Return a domain from its settings in a file of this name. Raises DomainsFileError with line and reason."""
+    """Return the domain for its settings in the file `name`. Raises DomainsFileError with line and reason."""
     line = line_of(node, (slug,))
     if not isinstance(slug, str) or not slug.replace("-", "").replace("_", "").isalnum():
         raise DomainsFileError(
@@ -174,7 +174,7 @@ def _domain(slug: str, written: _Domain, place: str) -> Domain:
         embedding=written.embedding,
         embedding_dim=written.embedding_dim,
         decay=_decay(written.decay),
-        # A weight is RRF's: who states one asks for it.
+        # Only RRF uses a weight, so stating one selects RRF.
         fusion=written.fusion or ("convex" if weight is None else "rrf"),
         lexical_weight=1.0 if weight is None else weight,
         sentences=written.sentences,
@@ -202,7 +202,7 @@ def _decay(written: _Decay) -> Decay:
 
 
 def _reason(error: Any) -> str:
-    """Say what is wrong with one key: pydantic's words, and the nearest valid name for an unknown key."""
+    """Say what is wrong with one key: pydantic's message, or the nearest valid name for an unknown key."""
     where = "".join(f".{part}" for part in error["loc"])
     if error["type"] != "extra_forbidden":
         return f"{where}: {error['msg']} (got {reprlib.repr(error.get('input'))})"

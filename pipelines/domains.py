@@ -1,4 +1,4 @@
-"""`_domains.yaml` -> the domains of a vault, and which path belongs to which."""
+"""Read `_domains.yaml`: the domains of a vault, and the domain that each path belongs to."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pipelines.yaml_guard import YAML_SURPRISES, line_of, refuse_bombs, refuse_t
 
 DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)
-"""What a vault without `_domains.yaml` is."""
+"""The domains of a vault without `_domains.yaml`."""
 
-_MOST = 1_000  # domains: each has an index of its own
-_LIMIT = 100_000  # bytes: they are parsed within seconds, whatever they are
+_MOST = 1_000  # domains, each of which has its own index
+_LIMIT = 100_000  # bytes, which are parsed within seconds, whatever they contain
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The domains in force. `error` says why a newer `_domains.yaml` is not among them, `refused` is its text."""
+    """The current domains. `error` says why a newer `_domains.yaml` is not used, `refused` is its text."""
 
     domains: tuple[Domain, ...]
     source: str | None = None
@@ -33,7 +33,7 @@ class Registry:
     refused: str | None = None
 
     def owner(self, path: str) -> Domain | None:
-        """Return the domain that owns a path: the longest folder that holds it."""
+        """Return the domain that owns a path: the one with the longest folder that contains it."""
         return max(
             (d for d in self.domains if not d.path or path.startswith(d.path + "/")),
             key=lambda d: len(d.path),
@@ -46,26 +46,26 @@ class Registry:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """What a path begins with to belong to any domain."""
+        """The prefixes of the paths that belong to any domain."""
         return tuple(f"{d.path}/" if d.path else "" for d in self.domains)
 
     @property
     def generated(self) -> tuple[str, ...]:
-        """The paths of the review queues: ours, never notes."""
+        """The paths of the review queues, which are generated and never notes."""
         return tuple(d.within(d.review_queue) for d in self.domains)
 
 
 def load(root: Path, last_good: Registry | None = None) -> Registry:
     """Read the vault's `_domains.yaml`; without one the vault is a single domain.
 
-    A vault that is away leaves `last_good` in force, and so does an invalid file, with the error noted; without a
-    last good one it raises DomainsFileError.
+    If the vault is unavailable, or the file is invalid (with the error recorded), `last_good` stays in use; without
+    it DomainsFileError is raised.
     """
     path = root / DOMAINS_FILE
     try:
         text = beneath.read_file(root, DOMAINS_FILE, _LIMIT).decode("utf-8")
     except FileNotFoundError:
-        # Asked after the failure: a vault that goes away in between has not lost its domains.
+        # Checked after the failure, because a vault that becomes unavailable in between has not lost its domains.
         return last_good if last_good and not os.access(root, os.F_OK) else Registry(WHOLE_VAULT)
     except (OSError, UnsafePathError, UnicodeDecodeError) as error:
         return _invalid(DomainsFileError(f"{path} cannot be read: {error}"), last_good)

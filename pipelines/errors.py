@@ -246,7 +246,7 @@ class NoteTagsError(EverindexError):
 
 
 class CannotUndoError(EverindexError):
-    """A change of tags cannot be taken back: it is none, it was taken back already, or not now."""
+    """A change of tags cannot be undone: it is not such a change, it is already undone, or not now."""
 
 
 class ProposerError(EverindexError):

@@ -1,9 +1,9 @@
-"""Which notes matter and which belong together: PageRank, eigenvector centrality, communities and their labels.
+"""Rank notes and find those that belong together: PageRank, eigenvector centrality, communities and their labels.
 
-Pure: paths and edges in, numbers and names out. An edge counts once, however often it is written; an edge of a note
-to itself, or to what is not among the paths, does not count. A note with no edge to another note is isolated: it
-belongs to no graph, and has no rank and no community. PageRank and the other two may go by different kinds of edges:
-a note without one of the kind has none of what goes by it.
+Pure: paths and edges in, numbers and names out. An edge counts once, however often it is written. An edge from a note
+to itself, or to something that is not among the paths, does not count. A note without an edge to another note is
+isolated: it has no rank and no community. PageRank may use other kinds of edges than centrality and communities; a
+note without an edge of the kinds that a figure uses does not have that figure.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ _KINDS: Mapping[CentralOver, frozenset[EdgeKind]] = {
     "links": frozenset({"citation", "wikilink"}),
     "all": frozenset({"citation", "wikilink", "embed"}),
 }
-# Of PageRank's exact vector, in the sum of all differences.
+# Maximum error of PageRank: the sum of all differences from the exact vector.
 _RANK_ERROR = 1e-10
-# Of the eigenvector's equation, relative to the eigenvalue; below it, only rounding is left.
+# Maximum residual of the eigenvector equation, relative to the eigenvalue; anything smaller is rounding.
 _RESIDUAL = 1e-13
 _ROUNDING = 1e-11
 _BASIS = 64
 _ROUNDS = 48
 _SEED = 1
 _ITERATIONS = 4
-# A small graph's result varies most, and costs least: it is the best of up to 12 runs.
+# A small graph's result varies most and costs least, so take the best of up to 12 runs.
 _RUNS = 12
 _RUNS_FOR_NOTES = 6_000
-# How much better a division from scratch must be (modularity) to replace the one that people know.
+# How much better (in modularity) a division from scratch must be to replace the one that users know.
 _BETTER = 0.003
 
 
 @dataclass(frozen=True, slots=True)
 class LinkGraph:
-    """The notes that have an edge to another, in order of their paths, and what links them.
+    """The notes that have an edge to another note, ordered by path, and the links among them.
 
-    `links` holds the positions of source and target of each edge that is ranked over, `adjacency` the symmetric
-    0/1 matrix (SciPy, CSR) of the edges that centrality and communities go by.
+    `links` has the positions of source and target of each edge that PageRank uses, `adjacency` is the symmetric 0/1
+    matrix (SciPy, CSR) of the edges that centrality and communities use.
     """
 
     paths: tuple[str, ...]
@@ -64,9 +64,9 @@ class LinkGraph:
 
 @dataclass(frozen=True, slots=True)
 class NoteRank:
-    """What a note's place in the graph says: PageRank sums to 1 over all notes, centrality's squares do.
+    """A note's place in the graph. Over all notes, PageRank sums to 1, and so do the squares of centrality.
 
-    None: the note has no edge of the kind that this goes by.
+    None: the note has no edge of the kinds that this figure uses.
     """
 
     pagerank: float | None
@@ -75,14 +75,14 @@ class NoteRank:
 
 
 Divide = Callable[[LinkGraph, Mapping[str, int]], list[tuple[str, ...]]]
-"""Divides a graph into communities, the largest first; it is given each note's community from the last time."""
+"""Divide a graph into communities, largest first, given each note's previous community."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The ranks of every path, None for an isolated note; the members of each community, in order of their paths.
+    """The ranks of every path, None for an isolated note; the members of each community, ordered by path.
 
-    `centrality_by` says what centrality was computed by: degree where the eigenvector was not found.
+    `centrality_by` says how centrality was computed: by degree if the eigenvector was not found.
     """
 
     notes: Mapping[str, NoteRank | None]
@@ -101,8 +101,8 @@ def rank_notes(
 ) -> Ranks:
     """Rank the notes of a domain and divide them into communities, by `divide` unless `divided` is given.
 
-    `over` says along which edges PageRank flows, `central_over` by which the other two go. `previous` gives each
-    note's community, a positive id, from the last time, and is empty at the first.
+    `over` are the edges that PageRank uses, `central_over` those that centrality and communities use. `previous` has
+    each note's last community, a positive id, and is empty at first.
     """
     paths = tuple(paths)
     graph = link_graph(paths, edges, over=over, central_over=central_over)
@@ -124,7 +124,7 @@ def rank_notes(
 
 
 def _ends(graph: LinkGraph) -> npt.NDArray[np.bool_]:
-    """Say of each note whether an edge that is ranked over begins or ends at it."""
+    """Say for each note whether an edge that PageRank uses begins or ends at it."""
     found = np.zeros(len(graph.paths), dtype=np.bool_)
     for ends in graph.links:
         found[ends] = True
@@ -134,7 +134,7 @@ def _ends(graph: LinkGraph) -> npt.NDArray[np.bool_]:
 def link_graph(
     paths: Iterable[str], edges: Iterable[Edge], *, over: PagerankOver, central_over: CentralOver = "all"
 ) -> LinkGraph:
-    """Leave out what does not count, and number the notes that are left; the order of the input says nothing."""
+    """Drop the edges that do not count, and number the remaining notes; the order of the input does not matter."""
     from scipy.sparse import csr_array  # noqa: PLC0415  (a tenth of a second)
 
     ordered = sorted(set(paths))
@@ -160,11 +160,11 @@ def link_graph(
 
 
 def pagerank(graph: LinkGraph) -> Floats:
-    """Return each note's PageRank (d = 0.85, unweighted; what links nowhere spreads its rank evenly), sum 1.
+    """Return each note's PageRank (d = 0.85, unweighted; a note without links spreads its rank evenly), sum 1.
 
     The sum of all differences from the exact vector is below 1e-9. Solves (I - dP)x = 1 by its Neumann series and
-    scales x, which is the same vector (Del Corso, Gulli and Romani, "Fast PageRank computation via a sparse linear
-    system", 2005); what is left of the series is known at each step.
+    scales x, which gives the same vector (Del Corso, Gulli and Romani, "Fast PageRank computation via a sparse linear
+    system", 2005); the rest of the series is known at each step.
     """
     from scipy.sparse import csr_array  # noqa: PLC0415
 
@@ -181,12 +181,12 @@ def pagerank(graph: LinkGraph) -> Floats:
 
 
 def centrality(graph: LinkGraph) -> tuple[Floats, CentralityBy]:
-    """Return each note's eigenvector centrality, or its degree centrality where the solver does not converge.
+    """Return each note's eigenvector centrality, or its degree centrality if the solver does not converge.
 
-    The vector is what power iteration on A + I from all ones tends to, with length 1: the projection of all ones on
-    the eigenspace of the largest eigenvalue. So of several components those with the largest eigenvalue have it all,
-    and the others 0; where several have the same, each has its own vector times that one's sum. Lanczos' method from
-    all ones never leaves this projection (Golub and Van Loan, "Matrix Computations", chapter 10).
+    The vector is the limit of power iteration on A + I from all ones, with length 1: the projection of all ones on
+    the eigenspace of the largest eigenvalue. So among several components, those with the largest eigenvalue get
+    everything and the others 0; components with the same eigenvalue each get their own vector times its sum. Lanczos'
+    method from all ones never leaves this projection (Golub and Van Loan, "Matrix Computations", chapter 10).
     """
     count = len(graph.paths)
     if count == 0:
@@ -209,14 +209,15 @@ def _dominant(matrix: Any, start: Floats) -> Floats | None:
 
 
 def _lanczos(matrix: Any, start: Floats) -> tuple[Floats, bool]:
-    """Return the best approximation in a Krylov space of a unit vector, and whether it is an eigenvector."""
+    """Return the best approximation in the Krylov space of a unit vector, and whether it is an eigenvector."""
     from scipy.linalg import eigh_tridiagonal  # noqa: PLC0415
 
     size = min(_BASIS, len(start))
     basis = np.empty((size, len(start)))
     basis[0] = start
     diagonal, beside = np.zeros(size), np.zeros(size)
-    # Sums of products, not `@`: for it BLAS would start threads, which wait for the busy cores of a small machine.
+    # Sums of products instead of `@`, for which BLAS would start threads that wait for the busy cores of a small
+    # machine.
     for step in range(size):
         rest = matrix @ basis[step]
         diagonal[step] = (basis[step] * rest).sum()
@@ -224,7 +225,7 @@ def _lanczos(matrix: Any, start: Floats) -> tuple[Floats, bool]:
         if step:
             rest -= beside[step - 1] * basis[step - 1]
         beside[step] = left = sqrt((rest * rest).sum())
-        # At each step: past convergence, rounding would lead out of the projection.
+        # Checked at each step, because past convergence rounding would lead out of the projection.
         value, vector = eigh_tridiagonal(
             diagonal[: step + 1], beside[:step], select="i", select_range=(step, step)
         )
@@ -236,11 +237,11 @@ def _lanczos(matrix: Any, start: Floats) -> tuple[Floats, bool]:
 
 
 def divide(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...]]:
-    """Divide the notes into communities of high modularity: connected, the largest first, the same at each run.
+    """Divide the notes into connected communities of high modularity, largest first, the same at each run.
 
     Louvain's method with Leiden's refinement (Traag, Waltman and van Eck, "From Louvain to Leiden", 2019). From
-    scratch, a few new edges would move many notes. So where notes had a community in `previous`, that division is
-    the start, and is only given up for one from scratch that is better by 0.003 of modularity.
+    scratch, a few new edges would move many notes. So if notes had a community in `previous`, that division is the
+    start, and is replaced only by a division from scratch that is better by 0.003 of modularity.
     """
     if not graph.adjacency.nnz:
         return []
@@ -256,7 +257,7 @@ def divide(graph: LinkGraph, previous: Mapping[str, int]) -> list[tuple[str, ...
 
 
 def _from_scratch(graph: LinkGraph) -> tuple[float, list[int]]:
-    """Return a division's modularity, and the community of each note."""
+    """Return the modularity of a new division, and the community of each note."""
     matrix, count = graph.adjacency, len(graph.paths)
     arrays = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
     runs = min(_RUNS, max(1, _RUNS_FOR_NOTES // count))
@@ -265,7 +266,7 @@ def _from_scratch(graph: LinkGraph) -> tuple[float, list[int]]:
 
 
 def _from_previous(graph: LinkGraph, previous: Mapping[str, int]) -> tuple[float, list[int]]:
-    """Return the same of the division that `previous` becomes; a note that is not in it begins on its own."""
+    """Return the same for the division that develops from `previous`; a note that is not in it starts alone."""
     from scipy.sparse import csr_array  # noqa: PLC0415
     from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
 
@@ -274,9 +275,10 @@ def _from_previous(graph: LinkGraph, previous: Mapping[str, int]) -> tuple[float
     rows, columns = np.repeat(np.arange(count), np.diff(graph.adjacency.indptr)), graph.adjacency.indices
     within = group[rows] == group[columns]
     inner = csr_array((np.ones(within.sum()), (rows[within], columns[within])), shape=(count, count))
-    # A group that fell apart would be mended in a random order; numbers with gaps would be taken for positions.
+    # Split groups that fell apart here, because leiden would do it in random order; it takes numbers for positions,
+    # so they must have no gaps.
     _, start = connected_components(inner, directed=False)
-    # Names, not paths: what Rust reads must be Unicode, and a path need not be.
+    # Numbers as names instead of paths, because Rust requires Unicode and a path need not be Unicode.
     names = [str(at) for at in range(count)]
     pairs = zip(rows[rows < columns].tolist(), columns[rows < columns].tolist(), strict=True)
     quality, found = leiden(
@@ -285,5 +287,5 @@ def _from_previous(graph: LinkGraph, previous: Mapping[str, int]) -> tuple[float
         iterations=_ITERATIONS,
         seed=_SEED,
     )
-    # A note without an edge is not among them.
+    # leiden leaves out notes without an edge.
     return quality, [found.get(name, -at) for at, name in enumerate(names, 1)]

@@ -52,7 +52,7 @@ class IgnoreRules:
     """
 
     SYMLINK = "symlink (not followed)"
-    TOO_DEEP = f"deeper than {DEEPEST_FOLDER} folders (not looked into)"
+    TOO_DEEP = f"deeper than {DEEPEST_FOLDER} folders (not read)"
 
     def __init__(self, root: Path, generated: Iterable[str], owned: Iterable[str]) -> None:
         self._root = root

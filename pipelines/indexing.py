@@ -81,8 +81,10 @@ def pipeline_name(chunking: ChunkSettings) -> str:
 
 
 def park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:
-    """Set a note aside that was being worked on, alone, when its worker died, and died again."""
-    reason = f"{row.path!r} ended its worker {row.attempts - 1} times (memory, or a fault in a library)"
+    """Park a note that was being indexed alone when its worker died repeatedly."""
+    reason = (
+        f"{row.path!r} ended its worker {row.attempts - 1} times (out of memory, or a fault in a library)"
+    )
     cache.park(row, "crash", reason, keep_words=keep_words)
     outcome.parked += 1
     outcome.paths.append(row.path)

@@ -1,4 +1,4 @@
-"""Leased ledger rows -> commits, one a note: words first in a scan, words and vectors at once for a save."""
+"""Index leased ledger rows, one commit per note: words first for a scan, words and vectors together for a save."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pipelines.store.connection import transaction
 from pipelines.store.leases import MAX_ATTEMPTS
 
 _ROWS_PER_SLICE = 32
-# A batch is cut short so that a save that comes meanwhile does not wait for 32 notes that take long to parse.
+# A batch is cut short so that a new save does not wait for 32 notes that take long to parse.
 _PREPARE_SECONDS = 0.25
 
 
@@ -44,17 +44,17 @@ class _Prepared:
 
 
 def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
-    """Index the newest saves that are owed, each with its vectors in one commit.
+    """Index the newest pending saves, each with its vectors in one commit.
 
-    A note's vectors stay owed where the batch has more new texts than a slice holds, or while the model loads: no
-    save waits for that.
+    A note's vectors stay pending if the batch has more new texts than a slice, or while the model loads, so that no
+    save waits for them.
     """
     outcome = Outcome()
     rows = cache.leases.take_saves(_ROWS_PER_SLICE, ingest.owner)
     prepared = _prepare_all(cache, ingest, rows, outcome)
     missing = _missing_texts(cache, prepared) if ingest.encoder_ready() else {}
     vectors: Mapping[str, Vector] = {}
-    # A bad vector: the words are committed, and the vectors' own turn parks the note with the error.
+    # Despite a bad vector the words are committed; the later vector stage parks the note with the error.
     with suppress(BadVectorError):
         vectors = vectors_of(cache, ingest, missing, outcome)
     _commit_all(cache, prepared, vectors, outcome)
@@ -62,7 +62,7 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
 
 
 def _missing_texts(cache: Cache, prepared: Sequence[_Prepared]) -> dict[str, str]:
-    """Return the new texts, by hash, of the first notes that have no more of them together than a slice holds."""
+    """Return the new texts, by hash, of those notes that together have no more new texts than a slice holds."""
     texts = {chunk.text_hash: chunk.text for item in prepared for chunk in item.chunks}
     new = texts.keys() - cache.vectors(texts).keys()
     missing: dict[str, str] = {}
@@ -74,9 +74,10 @@ def _missing_texts(cache: Cache, prepared: Sequence[_Prepared]) -> dict[str, str
 
 
 def index_words(cache: Cache, ingest: Ingest) -> Outcome:
-    """Index the next owed notes' words and links; their vectors follow, unless they are known already.
+    """Index the words and links of the next pending notes; their vectors follow, unless they are already known.
 
-    They share a transaction: the full-text index writes a segment each, and merges them, a seventh of all work.
+    The notes share a transaction, because per transaction the full-text index writes and merges a segment: a seventh
+    of all work.
     """
     outcome = Outcome()
     rows = cache.leases.take("words", _ROWS_PER_SLICE, ingest.owner, together=ingest.apart)
@@ -91,8 +92,8 @@ def index_apart(
 ) -> Outcome:
     """Index the words of the newest note that is set apart; its vectors follow.
 
-    It may take minutes, in which the lease is renewed, and `said` is told the path and the seconds. Work on a content
-    that is no longer wanted ends at once.
+    It may take minutes, during which the lease is renewed and `said` is called with the path and the seconds. Work on
+    content that is no longer wanted ends at once.
     """
     outcome = Outcome()
     for row in cache.leases.take_apart(ingest.owner):
@@ -116,7 +117,7 @@ def index_apart(
 def _prepare_all(
     cache: Cache, ingest: Ingest, rows: Sequence[LeasedRow], outcome: Outcome
 ) -> list[_Prepared]:
-    """Read and parse rows until the batch's time is over; what is left of them is given back."""
+    """Read and parse rows until the batch's time is over; release the remaining rows."""
     prepared: list[_Prepared] = []
     until = time.monotonic() + _PREPARE_SECONDS
     for index, row in enumerate(rows):
@@ -133,7 +134,7 @@ def _prepare_all(
 
 
 def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome) -> list[_Prepared]:
-    """Do what a row owes; return what is to be committed for it. Raises VaultNotFoundError, CacheError."""
+    """Do a row's pending work; return what has to be committed for it. Raises VaultNotFoundError, CacheError."""
     with _failures_of(cache, ingest, row, outcome):
         if row.attempts > MAX_ATTEMPTS:
             park_crasher(cache, row, outcome, keep_words=False)
@@ -147,7 +148,7 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
                 return [_Prepared(row, content, *parse(row.path, content.data, ingest.chunking))]
             since = datetime.now(UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
             cache.leases.set_apart(
-                row, f"it takes long to parse: it is parsed apart from the others since {since}"
+                row, f"it takes long to parse and has been parsed in a separate process since {since}"
             )
             outcome.postponed += 1
     return []
@@ -155,7 +156,7 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
 
 @contextmanager
 def _failures_of(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome) -> Iterator[None]:
-    """Let what goes wrong with a note cost that note alone. Raises VaultNotFoundError, CacheError."""
+    """Confine the failures of a note to that note. Raises VaultNotFoundError, CacheError."""
     try:
         yield
     except NoteVanishedError:
@@ -168,13 +169,13 @@ def _failures_of(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
         _fail(cache, row, error.kind, str(error), outcome, retry=error.retry_helps, cause=error)
     except (VaultNotFoundError, CacheError):
         raise
-    except Exception as error:  # noqa: BLE001 - a bug that one note brings out must not stop the others
+    except Exception as error:  # noqa: BLE001 - a bug triggered by one note must not stop the others
         reason = f"{type(error).__name__} while reading {row.path!r}: {error}"
         _fail(cache, row, "internal-error", reason, outcome, retry=False, cause=error)
 
 
 def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
-    """Leave an indexed note whose file is gone to the brake on deletions, and forget one that was never indexed."""
+    """Leave an indexed note whose file is gone to the brake on deletions; forget a note that was never indexed."""
     if not ingest.present():
         raise VaultNotFoundError(f"the vault {ingest.root} is not there; its notes are kept until it is back")
     release = ingest.brake.release(
@@ -190,8 +191,8 @@ def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
 def _fail(
     cache: Cache, row: LeasedRow, kind: str, reason: str, outcome: Outcome, *, retry: bool, cause: Exception
 ) -> None:
-    """Park a note, or put it off where a later try may go well."""
-    # A file that is being written is not a broken one: it is tried for as long as it takes.
+    """Park a note, or postpone it if a later try may succeed."""
+    # A file that is being written is not broken, so it is retried for as long as it takes.
     changing = isinstance(cause, NoteChangedError)
     try:
         if retry and (changing or row.attempts < MAX_ATTEMPTS):

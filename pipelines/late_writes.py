@@ -1,4 +1,4 @@
-"""What was written to a file after it was displaced, and what a crash left beside notes."""
+"""Find what was written to files after they were displaced, and what a crash left beside notes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from pipelines.identity import DOT_FOLDER
 from pipelines.safe_replace import BESIDE, TMP, Record, opened
 
 UNCLAIMED = "unclaimed"
-"""The folder, among what was displaced, of what cannot be merged: a person decides about it."""
+"""The folder, among the displaced files, for those that cannot be merged and need a person's decision."""
 
 KEPT_S = 600.0
-"""How long a displaced file is kept: longer than an editor takes from opening a file to writing it."""
+"""How long a displaced file is kept: longer than an editor takes between opening and writing a file."""
 
 QUIET_S = 1.0
-"""A displaced file that was written to more recently may be in the middle of a save: it is told next time."""
+"""A displaced file that was written to more recently may be in the middle of a save, and is returned later."""
 
-_UNDER_WAY_S = 60.0  # no exchange takes so long: what still stands beside the note was left by a crash
+_UNDER_WAY_S = 60.0  # no exchange takes longer: older files beside a note were left by a crash
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Bytes that somebody wrote and that are not at `raw`: `late` was made from `base`, or from what replaced it."""
+    """Bytes that were saved but are not at `raw`: `late` was edited from `base`, or from what replaced it."""
 
     raw: str
     base: bytes
@@ -40,11 +40,11 @@ class Late:
 
 
 def late_writes(root: Path, displaced: Path, now: float) -> list[Late]:
-    """Return what was written to files after they were displaced, and let go of those that are older than KEPT_S.
+    """Return what was written to files after they were displaced, and delete displaced files older than KEPT_S.
 
-    `now` is `time.monotonic()`, which no change of the clock moves; where it is earlier than a record's, the
-    machine was started anew, and no descriptor is open any more. What is returned stays, and is returned again,
-    until `settle` says that it is safe elsewhere; what cannot be read stays, too.
+    `now` is `time.monotonic()`, which setting the clock does not change. If it is earlier than a record's time, the
+    machine was restarted, and no descriptor is open any more. Returned files stay, and are returned again, until
+    `settle` records that they are safe elsewhere. Unreadable files stay, too.
     """
     records = sorted(displaced.absolute().glob("*.json"))
     return [late for file in records for late in _look_again(root, file, now)]
@@ -82,13 +82,13 @@ def _look_again(root: Path, file: Path, now: float) -> list[Late]:
 
 
 def _where(root: Path, file: Path, place: str) -> tuple[Path, str] | None:
-    """Return a record's path as one below the vault or the folder of records; None where it is below neither."""
+    """Return a record's path relative to the vault or to the folder of records; None if it is below neither."""
     if not place.startswith("/"):
         return root, place
     for base in (file.parent, root):
         if Path(place).is_relative_to(base):
             return base, str(Path(place).relative_to(base))
-    return None  # the vault was moved since
+    return None  # the vault was moved since then
 
 
 def _forget(root: Path, file: Path, record: Record) -> None:
@@ -100,7 +100,7 @@ def _forget(root: Path, file: Path, record: Record) -> None:
 
 
 def _after_a_crash(root: Path, file: Path, record: Record) -> None:
-    """Undo the first step of an exchange in three steps."""
+    """Undo the first step of an exchange that was done in three steps."""
     where = _where(root, file, record.path)
     if where is None:
         return
@@ -115,7 +115,7 @@ def _after_a_crash(root: Path, file: Path, record: Record) -> None:
 
 
 def settle(late: Late) -> None:
-    """Record that late bytes are safe elsewhere: only what is written after them will be told."""
+    """Record that late bytes are safe elsewhere; from now on, only later writes are returned."""
     record = _read_record(late.record)
     if record is not None:
         told = replace(record, read=base64.b64encode(late.late).decode("ascii"))
@@ -123,10 +123,10 @@ def settle(late: Late) -> None:
 
 
 def leftovers(root: Path, displaced: Path) -> list[Path]:
-    """Move what a crash left beside notes, and no record names, to `displaced/unclaimed`; return where it is now.
+    """Move files that a crash left beside notes, and no record names, to `displaced/unclaimed`; return their paths.
 
-    Its bytes may be a person's and nowhere else, so it is never deleted: say so to the operator. What a record
-    names is `late_writes`' part, and what is younger than a minute may be in use.
+    Such a file may be the only copy of a person's text, so it is never deleted, and the operator has to be told.
+    Files that a record names are handled by `late_writes`, and files younger than a minute may be in use.
     """
     found = []
     for raw, folder, names in chain(beneath.walk(root), beneath.walk(root, DOT_FOLDER)):
@@ -140,7 +140,7 @@ def leftovers(root: Path, displaced: Path) -> list[Path]:
             unclaimed.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.rename(name, unclaimed, src_dir_fd=folder)
-            except OSError:  # another file system: it is safe where it is
+            except OSError:  # another file system: leave it where it is
                 found.append(root / raw / name)
             else:
                 found.append(unclaimed)
@@ -148,7 +148,7 @@ def leftovers(root: Path, displaced: Path) -> list[Path]:
 
 
 def _read_record(file: Path) -> Record | None:
-    """Return a record, or None for one that is damaged: it, and what it may be of, is left alone."""
+    """Return a record; None if it is damaged, in which case the record and its files are left alone."""
     try:
         return Record(**json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -157,7 +157,7 @@ def _read_record(file: Path) -> Record | None:
 
 def _is_quiet(folder: int, name: str, seconds: float) -> bool:
     try:
-        # A time in the future is a clock that was set back, not a save.
+        # A time in the future means that the clock was set back.
         return abs(time.time() - in_folder.lstat(folder, name).st_mtime) >= seconds
     except OSError:
         return False

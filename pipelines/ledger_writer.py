@@ -1,4 +1,4 @@
-"""Differences between disk and ledger -> the ledger: hash what changed, and ask the brake about what vanished."""
+"""Record differences between disk and ledger: hash what changed, and ask the brake about what vanished."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pipelines.model import DiffEvent, FoundFile
 from pipelines.store.cache import Cache
 from pipelines.store.ledger import unread_hash
 
-# So many differences are written at once: the workers can begin before a first scan ends.
+# How many differences are recorded at once, so that workers can begin before a first scan ends.
 _BATCH = 500
 
 
 @dataclass(slots=True)
 class Report:
-    """What a comparison found in one domain.
+    """The result of a comparison for one domain.
 
-    `unsettled` are files that were being written, `held` deletions that wait for a confirmation; `complaints` are
-    sentences about the whole vault: rules that do not count, folders that cannot be seen.
+    `unsettled` are files that were being written, `held` counts deletions that wait for confirmation; `complaints`
+    are sentences about the whole vault: rules that are not applied, folders that cannot be read.
     """
 
     new: int = 0
@@ -57,7 +57,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class LedgerWriter:
-    """Writes the differences of one domain to its ledger, and counts them in `report`."""
+    """Records the differences of one domain in its ledger, and counts them in `report`."""
 
     root: Path
     slug: str
@@ -76,10 +76,10 @@ class LedgerWriter:
         moved: AbstractSet[tuple[int, int]],
         excused: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Hash what changed and record it, deletions first, as far as the brake lets them go.
+        """Hash and record what changed, deletions first, as far as the brake permits them.
 
-        `moved` are the inodes and sizes of files that are on disk: a path that is gone while its file is not was
-        renamed, and no deletion. `excused` are gone for another reason than that they vanished.
+        `moved` has the inodes and sizes of files on disk: a path that is gone while its file exists was renamed, not
+        deleted. `excused` are paths that are gone for another reason.
         """
         vanished = self.cache.ledger.without_files([path for path in gone if path not in excused], moved)
         staying = set(vanished) - self._released(vanished, looked)
@@ -89,7 +89,7 @@ class LedgerWriter:
             self.record([], sorted(self._released(vanished, Looked(frozenset(late)))))
 
     def record(self, changed: Sequence[FoundFile], gone: Sequence[str] = ()) -> list[str]:
-        """Hash what changed and record it, and what is gone with the first of it; return what vanished meanwhile."""
+        """Hash and record what changed, with the deletions in the first batch; return what vanished meanwhile."""
         late: list[str] = []
         for start in range(0, max(1, len(changed)), _BATCH):
             seen: list[tuple[FoundFile, str]] = []
@@ -110,13 +110,13 @@ class LedgerWriter:
         return release.going
 
     def _read(self, file: FoundFile) -> tuple[FoundFile, str]:
-        """Return a file as it was when it was read, with its hash. Raises NoteVanishedError, NoteChangedError."""
+        """Return a file's values at the time of reading, and its hash. Raises NoteVanishedError, NoteChangedError."""
         try:
             content = vault.read(self.root, file.raw, self.max_bytes)
         except (NoteVanishedError, NoteChangedError):
             raise
         except NoteError as error:
-            # The worker meets the same error, and parks the note with it.
+            # The worker will get the same error, and parks the note with it.
             return file, unread_hash(file, error.kind)
-        # A colliding name's key is its own form, not the composed one: the scan decides.
+        # The key of a colliding name is its own form instead of the composed one, as decided by the scan.
         return replace(content.found, path=file.path), content.sha256

@@ -177,7 +177,7 @@ def _add_terms(word: str, words: list[_Term], parts: list[_Term]) -> None:
 
 
 def telling_words(text: str) -> set[str]:
-    """Return the words of a text that a query for them would look for, as `Wanted` has them."""
+    """Return the words of a text that a query for them would search for, in the form of `Wanted`."""
     return {_folded((token,)) for token in _tokens(text)} - STOPWORDS
 
 

@@ -1,4 +1,4 @@
-"""Owed texts -> vectors -> commits, one a note: what follows the words of a scan, and a save's own new texts."""
+"""Embed pending texts and commit their vectors per note, after a scan's words or for a save's new texts."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.leases import MAX_ATTEMPTS
 
 TEXTS_AT_ONCE = 32
-"""So many texts at most are embedded before a worker looks up: with a small model half a second of work."""
-# While one slice of them is stored, the threads that are done with it compute the next.
+"""Upper bound on texts embedded before the worker checks for waiting saves (about 0.5 s with a small model)."""
+# While one slice is being stored, the threads that finished it compute the next one.
 _SLICES_AT_ONCE = 2
 _LARGEST_SLICE = TEXTS_AT_ONCE // _SLICES_AT_ONCE
 _FIRST_SLICE = 2
 _SLICE_SECONDS = 0.125
-# So many are looked at together, to put those of like length into one slice.
+# How many are read together, so that texts of similar length share a slice.
 _ROWS_AHEAD = _TEXTS_AHEAD = 256
 
 _Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
-"""The hashes of some texts, and their vectors, which are being computed."""
+"""The hashes of some texts, and the future of their vectors."""
 
 
 def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
-    """Embed the next owed texts, and attach the vectors of each note that has all of its own by now.
+    """Embed the next pending texts, and attach the vectors of each note whose vectors are now complete.
 
-    It ends after what is begun if `hurried`.
+    If `hurried`, stop after the slices in progress.
     """
     outcome = Outcome()
     rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
@@ -51,7 +51,7 @@ def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambd
 
 
 def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedRow], dict[str, str]]:
-    """Return as many rows as give enough new texts, and those texts by hash; the others are given back."""
+    """Return enough rows for a batch of new texts, and those texts by hash; release the other rows."""
     texts: dict[str, str] = {}
     chosen = []
     for row in rows:
@@ -70,7 +70,7 @@ def _embed(
     outcome: Outcome,
     hurried: Callable[[], bool],
 ) -> BadVectorError | None:
-    """Embed and store texts, a slice after the other; return what was wrong with a vector."""
+    """Embed and store texts, one slice after another; return the error of a bad vector, if any."""
     bad: BadVectorError | None = None
     known = _known_to_siblings(cache, ingest, texts)
     cache.store_vectors(known)
@@ -88,10 +88,10 @@ def _embed(
 def _slices(
     ingest: Ingest, texts: Mapping[str, str], hurried: Callable[[], bool]
 ) -> Generator[_Slice, None, None]:
-    """Yield texts in slices whose vectors are being computed, one slice ahead; begin no other if `hurried`.
+    """Yield slices of texts whose vectors are being computed, one slice ahead; start no more if `hurried`.
 
-    Texts of like length go together: they are best shared by threads. The first slices are small, because a large
-    model takes seconds for what a small one does at once, and a save waits meanwhile.
+    Texts of similar length go together, because threads share them best. The first slices are small, because a large
+    model takes seconds for what a small one does at once, while a save may be waiting.
     """
     ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
     count, last = _FIRST_SLICE, time.monotonic()
@@ -113,15 +113,16 @@ def _slices(
 def _finish_vectors(
     cache: Cache, row: LeasedRow, outcome: Outcome, bad: BadVectorError | None, *, alone: bool
 ) -> None:
-    """Attach a note's vectors if all are there; else give it back, or set it aside if one was bad.
+    """Attach a note's vectors if all are stored; else release the row, or park the note if a vector was bad.
 
-    In company nobody knows whose vector was bad: each note is tried again alone, and then parked.
+    In a batch of several notes the source of a bad vector is unknown, so each note is retried alone before it is
+    parked.
     """
     try:
         if cache.commit_vectors(row):
             outcome.committed += 1
         elif bad is None:
-            cache.leases.release([row])  # the rest of it is the next slice's
+            cache.leases.release([row])  # the next slice embeds the rest
             outcome.postponed += 1
         elif alone and row.attempts >= MAX_ATTEMPTS:
             cache.park(row, "bad-vector", str(bad), keep_words=True)
@@ -145,16 +146,16 @@ def vectors_of(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: 
 
 
 def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> dict[str, Vector]:
-    """Return the vectors of those texts that a sibling cache of the same model has."""
+    """Return the vectors of those texts that a sibling cache with the same model has."""
     found: dict[str, Vector] = {}
     for path in ingest.siblings() if texts else ():
         try:
             sibling = Cache.open(path)
         except CacheError:
-            continue  # another domain's trouble, reported where it belongs
+            continue  # another domain's fault, reported there
         if (sibling.meta.model, sibling.meta.dimension) == (cache.meta.model, cache.meta.dimension):
             kept = sibling.vectors(texts.keys() - found.keys())
-            # One that was damaged there is computed here.
+            # A vector that is damaged there is computed again.
             found |= {text_hash: vector for text_hash, vector in kept.items() if cache.can_keep(vector)}
         sibling.close()
     return found

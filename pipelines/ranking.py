@@ -1,4 +1,4 @@
-"""A domain's ranks and communities: computed from its edges, written back at once."""
+"""Compute a domain's ranks and communities from its edges, and store them at once."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from pipelines.store.ranks import (
 if TYPE_CHECKING:
     from pipelines.graph import LinkGraph, Ranks
 
-# Another machine's rounding; a damaged rank is off by far more.
+# Tolerates another machine's rounding; a damaged rank is off by far more.
 _CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """How many notes have a rank now; `problem` says that communities are not by the method that the domain names."""
+    """How many notes have a rank now; `problem`: the communities were not computed by the domain's method."""
 
     notes: int
     problem: str | None = None
 
 
 def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ranked:
-    """Compute a domain's ranks and communities anew, Louvain's in a `child`. Raises CacheError, ApartStoppedError.
+    """Recompute a domain's ranks and communities, Louvain's in a `child`. Raises CacheError, ApartStoppedError.
 
-    Where Louvain's method fails, communities are by Leiden's.
+    If Louvain's method fails, Leiden's is used instead.
     """
     stored, previous, problem = read_graph(cache), read_communities(cache), None
     try:
         found = _rank(stored, domain, previous, child)
     except ChildDiedError as error:
         problem = (
-            f"{domain.slug}: its communities are by Leiden's method, as Louvain's failed ({error}); it is tried again"
-            " when links change, and ten minutes after"
+            f"{domain.slug}: its communities are by Leiden's method, as Louvain's failed ({error}); it is retried"
+            " when links change, and after ten minutes"
         )
         domain = replace(domain, communities="leiden")
         found = _rank(stored, domain, previous, child)
@@ -59,7 +59,7 @@ def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ran
 
 
 def ranks_are_otherwise(cache: Cache, domain: Domain) -> bool:
-    """Say whether a domain has ranks, and they were computed by other settings than its own. Raises CacheError."""
+    """Say whether a domain has ranks that were computed with other settings than its own. Raises CacheError."""
     by = ranked_by(cache)
     return by is not None and by != _name(domain)
 
@@ -86,7 +86,7 @@ def _rank(stored: StoredGraph, domain: Domain, previous: Mapping[str, int], chil
 
 
 def _rows(found: Ranks) -> dict[str, tuple[float, float, int]]:
-    """Return what is stored of each note that is in the graph: 0 for what it has not."""
+    """Return the row to store for each note in the graph; 0 stands for a missing figure."""
     return {
         path: (rank.pagerank or 0.0, rank.centrality or 0.0, rank.community or 0)
         for path, rank in found.notes.items()
@@ -95,9 +95,9 @@ def _rows(found: Ranks) -> dict[str, tuple[float, float, int]]:
 
 
 def rank_drift(cache: Cache, domain: Domain) -> list[str]:
-    """Return the notes whose ranks or communities are not what the edges give; none while the ranks are behind.
+    """Return the notes whose ranks or communities differ from what the edges give; none while the ranks are behind.
 
-    The path is "" where a community's label differs. Raises CacheError, ChildDiedError.
+    The path is "" if a community's label differs. Raises CacheError, ChildDiedError.
     """
     if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
         return []

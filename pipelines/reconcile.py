@@ -1,4 +1,4 @@
-"""Disk against ledger -> diff events: for the whole vault, or for the paths that an event named."""
+"""Compare the disk with the ledger and return the differences, for the whole vault or for the paths of an event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.store.ledger import Difference
 
 
 def rules_of(root: Path, registry: Registry) -> IgnoreRules:
-    """Return the vault's ignore rules; rule files are read anew, so a change of them counts."""
+    """Return the vault's ignore rules; rule files are read again, so that changes of them take effect."""
     return IgnoreRules(root, registry.generated, registry.prefixes)
 
 
@@ -32,10 +32,10 @@ def reconcile(
     max_bytes: int,
     brake: Brake = AT_ONCE,
 ) -> dict[str, Report]:
-    """Compare the whole disk with the ledgers of `caches` and write down each difference.
+    """Compare the whole disk with the ledgers of `caches`, and record each difference.
 
-    `brake` decides which of the vanished notes are forgotten. Raises VaultNotFoundError: a vault that cannot be
-    listed is not an empty one.
+    `brake` decides which of the vanished notes are forgotten. Raises VaultNotFoundError if the vault cannot be
+    listed, because that does not mean that it is empty.
     """
     rules = rules_of(root, registry)
     found = vault.scan(root, rules)
@@ -47,7 +47,7 @@ def reconcile(
         cache.set_ignored(ignored[slug])
         difference = cache.ledger.diff(notes[slug], suspects=found.colliding)
         report = Report(unchanged=difference.unchanged, ignored=len(ignored[slug]), complaints=complaints)
-        # A note that is ignored from now on has not vanished, and nobody knows what is in an unreadable folder.
+        # A note that is ignored from now on has not vanished, and the contents of an unreadable folder are unknown.
         excused = [path for path in difference.gone if _is_ignored(path, found.ignored)]
         missing = [path for path in difference.gone if not is_below(path, found.unreadable)]
         looked = Looked({file.path for file in notes[slug]}, whole=True)
@@ -61,7 +61,7 @@ def reconcile(
 def _by_domain(
     registry: Registry, slugs: Iterable[str], found: vault.Scan
 ) -> tuple[dict[str, list[FoundFile]], dict[str, dict[str, str]]]:
-    """Return the notes of each domain, and the files that it ignores with the rule of each."""
+    """Return each domain's notes, and its ignored files with the rule for each."""
     notes: dict[str, list[FoundFile]] = {slug: [] for slug in slugs}
     ignored: dict[str, dict[str, str]] = {slug: {} for slug in notes}
     for path, file in found.notes.items():
@@ -76,7 +76,7 @@ def _by_domain(
 
 
 def _complaints(rules: IgnoreRules, found: vault.Scan) -> list[str]:
-    """Say what of a vault is not seen, or not ruled, although somebody may think so."""
+    """Describe files that are not read and rules that do not apply, contrary to what a person may expect."""
     deep = [path for path, rule in found.ignored.items() if rule == rules.TOO_DEEP]
     return [
         *rules.complaints,
@@ -84,12 +84,12 @@ def _complaints(rules: IgnoreRules, found: vault.Scan) -> list[str]:
             f"the folder {folder!r} cannot be read: its notes stay as they were indexed; correct its permissions"
             for folder in found.unreadable
         ),
-        *(f"the folder {folder!r} lies {rules.TOO_DEEP}: move it up, or ignore it" for folder in deep),
+        *(f"the folder {folder!r} is {rules.TOO_DEEP}: move it up, or ignore it" for folder in deep),
     ]
 
 
 def _is_ignored(path: str, ignored: Mapping[str, str]) -> bool:
-    """Say whether a path is ignored itself, or lies in a folder that is and was not looked into."""
+    """Say whether a path is ignored, itself or because of a folder that was not read."""
     parts = path.split("/")
     return path in ignored or any("/".join(parts[:depth]) in ignored for depth in range(1, len(parts)))
 
@@ -97,10 +97,10 @@ def _is_ignored(path: str, ignored: Mapping[str, str]) -> bool:
 def rehash(
     root: Path, slug: str, cache: Cache, after: str, count: int, *, max_bytes: int
 ) -> tuple[Report, str]:
-    """Read up to `count` notes after a path anew, whatever `stat` says; return what differed and the last path.
+    """Rehash up to `count` notes after a path, whatever `stat` says; return the differences and the last path.
 
-    It finds edits that left size and time as they were. The last path is `""` at the end of the ledger. What
-    vanished is left to the comparisons.
+    This finds edits that left size and time unchanged. The last path is `""` at the end of the ledger. Vanished files
+    are left to the comparisons.
     """
     report = Report()
     paths = cache.ledger.raws_after(after, count)
@@ -112,7 +112,7 @@ def rehash(
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """Paths that may have changed: folders, files (None: gone), and those that are no files, or not any more."""
+    """Paths that may have changed: folders, files (None: gone), and paths that are not, or no longer, files."""
 
     folders: AbstractSet[str]
     files: Mapping[str, FoundFile | None]
@@ -128,7 +128,7 @@ def check_paths(
     max_bytes: int,
     brake: Brake = AT_ONCE,
 ) -> dict[str, Report]:
-    """Look at paths that may have changed (files or folders), and write down each difference."""
+    """Check paths that may have changed (files or folders), and record each difference."""
     rules = rules_of(root, registry)
     named = _look_at(root, raws)
     scans = {folder: vault.scan(root, rules, folder) for folder in _topmost(named.folders)}
@@ -140,7 +140,7 @@ def check_paths(
     for slug, cache in caches.items():
         report = reports[slug] = Report(complaints=complaints)
         changed, gone = _files_of(registry, slug, rules, cache, named.files)
-        # What was a note, and is a folder now.
+        # Paths that were notes and are folders now.
         gone += [vault.disk_key(raw) for raw in named.no_files if _touches(registry, slug, raw)]
         for folder, scan in scans.items():
             difference = _folder_of(registry, slug, cache, folder, scan)
@@ -165,14 +165,14 @@ def _look_at(root: Path, raws: Iterable[str]) -> _Named:
             folders.add(raw.rpartition("/")[0])
             no_files.discard(raw)
         elif raw not in no_files:
-            # Where the folder may not be entered, nobody knows: comparing everything tells.
+            # If the folder may not be entered, the state is unknown until the next full comparison.
             with suppress(OSError):
                 files[raw] = vault.look_closely(root, raw)
     return _Named(folders, files, no_files)
 
 
 def _topmost(folders: AbstractSet[str]) -> list[str]:
-    """Return those of the folders that lie in none of the others."""
+    """Return the folders that are not inside any of the others."""
     found: list[str] = []
     for folder in sorted(folders, key=lambda one: one + "/"):
         if not found or (found[-1] and not folder.startswith(found[-1] + "/")):
@@ -181,7 +181,7 @@ def _topmost(folders: AbstractSet[str]) -> list[str]:
 
 
 def _touches(registry: Registry, slug: str, raw: str) -> bool:
-    """Say whether a vanished or changed path can concern a domain: its own, or a folder that holds some of it."""
+    """Say whether a vanished or changed path can concern a domain: its own path, or a folder that contains it."""
     key = vault.disk_key(raw)
     owner = registry.owner(key)
     domain = registry.get(slug)
@@ -197,7 +197,7 @@ def _files_of(
     cache: Cache,
     files: Mapping[str, FoundFile | None],
 ) -> tuple[list[FoundFile], list[str]]:
-    """Return those of the files that a domain must look at: to be read, and gone."""
+    """Return the files that a domain has to process: those to read, and those that are gone."""
     changed: list[FoundFile] = []
     gone: list[str] = []
     for raw, file in files.items():
@@ -205,10 +205,10 @@ def _files_of(
             continue
         key = vault.disk_key(raw)
         rule = None
-        # It may have been a folder: then no event named what was in it.
+        # It may have been a folder, whose contents no event named.
         gone += cache.ledger.paths_below(key)
         if file is None:
-            gone += {key, vault.own_key(raw)}  # a name that collided has two
+            gone += {key, vault.own_key(raw)}  # a name that collided has two keys
         elif vault.is_note(raw):
             rule = rules.for_file(raw)
             if rule:
@@ -220,7 +220,7 @@ def _files_of(
 
 
 def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: vault.Scan) -> Difference:
-    """Compare what a scan of a folder found of one domain with its ledger."""
+    """Compare a scan of a folder with the ledger of one domain."""
     for path, rule in scan.ignored.items():
         if (registry.owner(path) or registry.domains[0]).slug == slug:
             cache.note_ignored(path, rule)

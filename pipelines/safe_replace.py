@@ -1,17 +1,17 @@
-"""Replace a file that somebody else may be writing just now: the operator's editor, a sync tool, a second machine.
+"""Replace a file that another program may be writing: the operator's editor, a sync tool, a second machine.
 
-What we write stands beside first and is *exchanged* with the file in one step (`renameat2(RENAME_EXCHANGE)`, on
-macOS `renamex_np(RENAME_SWAP)`), so nothing is ever overwritten: whatever was there is in our hands, and is
-looked at. If it is not what we had read, it goes back; for that moment a reader sees what we wrote. A file that
-was displaced is an inode to which an editor may still hold a descriptor, so it is kept for ten minutes, and
-`late_writes` looks at it again.
+The new content is first written beside the file and then *exchanged* with it in one step
+(`renameat2(RENAME_EXCHANGE)`, on macOS `renamex_np(RENAME_SWAP)`). So nothing is ever overwritten: the displaced file
+is then checked. If it is not what was read before, it is put back; for that moment a reader sees the new content. An
+editor may still hold a descriptor to the displaced inode, so the displaced file is kept for ten minutes and checked
+again by `late_writes`.
 
-Where the system or the file system knows no exchange (NFS, SMB, exFAT), the old file is linked aside, replaced, and
-looked at just the same. Between the link and the replacement lie some microseconds in which a save by
-renaming is lost. Where there are no hard links either, the file is renamed aside: for that moment there is none.
+Where the system or the file system does not support exchanges (NFS, SMB, exFAT), the old file is linked aside,
+replaced, and checked in the same way. Between the link and the replacement, a save by renaming is lost for some
+microseconds. Without hard links, the file is renamed aside, and for that moment there is no file.
 
-A crash leaves the old content or the new at the path (without hard links: perhaps none, until it is restored), and
-beside it at most a `.everindex-*.tmp` and an `.old.tmp` that a record in the folder of displaced files names.
+A crash leaves the old or the new content at the path (without hard links possibly none, until it is restored), and
+beside it at most a `.everindex-*.tmp` and an `.old.tmp`, which a record in the folder of displaced files names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NO_LINKS = {*in_folder.NOT_KNOWN, errno.EPERM, errno.EMLINK}
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is known of one exchange; written before it, so that a crash at any point leaves nothing unnamed.
+    """The record of one exchange, written before it, so that every file left by a crash is named in a record.
 
     `read` is in base64; `places` are where the displaced file may be, `started` is `time.monotonic()`. Paths are
     relative to the vault's root, or absolute.
@@ -65,21 +65,21 @@ class Record:
         return base64.b64decode(self.read)
 
     def knows(self, data: bytes) -> bool:
-        """Say whether bytes are those that were read, or those that took their place."""
+        """Say whether bytes are those that were read, or those that replaced them."""
         return data == self.base or hashlib.sha256(data).hexdigest() == self.new_sha256
 
 
 def replace_if_unchanged(
     root: Path, raw: str, read: bytes | None, new: bytes, displaced: Path
 ) -> bytes | None:
-    """Make `new` the content of a vault's file if it still is `read`; return None, or the bytes that are there.
+    """Replace the content of a vault's file by `new` if it still is `read`; return None, or the bytes found instead.
 
-    Bytes that are returned were left in place, and may be half of a save: read them again when the file is
-    quiet. Where there is no file, `read` is None or empty and `new` is created, never over one that appeared.
-    Mode, owner and (on Linux) extended attributes are kept as far as permitted. What is displaced goes to the
-    folder `displaced`; from another file system to the vault's own `.everindex/displaced`, because a descriptor
-    belongs to an inode. All of it happens in the one folder that was opened at the beginning, behind no link.
-    Raises NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError, StateError.
+    Returned bytes were left in place and may be half of a save: read them again when the file is quiet. If there is
+    no file, `read` is None or empty, and `new` is created without overwriting a file that appears meanwhile. Mode,
+    owner and (on Linux) extended attributes are kept as far as permitted. The displaced file goes to the folder
+    `displaced`, or on another file system to the vault's own `.everindex/displaced`, because a descriptor belongs to
+    an inode. Everything happens in the one folder that was opened at the beginning, without following links. Raises
+    NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError, StateError.
     """
     token = secrets.token_hex(8)
     try:
@@ -94,9 +94,9 @@ def replace_if_unchanged(
             record = _write_record(file, raw, found, new, beside)
             return _replace(root, folder, name, found, new, beside, record, file)
     except UnsafePathError as error:
-        raise NotARegularFileError(f"{error}; it is not written. Put a regular file in its place") from error
+        raise NotARegularFileError(f"{error} and was not written; put a regular file in its place") from error
     except FileNotFoundError as error:
-        raise NoteVanishedError(f"{raw!r} or its folder is no longer there") from error
+        raise NoteVanishedError(f"{raw!r} or its folder no longer exists") from error
     except OSError as error:
         raise NoteUnreadableError(
             f"{raw!r} cannot be replaced ({error.strerror}); check its folder's permissions and free space"
@@ -105,7 +105,7 @@ def replace_if_unchanged(
 
 @contextmanager
 def opened(base: Path, raw: str) -> Iterator[tuple[int, str]]:
-    """Open the folder of a path below another one; yield its descriptor and the path's last part."""
+    """Open the parent folder of a path below `base`; yield its descriptor and the path's last part."""
     parent, _, name = raw.rpartition("/")
     with beneath.folder(base, parent) as folder:
         yield folder, name
@@ -164,9 +164,9 @@ def _replace(
 
 
 def _put_back(folder: int, read: bytes, new: bytes, beside: str, name: str) -> bytes | None:
-    """Look at what was displaced; put it back unless it is what was read, and so on until nobody wrote meanwhile.
+    """Check the displaced file; put it back unless it is what was read, and repeat until no one wrote meanwhile.
 
-    Of two foreign contents the one that was found at the path later stays there; the other one is left beside.
+    Of two foreign contents, the one found at the path last stays there, and the other one is left beside it.
     """
     placed: bytes | NoteError | None = new
     displaced = in_folder.look(folder, beside)
@@ -184,7 +184,7 @@ def _put_back(folder: int, read: bytes, new: bytes, beside: str, name: str) -> b
 
 
 def _keep(root: Path, folder: int, beside: str, kept: Path) -> None:
-    """Move a displaced file out of the notes' way; where nothing else is on its file system it stays beside."""
+    """Move a displaced file away from the notes; if no folder is on its file system, it stays beside the note."""
     with suppress(OSError):
         kept.parent.mkdir(exist_ok=True)
         os.rename(beside, kept, src_dir_fd=folder)
@@ -197,7 +197,7 @@ def _keep(root: Path, folder: int, beside: str, kept: Path) -> None:
 
 
 def _swap(folder: int, beside: str, name: str) -> None:
-    """Exchange two files; where that is refused, in three steps that the module's docstring describes."""
+    """Exchange two files; if that is not supported, use the three steps in the module's docstring."""
     if in_folder.rename(folder, beside, name, swap=True):
         return
     aside = _aside(beside)

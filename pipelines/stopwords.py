@@ -1,4 +1,4 @@
-"""English words that say nothing about a text's subject: not searched for, and no label of a community."""
+"""English stop words, which are neither searched for nor used to label communities."""
 
 STOPWORDS = frozenset(
     (

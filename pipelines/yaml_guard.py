@@ -1,4 +1,4 @@
-"""YAML that a vault contains, read with care: what is refused before it is built, and where a key stands."""
+"""Read a vault's YAML safely: refuse dangerous documents before they are built, and find the line of a key."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import yaml
 from pipelines.errors import DomainsFileError
 
 YAML_SURPRISES = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
-"""What PyYAML raises besides its own errors: for a tag whose value does not fit, whatever its conversion raises."""
+"""What PyYAML raises besides its own errors: if a tag does not fit its value, whatever the conversion raises."""
 
 _DEEPEST = 20
 
 
 def refuse_bombs(text: str, name: str) -> None:
-    """Refuse YAML that is built to exhaust: aliases (a few lines expand to gigabytes), and nesting without end.
+    """Refuse YAML that is made to exhaust memory: aliases (a few lines expand to gigabytes) and endless nesting.
 
     Raises DomainsFileError, YAMLError.
     """
@@ -30,7 +30,7 @@ def refuse_bombs(text: str, name: str) -> None:
 
 
 def refuse_twice(node: yaml.Node | None, name: str) -> None:
-    """Refuse a key that stands twice in a mapping: YAML would silently forget the first."""
+    """Refuse a mapping with a repeated key, because YAML would silently drop the first one."""
     if not isinstance(node, yaml.MappingNode):
         return
     seen: set[str] = set()
@@ -42,7 +42,7 @@ def refuse_twice(node: yaml.Node | None, name: str) -> None:
 
 
 def line_of(node: yaml.Node | None, keys: Sequence[object]) -> int:
-    """Return the line (from 1) on which a key path stands, as deep as it can be followed."""
+    """Return the line (from 1) of a key path, followed as deep as it exists."""
     line = 1
     for key in keys:
         if isinstance(node, yaml.MappingNode):

@@ -1,4 +1,4 @@
-"""What every job does: it is logged with what it did, and work on a paused domain is put off."""
+"""Common parts of all jobs: log what a job did, and postpone work on a paused domain."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from queue_config.queue import QUEUE_ERRORS
 from workers.resources import Resources
 
 SLICE_SECONDS = 1.0
-"""A job works for about so long, and hints at the rest: a save waits no longer."""
+"""About how long a job works before it hints at the rest, so that a save does not wait longer."""
 
 log = structlog.get_logger()
-_put_off = Trouble("work is put off")
+_put_off = Trouble("work is postponed")
 
 
 def is_paused(resources: Resources, slug: str) -> bool:
-    """Say whether a domain's notes wait until it is resumed."""
+    """Say whether a domain is paused, so that its notes wait."""
     return resources.state().decisions.paused_since(slug) is not None
 
 
 def require_running(resources: Resources, slug: str) -> None:
-    """Put work on a paused domain off: the ledger keeps what is owed. Raises DomainPausedError."""
+    """Raise DomainPausedError for a paused domain; the ledger keeps its pending work."""
     if is_paused(resources, slug):
         raise DomainPausedError(f"the domain {slug} is paused; its notes are indexed when it is resumed")
 
 
 @contextmanager
 def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
-    """Log one line a job: what it did, how long it took, or why it failed; `workers.signals` records the same."""
+    """Log one line per job: what it did, how long it took, or why it failed; `workers.signals` records the same."""
     started = time.monotonic()
     result: dict[str, Any] = dict(fields)
     task.doing = result
@@ -43,7 +43,7 @@ def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
         try:
             yield result
         except (EverindexError, *QUEUE_ERRORS) as error:
-            # Their messages say what happened; whatever is owed is found by the sweep, every two seconds.
+            # These messages explain themselves, and the sweep finds the pending work within two seconds.
             result["put_off"] = str(error)
             _put_off.met(str(error))
         except Exception:

@@ -1,4 +1,4 @@
-"""The worker process: resources, tasks, a sweep and a loader of models in the background, huey's consumer."""
+"""The worker process: resources, tasks, background sweeps, loading of models, and huey's consumer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 def run_worker(settings: Settings) -> None:
-    """Work until SIGTERM or SIGINT; the running slice is finished first. Call it in the main thread."""
+    """Work until SIGTERM or SIGINT; the running slice is finished first. Call this in the main thread."""
     resources = Resources(settings)
     resources.check_models()
     huey = resources.queue()
@@ -86,18 +86,18 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
 
 
 def _consume(settings: Settings, huey: Queue, stop_children: Callable[[], None]) -> None:
-    """Run tasks until a signal ends the process; the children end first, so that no task waits for them."""
+    """Run tasks until a signal ends the process; child processes end first, so that no task waits for them."""
     consumer = huey.create_consumer(
         workers=1,
-        # An SQLite queue is polled: its answer must not wait for huey's ten seconds. A Redis is waited on, and
-        # a delay only follows an error.
+        # An SQLite queue is polled, so its delay must be shorter than huey's default of ten seconds. Redis is waited
+        # on, and its delay applies only after an error.
         initial_delay=0.01,
         max_delay=1.0 if settings.redis_url else 0.02,
         periodic=False,
         graceful_signal="TERM",
         shutdown_timeout=_STOP_SECONDS,
     )
-    # Two: ranks are computed while a note is parsed.
+    # Two threads: ranks are computed while a note is parsed.
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="aside") as huey.aside:
         try:
             consumer.run()
@@ -106,7 +106,7 @@ def _consume(settings: Settings, huey: Queue, stop_children: Callable[[], None])
 
 
 class _RefusedMessages:
-    """Tells the other processes how many messages of the queue this one refused."""
+    """Publishes how many queue messages this process refused."""
 
     def __init__(self, huey: Queue, resources: Resources) -> None:
         self._huey = huey
@@ -114,7 +114,7 @@ class _RefusedMessages:
         self._reported = dict(huey.refused)
 
     def report(self) -> None:
-        """Report what was refused since the last call."""
+        """Publish the counts if messages were refused since the last call."""
         if self._huey.refused != self._reported:
             self._reported = dict(self._huey.refused)
             self._resources.state().put(REFUSED, RefusedMessages(**self._reported))
@@ -122,7 +122,7 @@ class _RefusedMessages:
 
 def _sweep_files(resources: Resources) -> None:
     for name in sweep_leftovers(resources.place.state, resources.state()):
-        log.info("what a killed run left is deleted", file=name)
+        log.info("deleted a file left by a killed run", file=name)
 
 
 def _load(huey: Queue, tasks: Tasks, resources: Resources) -> None:
@@ -136,7 +136,7 @@ def _have_loaded(resources: Resources) -> bool:
 
 
 def _say_embedders(resources: Resources) -> None:
-    """Tell where and how the loaded models compute."""
+    """Publish the device and precision of the loaded models."""
     state = resources.state()
     for model in {resources.cache(domain).meta.model for domain in resources.domains()}:
         if not resources.embedders.has_loaded(model):
@@ -155,7 +155,7 @@ def _repeat(
     after_failure: float,
     stopped: threading.Event,
 ) -> None:
-    """Do something in a thread of its own every so many seconds, whatever happens to it."""
+    """Run `work` in its own thread every `every` seconds, whatever errors it raises."""
 
     def run() -> None:
         pause = every
@@ -169,7 +169,7 @@ def _repeat(
                 trouble.met(str(error))
                 pause = after_failure
             except Exception as error:
-                log.exception("failed; it is tried again", what=what)
+                log.exception("failed; it is retried", what=what)
                 trouble.met(repr(error))
                 pause = after_failure
 

@@ -1,4 +1,4 @@
-"""What a worker does besides jobs: find work that was forgotten, load models, and reread all notes in turn."""
+"""Background work of a worker besides jobs: find forgotten work, load models, and rehash all notes in turn."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = structlog.get_logger()
 
 
 def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
-    """Load the models of all caches that owe no words, and hint at the vectors that waited for them.
+    """Load the models of all caches without pending words, and hint at the vectors that waited for them.
 
-    Loading takes seconds: in a task it would let saves wait, and while words are indexed it would slow them.
+    Loading takes seconds: within a task it would delay saves, and while words are indexed it would slow them down.
     Raises ModelUnavailableError.
     """
     for domain in resources.domains():
@@ -34,7 +34,7 @@ def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
 
 
 def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
-    """Find what is owed and nobody works on or has been told of: a worker died, or the queue was lost."""
+    """Hint at pending work that no worker has and no hint announces, because a worker died or the queue was lost."""
     huey.reopen_if_replaced()
     if not resources.present():
         log.warning("the vault is not there; work waits", vault=str(resources.root))
@@ -50,7 +50,7 @@ def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
 
 
 def rehash_share(huey: Queue, tasks: Tasks, resources: Resources, every: float) -> None:
-    """Read a share of the notes anew, so that in a day of calls every `every` seconds each note had its turn."""
+    """Rehash a slice of the notes; called every `every` seconds, this covers every note once a day."""
     state = resources.state()
     for domain in resources.domains():
         cache = resources.cache(domain)

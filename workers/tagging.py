@@ -1,4 +1,4 @@
-"""The huey tasks of tagging; what is owed is found by `workers.tag_sweep`."""
+"""The huey tasks of tagging; `workers.tag_sweep` finds the pending work."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class TagTasks:
 
 
 def make_tag_tasks(huey: Queue, desk: TagDesk) -> TagTasks:
-    """Register the tasks on a queue. `desk` is used when a task runs, not before.
+    """Register the tasks on a queue. `desk` is not used before a task runs.
 
-    A task that was given a request's name answers it in `state.db`, under `tags:<name>`.
+    A task with a request's id writes its reply to `state.db`, under `tags:<id>`.
     """
 
     def run(task: Task, domain: str, request: str, work: Callable[[Domain], dict[str, Any]]) -> None:
         found = desk.resources.registry().get(domain)
         if found is None:
-            return  # the domain went
+            return  # the domain no longer exists
         with job(task, domain) as doing:
             doing.update(_answered(desk, request, lambda: work(found)))
 
@@ -90,7 +90,7 @@ def make_tag_tasks(huey: Queue, desk: TagDesk) -> TagTasks:
 
 
 def _answered(desk: TagDesk, request: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Do a piece of work, and tell what came of it to whoever asked by a request's name."""
+    """Run `work` and publish its result, or its error, under the request's id."""
     try:
         answer = work()
     except (EverindexError, OSError) as error:
@@ -106,7 +106,7 @@ def _answered(desk: TagDesk, request: str, work: Callable[[], dict[str, Any]]) -
 
 
 def propose_due(desk: TagDesk, domain: Domain) -> dict[str, int]:
-    """Look at the notes that are due, for about a second; the sweep finds the rest."""
+    """Examine the notes that are due, for about a second; the sweep finds the rest."""
     proposing = desk.proposing(domain)
     paths = due(proposing.cache, proposing.proposals, domain.slug, time.time(), domain.configuration)
     until = time.monotonic() + _SLICE_SECONDS
@@ -118,7 +118,7 @@ def review_now(desk: TagDesk, domain: Domain, *, apply: bool) -> dict[str, Any]:
     """Read and rewrite a domain's review queue; return what was decided and done. Raises NoteError."""
     desk.resources.require_present()
     if journal_of(desk, domain).exists():
-        _finish_renames(desk, domain)  # what a crash left comes first
+        _finish_renames(desk, domain)  # finish what a crash interrupted first
     problems = desk.resources.problems()
     try:
         done = review(desk.reviewing(domain, apply=apply), now_iso())
@@ -145,7 +145,7 @@ def _plain(done: Reviewed) -> dict[str, Any]:
 
 
 def signature(desk: TagDesk, domain: Domain) -> ReviewState:
-    """Return what differs whenever the queue must be looked at: its file, and the proposals."""
+    """Return a value that changes whenever the queue must be processed: its file, and the proposals."""
     return ReviewState(
         file=_stat(desk.resources.root, domain.within(domain.review_queue)),
         proposals=desk.proposals().version(domain.slug),
@@ -161,7 +161,7 @@ def _stat(root: Path, raw: str) -> tuple[int, int, int] | None:
 
 
 def take_back(desk: TagDesk, domain: Domain, number: int) -> dict[str, Any]:
-    """Take a promotion or a run of renames back; return what was restored. Raises NotFoundError, CannotUndoError."""
+    """Undo a promotion or a run of renames; return what was restored. Raises NotFoundError, CannotUndoError."""
     desk.resources.require_present()
     change = desk.proposals().change(number)
     if change is None or change.domain != domain.slug:
@@ -174,7 +174,7 @@ def take_back(desk: TagDesk, domain: Domain, number: int) -> dict[str, Any]:
 
 
 def take_decisions_back(desk: TagDesk, domain: Domain, ids: Collection[int]) -> dict[str, Any]:
-    """Let accepted proposals wait again, out of their notes; return the notes that are left alone, and why."""
+    """Make accepted proposals wait again and remove them from notes; return the notes left alone, with reasons."""
     desk.resources.require_present()
     return {"left": take_accepted_back(desk.notes(domain), ids, now_iso())}
 
@@ -183,7 +183,7 @@ def take_decisions_back(desk: TagDesk, domain: Domain, ids: Collection[int]) -> 
 
 
 def journal_of(desk: TagDesk, domain: Domain) -> Path:
-    """Return where renames that were begun are written down."""
+    """Return the journal of unfinished renames."""
     return desk.resources.place.state / f"renames-{domain.slug}.json"
 
 
@@ -223,7 +223,7 @@ def rename_tags(desk: TagDesk, domain: Domain, *, dry_run: bool) -> dict[str, An
 
 
 def _finish_renames(desk: TagDesk, domain: Domain) -> renames.Report | None:
-    """Finish the renames that a crash or a refused note left unfinished, within the same entry of the log."""
+    """Finish the renames that a crash or a refused note left unfinished, in the same log entry."""
     number, replace = _logged(desk, domain, desk.vocabulary(domain).taxonomy.renames)
     done = renames.recover(desk.resources.root, journal_of(desk, domain), replace)
     if done and done.finished:
@@ -232,7 +232,7 @@ def _finish_renames(desk: TagDesk, domain: Domain) -> renames.Report | None:
 
 
 def _logged(desk: TagDesk, domain: Domain, pairs: Sequence[tuple[str, str]]) -> tuple[int, renames.Replace]:
-    """Return the log's entry of a run of renames, and what replaces a file once it is written down there."""
+    """Return the log entry of a run of renames, and the function that records a file there before replacing it."""
     root, log = desk.resources.root, desk.proposals().renames
     number = log.begin(domain.slug, domain.within(domain.taxonomy), pairs, now_iso())
 
@@ -245,15 +245,15 @@ def _logged(desk: TagDesk, domain: Domain, pairs: Sequence[tuple[str, str]]) -> 
 
 def _take_back_renames(desk: TagDesk, domain: Domain, change: Change) -> dict[str, Any]:
     if change.undone_at is not None:
-        raise CannotUndoError(f"change {change.id} is taken back already")
+        raise CannotUndoError(f"change {change.id} is already undone")
     if journal_of(desk, domain).exists():
         raise CannotUndoError(
-            f"the renames of {domain.slug} are not finished yet; mend the notes that `everindex tags rename` reports,"
-            " finish them, and take them back then"
+            f"the renames of {domain.slug} are not finished; correct the notes that `everindex tags rename` reports,"
+            " finish the renames, and then undo them"
         )
     store, root = desk.proposals(), desk.resources.root
     files = store.renames.files(change.id)
-    # A name that is not UTF-8 opens only as the ledger has it.
+    # A path that is not UTF-8 can be opened only by the name in the ledger.
     raws = desk.resources.reader(domain).ledger.stat_of([file.path for file in files])
     named = [replace(file, path=raws[file.path][0] if file.path in raws else file.path) for file in files]
     done = renames.take_back(
@@ -261,7 +261,7 @@ def _take_back_renames(desk: TagDesk, domain: Domain, change: Change) -> dict[st
     )
     if not done.restored:
         first = done.left[0]
-        raise CannotUndoError(f"nothing was taken back: {first.path}: {first.reason}")
+        raise CannotUndoError(f"nothing was undone: {first.path}: {first.reason}")
     if done.finished:
         store.undo(change.id, now_iso())
         store.record(replace(change, at=now_iso(), action=UNDONE, undone_at=None))
@@ -272,7 +272,7 @@ def _take_back_renames(desk: TagDesk, domain: Domain, change: Change) -> dict[st
 
 
 def _notes_of(desk: TagDesk, domain: Domain) -> list[tuple[str, bytes]]:
-    """Read a domain's notes as they are; what cannot be read has no tags that anybody knows."""
+    """Read a domain's notes as they are; unreadable notes have no known tags."""
     cache = desk.resources.reader(domain)
     notes = []
     for raw, _, _, _ in cache.ledger.stat_of(sorted(cache.ledger.settled())).values():
@@ -283,7 +283,7 @@ def _notes_of(desk: TagDesk, domain: Domain) -> list[tuple[str, bytes]]:
 
 
 def _change(change: renames.Change) -> dict[str, Any]:
-    """Show a change by the lines that differ."""
+    """Return the lines of a change that differ."""
     before, after = (data.decode("utf-8", "replace").splitlines() for data in (change.before, change.after))
     pairs = zip(before, after, strict=False)
     return {"path": change.path, "lines": [[old, new] for old, new in pairs if old != new]}

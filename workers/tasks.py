@@ -1,4 +1,4 @@
-"""The huey tasks. Each carries a hint; what is owed stands in the ledger."""
+"""The huey tasks. A task is only a hint: pending work is recorded in the ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from workers.jobs import SLICE_SECONDS, is_paused, job, require_running
 from workers.parsing import reports_of_parsing
 from workers.resources import Resources
 
-# More saves than this at once are a bulk change: they are drained, words first.
+# More saves at once are a bulk change, which is drained words first.
 SAVES_PER_TASK = 64
 
 
@@ -44,11 +44,11 @@ class Tasks:
     retry_parked: Callable[[str | None], Any]
     paused: Callable[[str], bool]
     parser: ApartParser
-    """Parses what takes long, for the `index_apart` of this process."""
+    """Parses notes that take long, for this process's `index_apart`."""
 
 
 def make_tasks(huey: Queue, resources: Resources) -> Tasks:
-    """Register the tasks on a queue. `resources` are used when a task runs, not before."""
+    """Register the tasks on a queue. `resources` are not used before a task runs."""
 
     @huey.task(name="index_notes", priority=SAVE_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def index_notes(domain: str, events: list[dict[str, Any]], task: Task) -> None:
@@ -58,7 +58,7 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
     def drain(domain: str, task: Task) -> None:
         _drain(huey, tasks, resources, domain, task)
 
-    # Minutes, most of them in a process of its own.
+    # It takes minutes, mostly in a separate process.
     @huey.task(name="index_apart", priority=HIGH_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
     def index_apart(domain: str, task: Task) -> None:
         _work_apart(huey, tasks, resources, domain, task)
@@ -82,11 +82,11 @@ def make_tasks(huey: Queue, resources: Resources) -> Tasks:
 
 
 def _index_notes(huey: Queue, tasks: Tasks, resources: Resources, slug: str, notes: int, task: Task) -> None:
-    """Index saves, those of a domain first, and hint at what follows them."""
+    """Index saves, those of a domain first, and hint at the work that follows."""
     registry = resources.registry()
     domain = registry.get(slug)
     if domain is None:
-        return  # the domain went; a reconcile gives its notes to their new owner
+        return  # the domain no longer exists; a reconcile assigns its notes
     with job(task, slug, notes=notes) as doing:
         for served in _index_saves(resources, domain, registry.domains, doing):
             hint(huey, tasks, served, resources.cache(served))
@@ -94,7 +94,7 @@ def _index_notes(huey: Queue, tasks: Tasks, resources: Resources, slug: str, not
 
 
 def _drain(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Task) -> None:
-    """Work on what a domain owes for about a second, and hint at the rest."""
+    """Do a domain's pending work for about a second, and hint at the rest."""
     domain = resources.registry().get(slug)
     if domain is None:
         return
@@ -102,7 +102,7 @@ def _drain(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Tas
     with job(task, slug) as doing, _ingest(resources, domain, cache) as ingest:
         require_running(resources, slug)
         doing.update(_slice(huey, resources, domain, cache, ingest))
-        # What could not be worked on just now is the sweep's: it would be hinted at without a pause.
+        # Work that is not possible now is left to the sweep, because hints from here would repeat without a pause.
         if doing["words"] or doing["vectors"]:
             hint(huey, tasks, domain, cache)
 
@@ -110,9 +110,9 @@ def _drain(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Tas
 def _index_saves(
     resources: Resources, first: Domain, domains: Sequence[Domain], doing: dict[str, Any]
 ) -> list[Domain]:
-    """Index the newest saves of all domains for about a second, in turns; return the domains that had some.
+    """Index the newest saves of all domains in turns, for about a second; return the domains that had some.
 
-    Whichever job comes next serves them: a save waits for no job that was enqueued before it.
+    Any job serves all saves, so that a save never waits for jobs enqueued before it.
     """
     until = time.monotonic() + SLICE_SECONDS
     others = (one for one in domains if one.slug != first.slug and _has_cache(resources, one))
@@ -144,7 +144,7 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
     """Index one note that takes long to parse, and hint at the next one, other domains first."""
     domain = resources.registry().get(slug)
     if domain is None or not tasks.parser.busy.acquire(blocking=False):
-        return  # the one that is under way hints at the next
+        return  # the running one hints at the next
     cache = resources.cache(domain)
     try:
         with (
@@ -174,7 +174,7 @@ def _retry(huey: Queue, tasks: Tasks, resources: Resources, path: str | None) ->
 def reconcile_now(
     huey: Queue, tasks: Tasks, resources: Resources, *, settle: bool = False, confirmed: bool = False
 ) -> dict[str, Report]:
-    """Compare disk and ledgers as `compare` does, and hint at what is owed.
+    """Compare disk and ledgers as `compare` does, and hint at pending work.
 
     Raises VaultNotFoundError.
     """
@@ -185,7 +185,7 @@ def reconcile_now(
 
 
 def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: list[DiffEvent]) -> None:
-    """Tell the workers of saves that settled together, unless a hint at saves waits; a bulk change is drained."""
+    """Enqueue saves that settled together, unless such a hint already waits; a bulk change is drained instead."""
     huey.reopen_if_replaced()
     if len(events) > SAVES_PER_TASK:
         hint(huey, tasks, domain, cache)
@@ -194,7 +194,7 @@ def announce(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache, events: li
 
 
 def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
-    """Enqueue work on what a domain owes, unless it is paused, or such a hint waits already."""
+    """Enqueue a domain's pending work, unless the domain is paused or such a hint already waits."""
     slug = domain.slug
     if tasks.paused(slug):
         return
@@ -209,13 +209,13 @@ def hint(huey: Queue, tasks: Tasks, domain: Domain, cache: Cache) -> None:
 
 
 def owes(cache: Cache) -> bool:
-    """Say whether words or vectors are owed, due and free; what is set apart is the business of `index_apart`."""
+    """Say whether words or vectors are pending, due and free, without the notes left to `index_apart`."""
     return cache.leases.owes("words", together=True) or cache.leases.owes("vectors")
 
 
 @contextmanager
 def _ingest(resources: Resources, domain: Domain, cache: Cache) -> Iterator[Ingest]:
-    """Give what indexing takes. Where the disk fails, the leases are left to the sweep: they cannot be given back."""
+    """Yield what indexing needs. If the disk fails, leases cannot be released here and are left to the sweep."""
     ingest = replace(resources.ingest(domain, cache), apart=True)
     try:
         yield ingest
@@ -235,7 +235,7 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, inge
         elif ingest.encoder_ready():
             stage, outcome = "vectors", embed_owed(cache, ingest, lambda: _save_waits(huey))
         else:
-            break  # `load_models` will hint
+            break  # `load_models` will hint at them
         done[stage] += outcome.touched
         done["embedded"] += outcome.embedded_texts
         if not outcome.touched or _save_waits(huey) or time.monotonic() - started >= SLICE_SECONDS:

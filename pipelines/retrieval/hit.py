@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 class Hit:
     """A note among the candidates, with its best chunk.
 
-    `signals` says what each signal adds to the score: `meaning`, `words` and `sentences` from fusion,
-    and what a later layer adds or takes away. `scores` holds what each layer left: `cosine`, `bm25` (where the chunk
-    has one), `fused`, `decay` (a factor), `decayed`, where the graph took part `votes` or `value`, `pagerank` and
-    `centrality` (from 0 to 1), `recency` and `reranked`, where the question names a note `titled`, and for that note
-    `named`: the share of the best score that its name is worth.
+    `signals` says what each signal adds to the score: `meaning`, `words` and `sentences` from fusion, and what later
+    layers add or subtract. `scores` holds each layer's results: `cosine`, `bm25` (if the chunk has one), `fused`,
+    `decay` (a factor), `decayed`; with the graph `votes` or `value`, `pagerank` and `centrality` (from 0 to 1),
+    `recency` and `reranked`; if the question names a note `titled`, and for that note `named`: its share of the best.
     """
 
     path: str
@@ -28,6 +27,6 @@ class Hit:
         return sum(self.signals.values())
 
     def after(self, signals: Mapping[str, float], **left: float | None) -> Hit:
-        """Return the hit as the next layer has it, with the signals it adds and what it `left`, but for None."""
+        """Return the hit after the next layer, with the signals it adds and the scores it `left`, without None."""
         known = {name: value for name, value in left.items() if value is not None}
         return Hit(self.path, self.chunk_id, {**self.signals, **signals}, {**self.scores, **known})

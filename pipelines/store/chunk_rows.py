@@ -1,4 +1,4 @@
-"""A note's chunks with their full-text rows and vectors, written so that an edit touches only its own chunks."""
+"""Write a note's chunks with their full-text rows and vectors, so that an edit touches only its own chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.store.connection import rows as select
 
 
 class _Stored(NamedTuple):
-    """A chunk's row, as far as it decides what becomes of it."""
+    """The columns of a chunk's row that decide whether it is kept."""
 
     id: int
     text_hash: str
@@ -26,7 +26,7 @@ class _Stored(NamedTuple):
 
 
 class _Unattached(NamedTuple):
-    """A chunk without its vector, which may be at hand."""
+    """A chunk whose vector is not attached, but may be stored."""
 
     id: int
     text_hash: str
@@ -34,7 +34,7 @@ class _Unattached(NamedTuple):
 
 
 class ChunkRows:
-    """The rows of `vault_chunk` and of the tables that follow it. All is done within the caller's transaction."""
+    """The rows of `vault_chunk` and of its dependent tables. All methods run inside the caller's transaction."""
 
     def __init__(self, con: apsw.Connection) -> None:
         self._con = con
@@ -150,14 +150,14 @@ class ChunkRows:
 
 
 def titles_of(note: Note) -> str:
-    """Return a note's title and aliases, a line each: what the full-text rows of all its chunks begin with."""
+    """Return a note's title and aliases, one per line, for the title column of its chunks' full-text rows."""
     return "\n".join((note.title, *note.aliases))
 
 
 def _match(old: Sequence[_Stored], new: Sequence[Chunk]) -> tuple[list[tuple[Chunk, int | None]], list[int]]:
-    """Return each new chunk with the row that has its words already, if any, and the rows that are left.
+    """Return each new chunk with the row that already has its words, if any, and the remaining rows.
 
-    Of several rows with the same words the first chunk takes the first one: `old` has the last one first.
+    Among rows with the same words, the first chunk takes the first row; `old` is in reverse order.
     """
     rows: dict[tuple[str, str], list[int]] = defaultdict(list)
     for stored in old:
@@ -170,7 +170,7 @@ def _match(old: Sequence[_Stored], new: Sequence[Chunk]) -> tuple[list[tuple[Chu
 
 
 def _place(chunk: Chunk) -> dict[str, object]:
-    """Return where a chunk stands in its note, by parameter."""
+    """Return a chunk's position in its note, as SQL parameters."""
     return {
         "position": chunk.position,
         "heading_path": json.dumps(chunk.heading_path, ensure_ascii=False),

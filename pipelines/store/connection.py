@@ -150,7 +150,7 @@ def rows(con: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[
 
 
 def records(con: apsw.Connection, kind: type[Record], sql: str, bindings: Bindings = ()) -> list[Record]:
-    """Return all rows of a query as dataclasses whose fields are named as its columns. Raises CacheError."""
+    """Return all rows of a query as dataclasses with fields named like its columns. Raises CacheError."""
     with _our_errors(con):
         cursor = con.execute(sql, bindings)
         first = next(cursor, None)

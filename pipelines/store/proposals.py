@@ -193,7 +193,7 @@ class Proposals:
         )
 
     def tags(self, domain: str | None, *states: ProposalState) -> dict[str, int]:
-        """Count the proposals in these states by tag, those for a note that is gone left out, by name."""
+        """Count the proposals in these states by tag, ordered by name, without those for a note that is gone."""
         return dict(
             rows(
                 self._con,

@@ -1,4 +1,4 @@
-"""The pages of the review queue that an operator was shown: what a tick or a typed tag on one of them means."""
+"""The pages of the review queue that were shown to the operator, so that ticks on them can be interpreted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAGES_KEPT = 500
 
 
 class ReviewPages:
-    """The pages, on the connection of `Proposals`."""
+    """The shown pages, on the connection of `Proposals`."""
 
     def __init__(self, con: apsw.Connection) -> None:
         self._con = con

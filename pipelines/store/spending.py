@@ -1,4 +1,4 @@
-"""What the proposals of a paid proposer cost, by day."""
+"""The daily cost of paid proposals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Spending:
         self._con = con
 
     def add(self, day: str, proposer: str, dollars: float) -> None:
-        """Add a note to a day's spend."""
+        """Add one note to a day's spend."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT INTO tag_spend VALUES (?1, ?2, 1, ?3)"
@@ -23,7 +23,7 @@ class Spending:
             )
 
     def of_day(self, day: str) -> tuple[int, float]:
-        """Return how many notes a day's paid proposals were for, and their dollars."""
+        """Return for how many notes a day's paid proposals were, and their cost in dollars."""
         notes, dollars = one(
             self._con,
             "SELECT coalesce(sum(notes), 0), coalesce(sum(dollars), 0) FROM tag_spend WHERE day = ?",

@@ -133,7 +133,7 @@ def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[by
     data = vault.read(notes.root, found[0], notes.max_bytes).data
     after = edited(data)
     if after != data and replace_if_unchanged(notes.root, found[0], data, after, notes.displaced) is not None:
-        raise NoteChangedError(f"{path!r} is being written; its tags follow when it is quiet")
+        raise NoteChangedError(f"{path!r} is being written; its tags are written when it is quiet")
     return data, after
 
 
@@ -147,10 +147,10 @@ def _change(
 def undo(notes: Notes, change: Change, at: str) -> None:
     """Undo a promotion: exactly if the note still begins as Everindex left it, else only by removing the tags.
 
-    Raises CannotUndoError where there is nothing to take back, NoteError, NoteTagsError.
+    Raises CannotUndoError if there is nothing to undo, NoteError, NoteTagsError.
     """
     if change.action != PROMOTED or change.undone_at is not None:
-        raise CannotUndoError(f"change {change.id} is no promotion that can be taken back")
+        raise CannotUndoError(f"change {change.id} is not a promotion that can be undone")
 
     def without(data: bytes) -> bytes:
         found = restored(data, change.head_before, change.head_after)
@@ -163,9 +163,9 @@ def undo(notes: Notes, change: Change, at: str) -> None:
 
 
 def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tuple[str, str]]:
-    """Let accepted proposals wait again, and undo the promotions that wrote them, with all tags of each.
+    """Make accepted proposals wait again, and undo the promotions that wrote them, including their other tags.
 
-    Return the notes that are left alone, and why.
+    Return the notes that were left alone, with the reasons.
     """
     own = [one for one in notes.proposals.get(ids) if one.domain == notes.domain]
     notes.proposals.settle([one.id for one in own if one.state == "accepted"], "waiting", at)

@@ -177,7 +177,7 @@ def test_renames_are_one_change_of_the_log_and_are_taken_back_byte_for_byte(rena
     assert done["left"] == []
     assert [one.action for one in renaming.desk.proposals().changes(10)] == ["undone", "renamed"]
     assert renaming.desk.proposals().change(None) is None
-    with pytest.raises(EverindexError, match="taken back already"):
+    with pytest.raises(EverindexError, match="already undone"):
         undo(renaming, change.id)
 
 
@@ -251,7 +251,7 @@ def test_a_run_that_dies_is_finished_as_the_same_change_and_taken_back_whole(ren
     except KeyboardInterrupt:
         (change,) = renaming.desk.proposals().changes(10)
         assert change.action == "renaming"
-        with pytest.raises(EverindexError, match="not finished yet"):
+        with pytest.raises(EverindexError, match="are not finished"):
             take_back(renaming.desk, renaming.domain, change.id)
     monkeypatch.undo()
     renaming.index()
