@@ -98,7 +98,7 @@ def test_each_finding_is_a_line_with_its_cure_and_a_sum_follows(place):
     (line,) = [line for line in lines if line.startswith("failure")]
     assert line == (
         f"failure secrets   {place.state / TOKEN.name} is empty or damaged; "
-        "delete it and start again, and a new one is made"
+        "delete it and start again to create a new one"
     )
     assert lines[-1].startswith("1 failure, ")
 
