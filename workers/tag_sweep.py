@@ -24,8 +24,9 @@ from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review
 from queue_config.inspect import waits
 from queue_config.queue import Queue
+from workers import review_state
 from workers.tag_desk import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TagDesk, vocabulary_problem
-from workers.tagging import TagTasks, journal_of, signature
+from workers.tagging import TagTasks, journal_of
 
 QUIET_SECONDS = 5.0
 """How many seconds a queue must be unchanged before it is read."""
@@ -122,7 +123,7 @@ class TagSweep:
     def _review_due(self, domain: Domain) -> bool:
         """Say whether a queue must be processed: its inputs changed, and its file is quiet."""
         now = self.clock()
-        present = signature(self.desk, domain)
+        present = review_state.current(self.desk, domain)
         said = self.desk.resources.state().get(REVIEWED, domain.slug)
         last = said.value if said else None
         if domain.slug not in self.seen or self.seen[domain.slug][0] != present[0]:

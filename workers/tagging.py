@@ -20,12 +20,11 @@ from pipelines.errors import (
     NoteError,
     NotFoundError,
     TaxonomyError,
-    UnsafePathError,
 )
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain
 from pipelines.moments import now_iso
 from pipelines.safe_replace import replace_if_unchanged
-from pipelines.store.facts import REVIEWED, TAGGED, ReviewState
+from pipelines.store.facts import REVIEWED, TAGGED
 from pipelines.store.proposals import Change
 from pipelines.store.rename_log import RENAMED, RENAMING, RenamedFile
 from pipelines.tagging import renames
@@ -36,6 +35,7 @@ from pipelines.tagging.propose import propose
 from pipelines.tagging.review import Reviewed, review
 from pipelines.tagging.taxonomy import TAXONOMY_LIMIT
 from queue_config.queue import Queue
+from workers import review_state
 from workers.jobs import job
 from workers.tag_desk import QUEUE_PROBLEM, TagDesk
 
@@ -120,6 +120,7 @@ def review_now(desk: TagDesk, domain: Domain, *, apply: bool) -> dict[str, Any]:
     if journal_of(desk, domain).exists():
         _finish_renames(desk, domain)  # finish what a crash interrupted first
     problems = desk.resources.problems()
+    before = review_state.current(desk, domain)
     try:
         done = review(desk.reviewing(domain, apply=apply), now_iso())
     except NoteChangedError:
@@ -127,10 +128,10 @@ def review_now(desk: TagDesk, domain: Domain, *, apply: bool) -> dict[str, Any]:
     except NoteError as error:
         problems.report(QUEUE_PROBLEM, domain.slug, f"{domain.slug}: {error}")
         if not error.retry_helps:
-            desk.resources.state().put(REVIEWED, signature(desk, domain), domain.slug)
+            desk.resources.state().put(REVIEWED, before, domain.slug)
         raise
     problems.clear(QUEUE_PROBLEM, domain.slug)
-    desk.resources.state().put(REVIEWED, signature(desk, domain), domain.slug)
+    desk.resources.state().put(REVIEWED, review_state.after(desk, domain, done, before), domain.slug)
     return _plain(done)
 
 
@@ -142,22 +143,6 @@ def _plain(done: Reviewed) -> dict[str, Any]:
         "refused": [list(one) for one in done.promotion.refused],
         "put_off": done.promotion.put_off,
     }
-
-
-def signature(desk: TagDesk, domain: Domain) -> ReviewState:
-    """Return a value that changes whenever the queue must be processed: its file, and the proposals."""
-    return ReviewState(
-        file=_stat(desk.resources.root, domain.within(domain.review_queue)),
-        proposals=desk.proposals().version(domain.slug),
-    )
-
-
-def _stat(root: Path, raw: str) -> tuple[int, int, int] | None:
-    try:
-        info = beneath.look(root, raw)
-    except (OSError, UnsafePathError):
-        return None
-    return info.st_size, info.st_mtime_ns, info.st_ino
 
 
 def take_back(desk: TagDesk, domain: Domain, number: int) -> dict[str, Any]:

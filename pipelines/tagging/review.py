@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from pipelines import beneath
 from pipelines.errors import NoteChangedError, NoteError, TaxonomyError, UnsafePathError
@@ -38,12 +39,18 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The result of processing the queue; `written` says whether a new page was written."""
+    """What processing the queue did and left.
+
+    `written` says whether a new page was written, `page` what the file contains (None: no file), and `version` which
+    proposals the page shows.
+    """
 
     accepted: int
     rejected: int
     promotion: Promotion
     written: bool
+    page: bytes | None
+    version: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
     wrote in it is added. What is written meanwhile is read, too, because a page only replaces the version that was
     read. Raises NoteChangedError if the file keeps changing, NoteError if it cannot be used.
     """
-    found = _on_disk(desk)
+    found = on_disk(desk)
     more = _read(desk, late) if late is not None else Reading()
     accepted, rejected = _decide(desk, more, at)
     promotion = Promotion()
@@ -73,13 +80,14 @@ def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
         if desk.apply:
             promotion.add(promote(desk.notes, at))
         kept = (*reading.kept, *_missing(more.kept, reading.kept))
+        version = desk.notes.proposals.version(desk.domain.slug)
         page = _page(desk, replace(reading, kept=kept), promotion)
         if found == page.data or (found is None and not page.shown and not kept):
-            return Reviewed(accepted, rejected, promotion, written=False)
+            return Reviewed(accepted, rejected, promotion, written=False, page=found, version=version)
         desk.notes.proposals.pages.show(page.name, desk.domain.slug, page.shown, at)
         there = replace_if_unchanged(desk.notes.root, _raw(desk), found, page.data, desk.notes.displaced)
         if there is None:
-            return Reviewed(accepted, rejected, promotion, written=True)
+            return Reviewed(accepted, rejected, promotion, written=True, page=page.data, version=version)
         found = there
     raise NoteChangedError(f"{_raw(desk)!r} is being written to; it will be read when it is quiet")
 
@@ -97,7 +105,7 @@ def _raw(desk: Desk) -> str:
     return desk.domain.within(desk.domain.review_queue)
 
 
-def _on_disk(desk: Desk) -> bytes | None:
+def on_disk(desk: Desk) -> bytes | None:
     """Return the page's bytes, or None if there is no file. Raises NoteError, also for a file that is not a page."""
     raw = _raw(desk)
     how = "move it away, or name another `review_queue` in _domains.yaml"

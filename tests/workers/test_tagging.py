@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import pytest
 
 from pipelines.errors import EverindexError, NoteError
@@ -11,12 +14,13 @@ from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.facts import TAGGED
 from pipelines.tagging.candidates import begin, due
 from pipelines.tagging.promote import promote
+from pipelines.tagging.review import review
 from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once
 from workers.resources import Resources
 from workers.tag_desk import TagDesk
-from workers.tag_sweep import TagSweep
+from workers.tag_sweep import QUIET_SECONDS, TagSweep
 from workers.tagging import make_tag_tasks, rename_tags, review_now, take_back
 
 TAXONOMY = "# Tags\n\n- soil: what plants stand in\n- compost: rotted leaves\n"
@@ -368,3 +372,71 @@ def test_a_decision_is_taken_back_by_the_worker_that_wrote_it(gardener):
     assert gardener.text("note.md") == "The soil.\n"
     assert store.get([one.id])[0].state == "waiting"
     assert gardener.resources.state().get(TAGGED, "asked").value == {"left": []}
+
+
+# An edit at the moment of a review
+
+
+def propose_soil(gardener, path):
+    gardener.write(path, "The garden soil.\n")
+    gardener.index()
+    gardener.desk.proposals().add(
+        gardener.domain.slug,
+        path,
+        [(Suggestion("soil", 0.8), "")],
+        proposer="local",
+        note_hash="seen",
+        at="2026-11-22T00:00:00.000+00:00",
+    )
+
+
+def is_due(gardener):
+    """Say whether a sweep would have the queue read, as soon as nobody has written to it for a while."""
+    now = time.monotonic()
+    sweep = replace(gardener.sweep, clock=lambda: now, seen={})
+    sweep._review_due(gardener.domain)
+    now += QUIET_SECONDS
+    return sweep._review_due(gardener.domain)
+
+
+def test_a_queue_is_read_once(gardener):
+    propose_soil(gardener, "a.md")
+    assert is_due(gardener)
+    review_now(gardener.desk, gardener.domain, apply=True)
+    assert not is_due(gardener)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["as the page is written", "as it is found unchanged"])
+def test_a_tick_made_right_after_the_queue_was_read_is_still_to_be_read(gardener, monkeypatch, first):
+    propose_soil(gardener, "a.md")
+    if not first:
+        review_now(gardener.desk, gardener.domain, apply=True)
+
+    def review_then_tick(*given):
+        done = review(*given)
+        text = gardener.text("_review-queue.md")
+        gardener.write("_review-queue.md", text.replace("- [ ] `soil`", "- [x] `soil`"))
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr("workers.tagging.review", review_then_tick)
+        review_now(gardener.desk, gardener.domain, apply=True)
+    assert is_due(gardener)
+    review_now(gardener.desk, gardener.domain, apply=True)
+    assert "soil" in gardener.text("a.md").partition("---\nThe")[0]
+
+
+def test_a_proposal_made_right_after_the_queue_was_read_is_still_to_be_shown(gardener, monkeypatch):
+    propose_soil(gardener, "a.md")
+
+    def review_then_propose(*given):
+        done = review(*given)
+        propose_soil(gardener, "b.md")
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr("workers.tagging.review", review_then_propose)
+        review_now(gardener.desk, gardener.domain, apply=True)
+    assert is_due(gardener)
+    review_now(gardener.desk, gardener.domain, apply=True)
+    assert "b.md" in gardener.text("_review-queue.md")

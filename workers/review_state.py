@@ -1,0 +1,43 @@
+"""The state of a review queue: what was last read of it, and whether it has changed since."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from pipelines import beneath
+from pipelines.errors import NoteError, UnsafePathError
+from pipelines.model import Domain
+from pipelines.store.facts import ReviewState
+from pipelines.tagging.review import Reviewed, on_disk
+from workers.tag_desk import TagDesk
+
+_TICK_SECONDS = 0.02
+"""Longer than a tick of a file system's clock, so that a later edit gets another modification time than the page."""
+
+
+def current(desk: TagDesk, domain: Domain) -> ReviewState:
+    """Return a value that changes whenever the queue must be processed: its file, and the proposals."""
+    return ReviewState(file=_stat(desk, domain), proposals=desk.proposals().version(domain.slug))
+
+
+def after(desk: TagDesk, domain: Domain, done: Reviewed, before: ReviewState) -> ReviewState:
+    """Return the state in which a review left the queue.
+
+    `before` is the state when the review began. If the file was edited since the review, the result differs from the
+    current state, so that the edit is read.
+    """
+    if done.written:
+        time.sleep(_TICK_SECONDS)
+    file, content = _stat(desk, domain), None
+    with suppress(NoteError):
+        content = on_disk(desk.reviewing(domain, apply=False))
+    return ReviewState(file if content == done.page else before.file, done.version)
+
+
+def _stat(desk: TagDesk, domain: Domain) -> tuple[int, int, int] | None:
+    try:
+        info = beneath.look(desk.resources.root, domain.within(domain.review_queue))
+    except (OSError, UnsafePathError):
+        return None
+    return info.st_size, info.st_mtime_ns, info.st_ino
