@@ -15,6 +15,7 @@ from pipelines.errors import (
     ApartStoppedError,
     BadVectorError,
     CacheError,
+    ModelUnavailableError,
     NoteChangedError,
     NoteError,
     NoteVanishedError,
@@ -47,7 +48,7 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
     """Index the newest pending saves, each with its vectors in one commit.
 
     A note's vectors stay pending if the batch has more new texts than a slice, or while the model loads, so that no
-    save waits for them.
+    save waits for them, nor for a model that is broken.
     """
     outcome = Outcome()
     rows = cache.leases.take_saves(_ROWS_PER_SLICE, ingest.owner)
@@ -55,7 +56,7 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
     missing = _missing_texts(cache, prepared) if ingest.encoder_ready() else {}
     vectors: Mapping[str, Vector] = {}
     # Despite a bad vector the words are committed; the later vector stage parks the note with the error.
-    with suppress(BadVectorError):
+    with suppress(BadVectorError, ModelUnavailableError):
         vectors = vectors_of(cache, ingest, missing, outcome)
     _commit_all(cache, prepared, vectors, outcome)
     return outcome

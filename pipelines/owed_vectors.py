@@ -11,7 +11,7 @@ from contextlib import closing
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.errors import BadVectorError, CacheError, StaleWorkError
+from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError, StaleWorkError
 from pipelines.indexing import Ingest, Outcome, park_crasher
 from pipelines.model import LeasedRow
 from pipelines.store.cache import Cache, Vector
@@ -34,7 +34,7 @@ _Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
 def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
     """Embed the next pending texts, and attach the vectors of each note whose vectors are now complete.
 
-    If `hurried`, stop after the slices in progress.
+    If `hurried`, stop after the slices in progress. Raises ModelUnavailableError.
     """
     outcome = Outcome()
     rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
@@ -44,7 +44,11 @@ def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambd
         park_crasher(cache, rows[0], outcome, keep_words=True)
         return outcome
     chosen, texts = _choose_texts(cache, rows)
-    bad = _embed(cache, ingest, texts, outcome, hurried)
+    try:
+        bad = _embed(cache, ingest, texts, outcome, hurried)
+    except ModelUnavailableError:
+        cache.leases.release(chosen)  # it is no note's fault
+        raise
     for row in chosen:
         _finish_vectors(cache, row, outcome, bad, alone=len(chosen) == 1)
     return outcome

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipelines.embedding.embedder import Embedder
+
 WORDS = (
     "garden soil compost tomato winter river boat sail market price share profit bread flour yeast oven "
     "sleep night dream letter paper ink run walk lift weight code error socket line the a of and in to note"
@@ -46,3 +48,8 @@ def build_tiny_model(folder: Path) -> Path:
     tiny = folder / "tiny"
     SentenceTransformer(modules=[transformer, Pooling(32, pooling_mode="mean"), Normalize()]).save(str(tiny))
     return tiny
+
+
+def break_in_memory(embedder: Embedder) -> None:
+    """Spoil the weights of a loaded model, as damaged memory does."""
+    embedder._model._words.fill_(float("nan"))  # type: ignore[attr-defined]

@@ -45,9 +45,9 @@ class Embedders:
         self._loaded: dict[str, Embedder] = {}
 
     def get(self, model: str, threads: int | None = None) -> Embedder:
-        """Return the loaded model of that name; loading takes seconds."""
+        """Return the loaded model of that name; loading takes seconds. A broken one is loaded again."""
         with self._loading:
-            if model not in self._loaded:
+            if not self.has_loaded(model):
                 embedder = Embedder(
                     self._find(model), threads=threads or self.threads(), openvino=self._openvino
                 )
@@ -63,8 +63,8 @@ class Embedders:
         return embedder
 
     def has_loaded(self, model: str) -> bool:
-        """Say whether the model of that name is already loaded."""
-        return model in self._loaded
+        """Say whether the model of that name is already loaded, and works."""
+        return model in self._loaded and not self._loaded[model].is_broken
 
     def leave_a_core(self) -> None:
         """Make the bulk work of all processes leave a core free for a while, because a question is being answered."""

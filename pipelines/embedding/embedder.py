@@ -47,6 +47,7 @@ class Embedder:
 
     `precision` says how it computes: bfloat16 if the processor supports it and the vectors agree with float32's, with
     ", OpenVINO" added for that backend. `warning` says why float32 is used although the processor supports bfloat16.
+    `is_broken` says that it returns bad vectors even for the texts that it embedded when it was loaded.
     """
 
     def __init__(self, info: ModelInfo, *, threads: int, openvino: Path | None = None) -> None:
@@ -59,6 +60,7 @@ class Embedder:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.info = info
         self.warning: str | None = None
+        self.is_broken = False
         # Held while work is given to the pool or the pool is replaced; held for the whole computation without
         # side_by_side.
         self._turn = threading.Lock()
@@ -94,7 +96,7 @@ class Embedder:
         try:
             self._model = _load_fastest(info, openvino, precision)
             self._share_out(self._threads)
-            return self._encode(_PROBES)
+            return self._compute(_PROBES)
         except (ModelUnavailableError, BadVectorError):
             raise
         except Exception as error:  # each backend has its own errors; all mean the same to the user
@@ -142,19 +144,38 @@ class Embedder:
         self._pool = ThreadPoolExecutor(self._at_once)
 
     def encode_documents(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts unchanged: shape (len(texts), dimension), unit length. Raises BadVectorError."""
+        """Encode texts unchanged: shape (len(texts), dimension), unit length.
+
+        Raises BadVectorError if a text is the cause, ModelUnavailableError if the model is broken.
+        """
         return self._encode(texts)
 
     def encode_query(self, query: str) -> Vectors:
-        """Encode one question with the model's query prefix: shape (dimension,). Raises BadVectorError."""
+        """Encode one question with the model's query prefix: shape (dimension,). Raises as `encode_documents`."""
         (vector,) = self.encode_queries([query])
         return np.asarray(vector, np.float32)
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
-        """Encode texts as questions: shape (len(queries), dimension), unit length. Raises BadVectorError."""
+        """Encode texts as questions: shape (len(queries), dimension), unit length. Raises as `encode_documents`."""
         return self._encode([self.info.query_prefix + query for query in queries])
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
+        try:
+            return self._compute(texts)
+        except BadVectorError as error:
+            if self._embeds_probes():
+                raise
+            self.is_broken = True
+            raise ModelUnavailableError(f"{error}; it gives such vectors for every text by now") from error
+
+    def _embeds_probes(self) -> bool:
+        try:
+            self._compute(_PROBES)
+        except BadVectorError:
+            return False
+        return True
+
+    def _compute(self, texts: Sequence[str]) -> Vectors:
         out = np.zeros((len(texts), self.info.dimension), np.float32)
         if not texts:
             return out

@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.errors import BadVectorError
+from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.retrieval.codes import to_codes
 from pipelines.retrieval.excerpts import split_sentences
 from pipelines.retrieval.search import Similarities
@@ -73,8 +73,11 @@ class SentenceVectors:
                 new = [s for s in dict.fromkeys(sentences) if s not in self._kept]
                 if new and self._clock() >= deadline:
                     return None
-            if new:
-                self._keep(new, self._encode(new))
+            try:
+                if new:
+                    self._keep(new, self._encode(new))
+            except (BadVectorError, ModelUnavailableError):
+                return None
             with self._turn:
                 vectors = [self._kept.get(s) for s in sentences]
             if any(vector is None for vector in vectors):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from pipelines import lexical, vault
+from pipelines import vault
 from pipelines.errors import CacheError, CacheMissingError, NoteNotFoundError
 from pipelines.filters import Filters
 from pipelines.model import Domain
@@ -20,8 +20,7 @@ from pipelines.retrieval.explain import standing
 from pipelines.retrieval.layers import Source, depth_for
 from pipelines.retrieval.restrict import nothing_left
 from pipelines.retrieval.search import excerpts, find
-from pipelines.retrieval.sentences import SentenceVectors
-from pipelines.retrieval.stages import stage, timing
+from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
 from pipelines.status import domain_status, why
 from pipelines.store import neighbours, passages
@@ -36,6 +35,7 @@ from service.usecases.memory_check import check_memory
 from service.usecases.memory_index import InMemory
 from service.usecases.notes import describe_note
 from service.usecases.paging import Page, Ranked, page_of
+from service.usecases.question_models import QuestionModels
 from service.usecases.schemas.health import Health
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.search import Explanation, IndexState, SearchAnswer
@@ -63,8 +63,7 @@ class SearchService:
     def __init__(self, resources: Resources, *, wait_for_model: bool = False) -> None:
         self.resources = resources
         self._wait = wait_for_model
-        self._loaded: set[str] = set()
-        self._sentences: dict[str, SentenceVectors] = {}
+        self._models = QuestionModels(resources.embedders)
         self._in_memory = InMemory()
         self.observe: Callable[[str, float], None] = _unobserved
 
@@ -102,30 +101,23 @@ class SearchService:
 
     def load_models(self) -> None:
         """Load missing models of all caches, and the git dates if HEAD moved."""
-        for model in {cache.meta.model for _, cache in self.readers()} - self._loaded:
-            # One thread: questions come one at a time, and bulk work has the other cores.
-            embedder = self.resources.embedders.get(model, threads=1)
-            embedder.encode_query("warm up")
-            self._sentences[model] = SentenceVectors(embedder.encode_queries)
-            self._loaded.add(model)
+        self._models.load(cache.meta.model for _, cache in self.readers())
         self._in_memory.follow_git(self.resources.root)
 
     def follow_commits(self) -> None:
         """Update the data in memory from the caches whose models are loaded. Only one thread calls it."""
-        self._in_memory.follow([cache for _, cache in self.readers() if cache.meta.model in self._loaded])
+        self._in_memory.follow(
+            [cache for _, cache in self.readers() if self._models.has_loaded(cache.meta.model)]
+        )
 
     def check_memory(self) -> None:
         """Compare a part of the data in memory with the caches. Called by the thread that follows commits."""
         check_memory(self.resources, self._in_memory, self.readers())
 
     def _vector(self, model: str, query: str) -> Vector | None:
-        if model not in self._loaded:
-            if not self._wait:
-                return None
+        if self._wait and not self._models.has_loaded(model):
             self.load_models()
-        with stage("encode"):
-            # Excluded words would draw the vector towards them.
-            return self.resources.embedders.get(model).encode_query(lexical.without_unwanted(query))
+        return self._models.vector(model, query)
 
     def search(
         self,
@@ -143,7 +135,7 @@ class SearchService:
         with timing() as seconds:
             page = self.page(query, k, filters, offset=offset, fold=fold)
             cut = excerpts(
-                [one.first for one in page.shown], query, page.ranked.similarities(self._sentences)
+                [one.first for one in page.shown], query, page.ranked.similarities(self._models.sentences)
             )
         index = self.index_state(filters.domains)
         index.failed |= page.ranked.failed
@@ -247,7 +239,7 @@ class SearchService:
         """Say whether the index is behind the disk, and which domains cannot be asked."""
 
         def ask(_: Domain, cache: Cache) -> tuple[int, float, int, bool, str]:
-            ready = cache.meta.model in self._loaded
+            ready = self._models.has_loaded(cache.meta.model)
             return *cache.ledger.pending(), cache.vectors_pending(), ready, store.generation(cache)
 
         found, failed = self._ask(ask, slugs)

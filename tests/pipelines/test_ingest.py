@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.brake import Release
-from pipelines.errors import StaleWorkError, VaultNotFoundError
+from pipelines.errors import ModelUnavailableError, StaleWorkError, VaultNotFoundError
 from pipelines.ingest import index_saved, index_words
 from pipelines.owed_vectors import TEXTS_AT_ONCE, embed_owed
 from pipelines.store.cache import Cache
@@ -364,6 +364,27 @@ def test_a_bad_vector_parks_its_note_alone_and_keeps_its_words(house):
     counts = house.cache.counts()
     assert (counts.vectors, counts.vectors_pending, counts.parked) == (5, 0, 1)
     assert house.cache.ledger.parked_rows()[0][:2] == ("3.md", "bad-vector")
+
+
+def test_a_model_that_breaks_parks_no_note_and_words_are_found_meanwhile(house):
+    class Broken:
+        def encode_documents(self, _):
+            raise ModelUnavailableError("not finite")
+
+    broken = replace(house.ingest, encoder=Broken)
+    house.write("a.md", "Bread with yeast.")
+    house.write("b.md", "Sleep, a night.")
+    house.reconcile()
+    house.notice("b.md")
+    index_saved(house.cache, broken)
+    index_words(house.cache, broken)
+    for _ in range(2 * MAX_ATTEMPTS):
+        with pytest.raises(ModelUnavailableError):
+            embed_owed(house.cache, broken)
+    counts = house.cache.counts()
+    assert (counts.notes, counts.vectors, counts.vectors_pending, counts.parked) == (2, 0, 2, 0)
+    embed_owed(house.cache, house.ingest)
+    assert house.cache.counts().vectors == 2
 
 
 def test_a_row_that_failed_before_is_leased_alone(house):

@@ -8,6 +8,8 @@ import socket
 import pytest
 
 from pipelines.embedding.model_info import find_model
+from pipelines.errors import ModelUnavailableError
+from tests.tiny import break_in_memory
 from workers.embedders import LAST_QUERY_FILE, Embedders
 
 HERE = socket.gethostname()
@@ -52,3 +54,14 @@ def test_a_model_is_loaded_once_and_bulk_work_sets_its_threads(embedders, lives,
     assert embedders.has_loaded(str(tiny_model))
     lives |= {f"{HERE}:{pid}/1.0": True for pid in (1, 2)}
     assert embedders.bulk(str(tiny_model)) is loaded
+
+
+def test_a_model_that_broke_is_loaded_again(embedders, tiny_model):
+    broken = embedders.get(str(tiny_model))
+    break_in_memory(broken)
+    with pytest.raises(ModelUnavailableError):
+        broken.encode_query("soil")
+    assert not embedders.has_loaded(str(tiny_model))
+    again = embedders.get(str(tiny_model))
+    assert again.encode_query("soil").any()
+    assert embedders.has_loaded(str(tiny_model))

@@ -12,6 +12,7 @@ from pipelines.embedding.embedder import _TOKENS_PER_BATCH, _batches
 from pipelines.embedding.model_info import BGE_QUERY_PREFIX, find_model
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from tests.pipelines.models import change_weights, expected, load, reference, save
+from tests.tiny import break_in_memory
 
 TOLERANCE = 5e-3
 """What bfloat16 may cost, where the processor computes in it."""
@@ -448,6 +449,20 @@ def test_an_infinite_vector_is_never_returned(tiny_model, tmp_path):
 
     with pytest.raises(BadVectorError, match="zero or not finite"):
         use()
+
+
+def test_a_model_that_breaks_after_it_was_loaded_is_told_from_a_text_that_it_cannot_embed(variant):
+    folder = variant({})
+    row = reference(folder).tokenizer.convert_tokens_to_ids("tomato")
+    embedder = load(folder)
+    embedder._model._words[row] = float("nan")
+    with pytest.raises(BadVectorError):
+        embedder.encode_documents(["tomato"])
+    assert not embedder.is_broken
+    break_in_memory(embedder)
+    with pytest.raises(ModelUnavailableError, match="for every text"):
+        embedder.encode_query("soil")
+    assert embedder.is_broken
 
 
 def test_one_bad_vector_among_good_ones_is_an_error(variant):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipelines.errors import BadVectorError
+from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.retrieval.excerpts import split_sentences
 from pipelines.retrieval.sentences import BUDGET_SECONDS, SentenceVectors, prepare
 from pipelines.store.passages import chunks_of
@@ -53,6 +53,14 @@ def test_past_the_budget_only_known_sentences_are_compared(encoder):
     assert similar(["b"], None) is None
     assert len(similar(["a"], None)) == 1
     assert encoder.asked == ["a"]
+
+
+@pytest.mark.parametrize("error", [BadVectorError, ModelUnavailableError])
+def test_sentences_without_vectors_are_not_compared(error):
+    def fail(_):
+        raise error("not finite")
+
+    assert SentenceVectors(fail).similarities(QUESTION)(["a"], None) is None
 
 
 def test_no_sentence_has_no_similarity(encoder):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
+from pipelines.errors import ModelUnavailableError
 from pipelines.filters import Filters
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
@@ -11,6 +14,8 @@ from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
+from tests.tiny import break_in_memory
+from workers.complaints import model_reported
 from workers.embedders import LAST_QUERY_FILE
 from workers.resources import Resources
 
@@ -167,3 +172,34 @@ def test_two_domains_are_one_answer(vault, tmp_path, tiny_model):
         alone = questions.search("hot oven", 10, Filters(domains=(slug,))).results
         assert [hit.path for hit in alone] == [hit.path for hit in hits if hit.domain == slug]
     assert [hit.path for hit in questions.search("hot oven", 1).results] == [hits[0].path]
+
+
+def test_a_model_that_breaks_is_a_problem_until_it_is_loaded_again_and_words_are_searched(
+    vault, tmp_path, tiny_model
+):
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    (vault / "a.md").write_text("garden soil")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(model)))
+    index_once(resources, lambda *_: None)
+    questions = SearchService(resources)
+    questions.load_models()
+    assert questions.search("garden", 3).index.model_ready
+    break_in_memory(resources.embedders.get(str(model)))
+    weights = model / "model.safetensors"
+    kept = weights.read_bytes()
+    weights.write_bytes(kept[:1000])
+    (hit,) = questions.search("garden", 3).results
+    assert hit.path == "a.md"
+    for _ in range(2):
+        with pytest.raises(ModelUnavailableError), model_reported(resources, "query", lambda: True):
+            questions.load_models()
+        answer = questions.search("garden", 3)
+        assert ([hit.path for hit in answer.results], answer.index.model_ready) == (["a.md"], False)
+        assert "the embedding model cannot be used" in answer.index.model_problem
+        assert answer.index.model_problem in questions.health(resources.queue()).problems
+    weights.write_bytes(kept)
+    with model_reported(resources, "query", lambda: True):
+        questions.load_models()
+    answer = questions.search("garden", 3)
+    assert (answer.index.model_ready, answer.index.model_problem) == (True, None)
