@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from markdown_it import MarkdownIt
@@ -157,7 +157,9 @@ def _links(tokens: Sequence[Token], content: str, line: int, section: str) -> It
 
 
 def _until_close(tokens: Sequence[Token], opening: int) -> Iterator[Token]:
-    return takewhile(lambda token: token.type != "link_close", islice(tokens, opening + 1, None))
+    # By index: islice would walk from the first token for each link.
+    following = (tokens[index] for index in range(opening + 1, len(tokens)))
+    return takewhile(lambda token: token.type != "link_close", following)
 
 
 def _shown(tokens: Iterable[Token]) -> str:

@@ -11,7 +11,7 @@ from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.retrieval.sentences import SentenceVectors
 from pipelines.retrieval.stages import stage
 from pipelines.store.cache import Vector
-from workers.embedders import Embedders
+from workers.resources import Resources
 
 log = structlog.get_logger()
 
@@ -19,8 +19,8 @@ log = structlog.get_logger()
 class QuestionModels:
     """The loaded models; `sentences` has the vectors of sentences that each has computed for excerpts."""
 
-    def __init__(self, embedders: Embedders) -> None:
-        self._embedders = embedders
+    def __init__(self, resources: Resources) -> None:
+        self._embedders = resources.embedders
         self._loaded: set[str] = set()
         self.sentences: dict[str, SentenceVectors] = {}
 

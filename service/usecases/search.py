@@ -63,7 +63,7 @@ class SearchService:
     def __init__(self, resources: Resources, *, wait_for_model: bool = False) -> None:
         self.resources = resources
         self._wait = wait_for_model
-        self._models = QuestionModels(resources.embedders)
+        self._models = QuestionModels(resources)
         self._in_memory = InMemory()
         self.observe: Callable[[str, float], None] = _unobserved
 

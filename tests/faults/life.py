@@ -70,6 +70,7 @@ class FakeEmbedder:
 
     def __init__(self, info: ModelInfo) -> None:
         self.info = info
+        self.is_broken = False
         self.before: Callable[[], object] = _do_nothing
 
     def use_threads(self, threads: int) -> None:

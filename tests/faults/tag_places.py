@@ -52,7 +52,7 @@ _TURNS = 300
 class FakeProposer:
     """Not a proposer: it suggests the same two tags for every note."""
 
-    def propose(self, _: object) -> tuple[Suggestion, ...]:
+    def propose(self, _note: object, _threshold: object = None) -> tuple[Suggestion, ...]:
         return (Suggestion("soil", 0.9), Suggestion("compost", 0.8))
 
 

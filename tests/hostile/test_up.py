@@ -20,7 +20,7 @@ from .canaries import SECRET, Canaries
 from .vaults import TOGETHER, plant
 
 PATIENCE = 60  # a hang has no end, and a loaded machine is slow
-LONG_RUNNING = {"up", "watch", "work", "serve", "service", "restore"}
+LONG_RUNNING = {"up", "demo", "watch", "work", "serve", "service", "restore"}
 """Commands that go on until they are stopped, change the machine, or want the service stopped."""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify tells what was opened")

@@ -164,7 +164,7 @@ def test_a_setting_that_is_not_set_is_shown_as_what_holds_then():
     shown = {name: value for name, (value, _) in provenance(Settings(), {}).items()}
     assert "None" not in shown.values()
     assert all(shown.values())
-    assert (shown["domain"], shown["tag_model"]) == ("all of them", "the newest Haiku")
+    assert (shown["domain"], shown["tag_model"]) == ("all", "the newest Haiku")
 
 
 def test_every_setting_says_what_it_is_for():

@@ -19,7 +19,7 @@ from pipelines.retrieval import layers
 from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.retrieval.merging import Asked
 from pipelines.retrieval.postings import WordPostings, read_words
-from pipelines.store import search as store
+from pipelines.store import passages
 from pipelines.store.connection import snapshot
 from pipelines.store.passages import chunk_paths
 from tests.pipelines.conftest import housed
@@ -155,7 +155,7 @@ def test_without_words_nothing_is_looked_up(houses):
     assert all(one.hit.signals["words"] == 0.0 for one in rank(asked, "river"))
 
 
-@pytest.mark.parametrize("where", [(store, "note_facts"), (layers, "read_words"), (layers, "_nearest")])
+@pytest.mark.parametrize("where", [(passages, "note_facts"), (layers, "read_words"), (layers, "_nearest")])
 def test_a_domain_that_fails_is_named_and_silences_no_other(houses, monkeypatch, where):
     owner, name = where
     whole = getattr(owner, name)
