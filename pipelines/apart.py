@@ -24,6 +24,9 @@ from pipelines.model import Chunk, ChunkSettings, Note
 # What a character costs besides the 2 us that every character takes, as a multiple of those.
 _WEIGHTS = {b"[": 20, b"\n": 10, b"*": 5, b"_": 5, b"~": 5, b"`": 5, b"<": 5, b"$": 5, b"!": 5, b"|": 5}
 _HEAVY = 200_000
+_OF_A_DELIMITER_ROW = b"> \t\r|:-"
+_CELL_WEIGHT = 10
+_MOST_CELLS_OF_A_TABLE = 65_536  # markdown-it adds no more
 MOST_MEMORY = 4 * 2**30
 """Bytes that the child may use. A line of 50 MB takes 1.5 GiB, 200,000 headings in 7 MB take 0.8 GiB."""
 
@@ -39,7 +42,20 @@ class Parsed:
 
 def is_heavy(data: bytes) -> bool:
     """Say whether a note takes so long to parse that it is parsed in a separate process."""
-    return len(data) + sum(data.count(mark) * weight for mark, weight in _WEIGHTS.items()) > _HEAVY
+    weight = len(data) + sum(data.count(mark) * weight for mark, weight in _WEIGHTS.items())
+    return weight + _CELL_WEIGHT * _table_cells(data) > _HEAVY
+
+
+def _table_cells(data: bytes) -> int:
+    """Return at least the number of table cells that the parser makes; it fills short rows up to the header."""
+    if b"|" not in data:
+        return 0
+    cells = rows = 0
+    for line in reversed(data.split(b"\n")):
+        rows = rows + 1 if line.strip() else 0
+        if b"|" in line and b"-" in line and not line.strip(_OF_A_DELIMITER_ROW):
+            cells += min(line.count(b"|") * rows, _MOST_CELLS_OF_A_TABLE)
+    return cells
 
 
 def parse(path: str, data: bytes, chunking: ChunkSettings) -> tuple[Note, tuple[Chunk, ...]]:

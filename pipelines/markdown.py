@@ -22,6 +22,7 @@ from pipelines.frontmatter import TAG, is_tag, read_frontmatter, read_properties
 from pipelines.links import inner_target
 from pipelines.model import Heading, Link, LinkKind, Note
 
+_LONGEST_TITLE = 500  # of a name; pages and the name index hold every title whole
 # A limit for each search, so that a run of `[[` costs at most its length times this.
 LONGEST_WIKILINK = 2_000
 # Outlines nest deeper than markdown-it's limit of 20, past which it skips the rest of the file.
@@ -78,7 +79,7 @@ def parse_note(path: str, text: str) -> Note:
     title = properties.title or next((h.text for h in body.headings if h.level == 1 and h.text), "")
     return Note(
         path=path,
-        title=title or PurePosixPath(path).stem,
+        title=title[:_LONGEST_TITLE] or PurePosixPath(path).stem,
         text=text,
         body_start=front.body_start,
         frontmatter=front.values,

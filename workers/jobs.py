@@ -44,7 +44,7 @@ def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
             yield result
         except (EverindexError, *QUEUE_ERRORS) as error:
             # These messages explain themselves, and the sweep finds the pending work within two seconds.
-            result["put_off"] = str(error)
+            result["postponed"] = str(error)
             _put_off.met(str(error))
         except Exception:
             log.exception("job failed", ms=round((time.monotonic() - started) * 1000), **result)

@@ -133,14 +133,14 @@ def _named(task: Task) -> tuple[str, list[str]]:
 
 
 def _result(doing: dict[str, Any], error: Exception | None, ran_ms: float, lines: list[str]) -> Result:
-    put_off = doing.get("put_off")
+    postponed = doing.get("postponed")
     return Result(
-        state="failed" if error else "put off" if put_off else "done",
+        state="failed" if error else "put off" if postponed else "done",
         ran_ms=ran_ms,
         notes=doing.get("words", 0) + doing.get("vectors", 0),
         paths=doing.get("paths", ()),
         attempt=doing.get("attempt", 1),
-        error=f"{type(error).__name__}: {error}" if error else put_off,
+        error=f"{type(error).__name__}: {error}" if error else postponed,
         log=lines,
         saved_ms=doing.get("saved_ms", ()),
         embedded=doing.get("embedded", 0),

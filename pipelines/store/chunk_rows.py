@@ -62,7 +62,7 @@ class ChunkRows:
             self._insert(
                 note, chunk, titles, known or lexical.chunk_words(chunk.section, chunk.text, note.title)
             )
-        if reworded:
+        if reworded and old:
             embedded = {stored.text_hash for stored in old if stored.has_vector}
             self._attach(row for row in self._without_vector(note.path) if row.text_hash in embedded)
             gone = [stored.id for stored in old]

@@ -15,6 +15,8 @@ Indices = npt.NDArray[np.intp]
 
 FEWEST = 5
 """What fewer notes have in common says nothing about another note."""
+FEWEST_TAGS = 4
+"""Of fewer tags, one gets most votes from the notes nearest to any note at all."""
 
 _STANDS_OUT = 2.0  # standard deviations by which a tag's text is nearer to a note than to others
 _WEIGHT = 10.0
@@ -25,8 +27,8 @@ _SHARES = np.array([0.8, 0.75, 0.65, 0.55, 0.5, 0.7, 0.0])
 class Guesses:
     """The chance of each proposal from the class of its evidence. Features are those of `local`."""
 
-    def __init__(self, features: Floats, right: Bools, *, voters: int) -> None:
-        self._voted = voters >= FEWEST
+    def __init__(self, features: Floats, right: Bools, *, voters: int, tags: int) -> None:
+        self._voted = voters >= FEWEST and tags >= FEWEST_TAGS
         classes = self._classes(features)
         seen = np.bincount(classes, minlength=len(_SHARES))
         held = np.bincount(classes[right], minlength=len(_SHARES))

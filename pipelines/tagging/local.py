@@ -84,7 +84,7 @@ class LocalProposer:
         active = [entry for entry in taxonomy.entries if entry.status == "active"]
         evidence = _Evidence(active, notes, tag_vectors)
         tags, features, right = evidence.leave_one_out()
-        guesses = Guesses(features, right, voters=len(evidence.notes))
+        guesses = Guesses(features, right, voters=len(evidence.notes), tags=len(active))
         if len(evidence.notes) < FEWEST_TAGGED:
             return cls(evidence, guesses, None)
         return cls(evidence, guesses, _Calibration(features, right, tags))

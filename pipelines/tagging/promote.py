@@ -184,7 +184,7 @@ def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tupl
         try:
             for change in found:
                 undo(notes, change, at)
-        except NoteError as error:
+        except (NoteError, NoteTagsError) as error:
             left.append((path, str(error)))
     return left
 

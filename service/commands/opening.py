@@ -27,7 +27,10 @@ def open_note(root: Path, path: str, line: int) -> None:
     file = root.resolve() / path
     if (root / _OBSIDIAN).is_dir() and open_address(f"obsidian://open?path={quote(str(file), safe='')}"):
         return
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    try:
+        editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    except ValueError as error:
+        raise ConfigurationError(f"EDITOR cannot be read ({error}); correct its quotes") from error
     if not editor:
         raise ConfigurationError("no program is named that opens notes; set EDITOR, as in EDITOR=nano")
     try:

@@ -24,6 +24,7 @@ HOSTILE = {
     "a list": "- a\n" * 20_000,
     "headings": "## a\n" * 20_000,
     "one long line": "word " * 50_000,
+    "tables whose rows are filled up": ("|a" * 280 + "|\n" + "|-" * 280 + "|\n" + "|\n" * 40 + "\n") * 3,
 }
 
 

@@ -527,3 +527,7 @@ def test_any_text_parses_and_its_offsets_hold(text):
     assert all(1 <= link.line <= len(starts) for link in note.links)
     assert all(link.target or link.fragment for link in note.links)
     json.dumps(dict(note.frontmatter), allow_nan=False)
+
+
+def test_a_title_has_at_most_500_characters():
+    assert parse_note("n.md", "# " + "long " * 1_000).title == ("long " * 100)[:500]

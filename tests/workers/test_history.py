@@ -15,6 +15,7 @@ from pipelines.reconcile import check_paths
 from pipelines.store.history import History, JobFilter
 from tests.consumer import work
 from workers.background import make_upkeep_tasks
+from workers.jobs import job
 from workers.signals import recorded
 from workers.sweeping import sweep
 from workers.tasks import announce, make_tasks, reconcile_now
@@ -134,6 +135,18 @@ def test_a_job_that_is_put_off_says_why(resources, queue, tasks, history):
     (job,) = history.page(JobFilter())
     assert (job.state, job.domain) == ("put off", "*")
     assert "is not there" in job.error
+
+
+def test_a_review_that_postpones_a_note_is_done(queue, recorder, history):  # noqa: ARG001 - what is done is recorded
+    @queue.task(name="review_tags", context=True)
+    def review_tags(domain, task):
+        with job(task, domain) as doing:
+            doing |= {"applied": [], "put_off": ["a.md"]}
+
+    review_tags("vault")
+    work(queue)
+    (done,) = history.page(JobFilter())
+    assert (done.state, done.error) == ("done", None)
 
 
 def test_a_full_disk_keeps_no_job_from_running(resources, queue, tasks, history, monkeypatch):

@@ -122,7 +122,10 @@ def check_times(looked_at: Installation) -> Iterator[Finding]:
     late = sorted(_from_the_future(looked_at.root, time.time() + _A_DAY), reverse=True)
     if late:
         latest, path = late[0]
-        day = datetime.fromtimestamp(latest).astimezone().strftime("%Y-%m-%d")
+        try:
+            day = datetime.fromtimestamp(latest).astimezone().strftime("%Y-%m-%d")
+        except (ValueError, OverflowError, OSError):  # no calendar has it
+            day = "an impossible day"
         yield warning(
             "clock",
             f"{counted(len(late), 'note was', 'notes were')} saved in the future, the latest on {day} ({path})",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipelines.tagging.guesses import FEWEST, Guesses
+from pipelines.tagging.guesses import FEWEST, FEWEST_TAGS, Guesses
 
 NOTHING = (-4.0, -4.0, 0.0, 0.0, 0.0, 0.0)
 VOTED, TITLED, WRITTEN, NEAREST, STANDS_OUT = (
@@ -23,8 +23,8 @@ def evidence(*parts):
     return features
 
 
-def guesses(seen=(), right=(), voters=FEWEST):
-    return Guesses(np.array(seen, float).reshape(-1, 6), np.array(right, bool), voters=voters)
+def guesses(seen=(), right=(), voters=FEWEST, tags=FEWEST_TAGS):
+    return Guesses(np.array(seen, float).reshape(-1, 6), np.array(right, bool), voters=voters, tags=tags)
 
 
 def chance(made, *parts, tagged=False):
@@ -66,3 +66,8 @@ def test_the_vaults_own_notes_move_a_guess_towards_what_holds_there():
 
 def test_what_a_tagged_note_lacks_is_half_as_likely():
     assert chance(guesses(), TITLED, NEAREST, tagged=True) == chance(guesses(), TITLED, NEAREST) / 2
+
+
+def test_the_votes_of_notes_that_share_a_handful_of_tags_say_nothing():
+    assert chance(guesses(), VOTED, NEAREST) > 0.5
+    assert chance(guesses(tags=FEWEST_TAGS - 1), VOTED, NEAREST) == 0.0

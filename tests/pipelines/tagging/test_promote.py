@@ -190,3 +190,15 @@ def test_a_note_that_is_gone_is_left_alone_and_said(accepted):
     assert path == "a.md"
     assert "a.md" in why
     assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}
+
+
+def test_a_note_whose_frontmatter_broke_keeps_no_other_note_from_being_taken_back(accepted):
+    accepted.note("b.md", NOTE)
+    accepted.proposals.decide(accepted.propose("b.md", "soil"), "accepted", AT)
+    promote(accepted.notes, AT)
+    broken = accepted.text("a.md").replace("---\r\n", "---\r\n: : [\r\n", 1)
+    (accepted.house.root / "a.md").write_bytes(broken.encode())
+    left = take_accepted_back(accepted.notes, ids_of(accepted, "soil"), AT)
+    assert [path for path, _ in left] == ["a.md"]
+    assert accepted.text("a.md") == broken
+    assert accepted.text("b.md") == NOTE
