@@ -1,6 +1,6 @@
 # make up            index, watch and serve a working copy of examples/vault
 # make up VAULT=~/notes   the same for your own vault
-# make test, quick (the tests that take a minute), lint, bench, install
+# make test, quick (two minutes instead of fourteen), lint, bench, install
 
 PYTHON ?= python3
 VENV := .venv
