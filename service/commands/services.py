@@ -96,9 +96,8 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
     if service is None:
         return
     with IndexProgress(out) as bar:
-        done = supervisor.follow(service, stop, bar.show_health)
-    if done:
-        health = service.call("GET", "/health")
+        health = supervisor.follow(service, stop, bar.show_health)
+    if health:
         parked = sum(domain["parked"] for domain in health["domains"].values())
         notes = sum(domain["notes"] for domain in health["domains"].values())
         out.print(

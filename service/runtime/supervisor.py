@@ -18,7 +18,7 @@ from typing import IO, Any
 import structlog
 
 from pipelines.durable_files import USERS_UMASK
-from pipelines.errors import EverindexError, ServiceError
+from pipelines.errors import EverindexError
 from service.runtime.client import Service, running
 from workers.vault_paths import cannot_be_written
 
@@ -107,7 +107,7 @@ class Supervisor:
     def check(self) -> None:
         """Restart dead processes, after a pause that grows while they keep dying."""
         now = time.monotonic()
-        for name, child in self._children.items():
+        for child in list(self._children.values()):
             if child.process.poll() is None:
                 if now - child.started > _STEADY_SECONDS and not child.is_steady:
                     child.pause, child.deaths, child.is_steady = 1.0, 0, True
@@ -117,10 +117,19 @@ class Supervisor:
                 child.restart_at = now + child.pause
                 self._tell_of_death(child)
             elif now >= child.restart_at:
-                pause = min(child.pause * 2, _LONGEST_RESTART_PAUSE)
-                self._children[name] = self._spawn(name)
-                self._children[name].pause = pause
-                self._children[name].deaths = child.deaths
+                child.pause = min(child.pause * 2, _LONGEST_RESTART_PAUSE)
+                self._restart(child)
+
+    def _restart(self, child: _Child) -> None:
+        try:
+            again = self._spawn(child.name)
+        except OSError as error:
+            # The state folder or its disk is away, or there are too many processes: that may pass.
+            log.warning("a process cannot be started; trying again", name=child.name, error=str(error))
+            child.restart_at = time.monotonic() + child.pause
+            return
+        again.pause, again.deaths = child.pause, child.deaths
+        self._children[child.name] = again
 
     def _tell_of_death(self, child: _Child) -> None:
         child.deaths += 1
@@ -181,18 +190,18 @@ class Supervisor:
 
     def follow(
         self, service: Service, stop: threading.Event, progress: Callable[[dict[str, Any]], None]
-    ) -> bool:
-        """Report `GET /health` until everything is indexed; return False if `stop` comes first."""
+    ) -> dict[str, Any] | None:
+        """Report `GET /health` until everything is indexed, and return the last; None if `stop` comes first."""
         while not stop.wait(_PROGRESS_SECONDS):
             self.check()
             try:
                 health = service.call("GET", "/health")
-            except ServiceError:
-                continue  # it is being restarted
+            except EverindexError:
+                continue  # it is being restarted, or the state folder was deleted
             progress(health)
             if health["last_reconcile"] and not health["pending"] and not health["vectors_pending"]:
-                return True
-        return False
+                return dict(health)
+        return None
 
     def keep(self, stop: threading.Event) -> None:
         """Keep the processes alive until `stop`."""
@@ -261,7 +270,7 @@ def _is_orphan(pid: int) -> bool:
 def _answers(service: Service) -> bool:
     try:
         service.call("GET", "/health")
-    except ServiceError:
+    except EverindexError:
         return False
     return True
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import threading
 
 import pytest
 
 from pipelines.store.problems import Problems
+from service.runtime.client import Service
 from service.runtime.supervisor import Supervisor, last_words
+from tests.whole.conftest import free_port
 
 
 def line(level, event, **more):
@@ -56,6 +61,42 @@ def test_a_process_that_dies_three_times_in_a_row_is_a_problem_and_one_that_live
         assert "nowhere" in capfd.readouterr().out
     finally:
         supervisor.stop()
+
+
+def test_a_process_that_cannot_be_started_is_started_once_it_can_be(tmp_path, capfd):
+    state = tmp_path / "state"
+    state.mkdir()
+    supervisor = Supervisor(state, ["--vault", str(tmp_path / "nowhere")])
+    supervisor.start("worker")
+    try:
+        first = supervisor._children["worker"]
+        first.process.wait()
+        supervisor.check()
+        shutil.rmtree(state)
+        state.write_text("A file in the folder's place.")
+        first.restart_at = 0.0
+        supervisor.check()
+        assert "cannot be started" in capfd.readouterr().out
+        assert supervisor._children["worker"] is first
+        state.unlink()
+        first.restart_at = 0.0
+        supervisor.check()
+        assert supervisor._children["worker"].process.pid != first.process.pid
+    finally:
+        supervisor.stop()
+
+
+@pytest.mark.parametrize("state_is", ["empty", "deleted", "a file"])
+def test_the_first_index_is_followed_on_while_the_service_or_the_state_is_away(tmp_path, state_is):
+    state = tmp_path / "state"
+    if state_is == "empty":
+        state.mkdir()
+    elif state_is == "a file":
+        state.write_text("")
+    stop = threading.Event()
+    nobody = Service(tmp_path, state, free_port(), os.getpid())
+    threading.Timer(1.5, stop.set).start()
+    assert Supervisor(state, []).follow(nobody, stop, lambda _: None) is None
 
 
 def test_nothing_in_the_current_folder_is_run(tmp_path, monkeypatch):
