@@ -27,7 +27,7 @@ MAY_IMPORT = {
         "workers.sweeping",
         "workers.tasks",
         "workers.tagging",
-        "workers.tag_desk",
+        "workers.tagging_context",
         "workers.resources",
         "workers.vault_paths",
     ),

@@ -10,18 +10,18 @@ from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain
 from pipelines.store.facts import ReviewState
 from pipelines.tagging.review import Reviewed, on_disk
-from workers.tag_desk import TagDesk
+from workers.tagging_context import TaggingContext
 
 _TICK_SECONDS = 0.02
 """Longer than a tick of a file system's clock, so that a later edit gets another modification time than the page."""
 
 
-def current(desk: TagDesk, domain: Domain) -> ReviewState:
+def current(context: TaggingContext, domain: Domain) -> ReviewState:
     """Return a value that changes whenever the queue must be processed: its file, and the proposals."""
-    return ReviewState(file=_stat(desk, domain), proposals=desk.proposals().version(domain.slug))
+    return ReviewState(file=_stat(context, domain), proposals=context.proposals().version(domain.slug))
 
 
-def after(desk: TagDesk, domain: Domain, done: Reviewed, before: ReviewState) -> ReviewState:
+def after(context: TaggingContext, domain: Domain, done: Reviewed, before: ReviewState) -> ReviewState:
     """Return the state in which a review left the queue.
 
     `before` is the state when the review began. If the file was edited since the review, the result differs from the
@@ -29,15 +29,15 @@ def after(desk: TagDesk, domain: Domain, done: Reviewed, before: ReviewState) ->
     """
     if done.written:
         time.sleep(_TICK_SECONDS)
-    file, content = _stat(desk, domain), None
+    file, content = _stat(context, domain), None
     with suppress(NoteError):
-        content = on_disk(desk.reviewing(domain, apply=False))
+        content = on_disk(context.reviewing(domain, apply=False))
     return ReviewState(file if content == done.page else before.file, done.version)
 
 
-def _stat(desk: TagDesk, domain: Domain) -> tuple[int, int, int] | None:
+def _stat(context: TaggingContext, domain: Domain) -> tuple[int, int, int] | None:
     try:
-        info = beneath.look(desk.resources.root, domain.within(domain.review_queue))
+        info = beneath.look(context.resources.root, domain.within(domain.review_queue))
     except (OSError, UnsafePathError):
         return None
     return info.st_size, info.st_mtime_ns, info.st_ino

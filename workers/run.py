@@ -23,9 +23,9 @@ from workers.parsing import forget_reports
 from workers.resources import Resources
 from workers.signals import Recorder, recorded
 from workers.sweeping import load_models, sweep
-from workers.tag_desk import TagDesk
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks
+from workers.tagging_context import TaggingContext
 from workers.tasks import Tasks, make_tasks
 
 SWEEP_SECONDS = 2.0
@@ -52,8 +52,8 @@ def run_worker(settings: Settings) -> None:
 def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recorder) -> None:
     tasks = make_tasks(huey, resources)
     upkeep = make_upkeep_tasks(huey, resources)
-    desk = TagDesk(resources)
-    sweep_tags = TagSweep(desk, huey, make_tag_tasks(huey, desk))
+    context = TaggingContext(resources)
+    sweep_tags = TagSweep(context, huey, make_tag_tasks(huey, context))
     sweep_tags.start()
     forget_reports(resources.problems())
     refused = _RefusedMessages(huey, resources)

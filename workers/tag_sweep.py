@@ -25,8 +25,8 @@ from pipelines.tagging.review import review
 from queue_config.inspect import waits
 from queue_config.queue import Queue
 from workers import review_state
-from workers.tag_desk import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TagDesk, vocabulary_problem
 from workers.tagging import TagTasks, journal_of
+from workers.tagging_context import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TaggingContext, vocabulary_problem
 
 QUIET_SECONDS = 5.0
 """How many seconds a queue must be unchanged before it is read."""
@@ -43,7 +43,7 @@ log = structlog.get_logger()
 class TagSweep:
     """Finds pending tagging work; `seen` records when each queue's file was last seen to change."""
 
-    desk: TagDesk
+    context: TaggingContext
     huey: Queue
     tasks: TagTasks
     clock: Callable[[], float] = time.monotonic
@@ -53,12 +53,12 @@ class TagSweep:
 
     def start(self) -> None:
         """Log the files that a crash left beside notes."""
-        for file in leftovers(self.desk.resources.root, self.desk.displaced):
+        for file in leftovers(self.context.resources.root, self.context.displaced):
             log.warning("found an unfinished write; nothing was deleted", file=str(file))
 
     def __call__(self) -> None:
         """Enqueue pending work: proposals for new notes, edited queues, late saves."""
-        resources = self.desk.resources
+        resources = self.context.resources
         if not resources.present():
             return
         self._take_in_late()
@@ -66,7 +66,7 @@ class TagSweep:
         self._clear_reports_of_gone_domains()
         for domain in resources.domains():
             self._withdraw(domain)
-            vocabulary = self.desk.vocabulary(domain)
+            vocabulary = self.context.vocabulary(domain)
             self._report(domain.slug, vocabulary_problem(vocabulary))
             if vocabulary.source is None and not vocabulary.taxonomy.entries:
                 resources.problems().clear(QUEUE_PROBLEM, domain.slug)
@@ -80,42 +80,42 @@ class TagSweep:
 
     def _report(self, slug: str, problem: str | None) -> None:
         """Report what is wrong with a domain's vocabulary, or clear that report."""
-        problems = self.desk.resources.problems()
+        problems = self.context.resources.problems()
         if problem:
             problems.report(VOCABULARY_PROBLEM, slug, problem)
         else:
             problems.clear(VOCABULARY_PROBLEM, slug)
 
     def _clear_reports_of_gone_domains(self) -> None:
-        present = {domain.slug for domain in self.desk.resources.registry().domains}
-        for one in self.desk.resources.problems().reported():
+        present = {domain.slug for domain in self.context.resources.registry().domains}
+        for one in self.context.resources.problems().reported():
             if one.kind in (VOCABULARY_PROBLEM, QUEUE_PROBLEM) and one.subject not in present:
-                self.desk.resources.problems().clear(one.kind, one.subject)
+                self.context.resources.problems().clear(one.kind, one.subject)
 
     def _withdraw(self, domain: Domain) -> None:
         """Hide the waiting tags of notes that are gone, when the cache changed and every half minute."""
-        cache = self.desk.resources.cache(domain)
+        cache = self.context.resources.cache(domain)
         version, (last, at) = data_version(cache), self.withdrawn.get(domain.slug, (-1, 0.0))
         if version != last or self.clock() - at >= _LOOK_ANYWAY_SECONDS:
-            withdraw(cache, self.desk.proposals(), domain.slug)
+            withdraw(cache, self.context.proposals(), domain.slug)
             self.withdrawn[domain.slug] = (version, self.clock())
 
     def _proposals_due(self, domain: Domain) -> bool:
         """Say whether notes are due; checked when the cache changed and every half minute."""
-        cache = self.desk.resources.cache(domain)
-        state = self.desk.resources.state()
+        cache = self.context.resources.cache(domain)
+        state = self.context.resources.state()
         if cache.ledger.pending()[0] or cache.vectors_pending():
             return False
         if state.get(TAGGING_BEGAN, domain.slug) is None:
             if last_comparison(state) is None:
                 return False  # existing notes are not known yet, and would seem new
-            begin(cache, self.desk.proposals(), domain.slug)
+            begin(cache, self.context.proposals(), domain.slug)
             state.put(TAGGING_BEGAN, now_iso(), domain.slug)
             return False
         version, (last, at) = data_version(cache), self.versions.get(domain.slug, (-1, 0.0))
         if version == last and self.clock() - at < _LOOK_ANYWAY_SECONDS:
             return False
-        found = due(cache, self.desk.proposals(), domain.slug, time.time(), domain.configuration)
+        found = due(cache, self.context.proposals(), domain.slug, time.time(), domain.configuration)
         if not found:
             self.versions[domain.slug] = (version, self.clock())
         return bool(found)
@@ -123,8 +123,8 @@ class TagSweep:
     def _review_due(self, domain: Domain) -> bool:
         """Say whether a queue must be processed: its inputs changed, and its file is quiet."""
         now = self.clock()
-        present = review_state.current(self.desk, domain)
-        said = self.desk.resources.state().get(REVIEWED, domain.slug)
+        present = review_state.current(self.context, domain)
+        said = self.context.resources.state().get(REVIEWED, domain.slug)
         last = said.value if said else None
         if domain.slug not in self.seen or self.seen[domain.slug][0] != present[0]:
             # A file that we wrote ourselves, or have processed already, counts as quiet.
@@ -132,13 +132,13 @@ class TagSweep:
             self.seen[domain.slug] = (present[0], quiet_since)
         if now - self.seen[domain.slug][1] < QUIET_SECONDS:
             return False
-        owed = domain.promote == "on_save" and self.desk.proposals().of_state(
+        owed = domain.promote == "on_save" and self.context.proposals().of_state(
             domain.slug, "accepted", limit=1
         )
-        return last != present or bool(owed) or journal_of(self.desk, domain).exists()
+        return last != present or bool(owed) or journal_of(self.context, domain).exists()
 
     def _take_in_late(self) -> None:
-        for late in late_writes(self.desk.resources.root, self.desk.displaced, self.clock()):
+        for late in late_writes(self.context.resources.root, self.context.displaced, self.clock()):
             try:
                 taken = self._take_in(late)
             except NoteChangedError:
@@ -152,18 +152,20 @@ class TagSweep:
                 self._put_aside(late)
 
     def _take_in(self, late: Late) -> bool:
-        resources = self.desk.resources
+        resources = self.context.resources
         path = vault.disk_key(late.raw)
         for domain in resources.domains():
             if path == domain.within(domain.review_queue):
-                review(self.desk.reviewing(domain, apply=domain.promote == "on_save"), now_iso(), late.late)
+                review(
+                    self.context.reviewing(domain, apply=domain.promote == "on_save"), now_iso(), late.late
+                )
                 return True
         owner = resources.registry().owner(path)
-        return owner is not None and merge_late(self.desk.notes(owner), path, late)
+        return owner is not None and merge_late(self.context.notes(owner), path, late)
 
     def _report_unclaimed(self) -> None:
         """Report the files in `displaced/unclaimed` as a problem while there are any."""
-        folder, problems = self.desk.displaced / UNCLAIMED, self.desk.resources.problems()
+        folder, problems = self.context.displaced / UNCLAIMED, self.context.resources.problems()
         kept = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
         if kept:
             problems.report(
@@ -178,7 +180,7 @@ class TagSweep:
 
     def _put_aside(self, late: Late) -> None:
         """Keep a save that cannot be merged in a place where a person finds it."""
-        file = self.desk.displaced / UNCLAIMED / f"{late.record.stem}-{PurePosixPath(late.raw).name}"
+        file = self.context.displaced / UNCLAIMED / f"{late.record.stem}-{PurePosixPath(late.raw).name}"
         file.parent.mkdir(exist_ok=True)
         write_atomic(file, late.late)
         log.warning(

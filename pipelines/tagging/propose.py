@@ -35,7 +35,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ProposalContext:
     """What proposing for a domain needs. `local` returns the fitted local proposer; `haiku` is None without a key."""
 
     domain: Domain
@@ -76,30 +76,30 @@ def fit_local(
 
 
 def propose(
-    desk: Desk, paths: Sequence[str], now: datetime, enough: Callable[[], bool] = lambda: False
+    context: ProposalContext, paths: Sequence[str], now: datetime, enough: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
     """Examine notes and record the proposals for them; return how many notes had which outcome.
 
     A note that differs from what is indexed, and all notes left once `enough` is true, wait for the next time.
     """
     counted: dict[str, int] = {}
-    known, settled = desk.proposals.looked_at(desk.domain.slug), desk.cache.ledger.settled()
+    known, settled = context.proposals.looked_at(context.domain.slug), context.cache.ledger.settled()
     for path in paths:
         note_hash = settled.get(path)
-        note = _read(desk, path, note_hash) if note_hash else None
+        note = _read(context, path, note_hash) if note_hash else None
         if note is None or note_hash is None:
             continue
         before = known.get(path)
         attempts = before.attempts if before and before.outcome == "failed" else 0
-        answer = _ask(desk, note, attempts, now)
+        answer = _ask(context, note, attempts, now)
         lacking = [
             (one, entry.group)
             for one in answer.suggestions
-            if (entry := find(desk.taxonomy, one.tag)) and one.tag.casefold() not in _names(note)
+            if (entry := find(context.taxonomy, one.tag)) and one.tag.casefold() not in _names(note)
         ]
         if lacking:
-            desk.proposals.add(
-                desk.domain.slug,
+            context.proposals.add(
+                context.domain.slug,
                 path,
                 lacking,
                 proposer=answer.proposer,
@@ -108,9 +108,9 @@ def propose(
             )
         outcome = "nothing" if answer.outcome == "proposed" and not lacking else answer.outcome
         failed = attempts + 1 if outcome == "failed" else 0
-        body = sketch(texts_of(desk.cache, path))
-        desk.proposals.look(
-            desk.domain.slug,
+        body = sketch(texts_of(context.cache, path))
+        context.proposals.look(
+            context.domain.slug,
             {path: Looked(note_hash, body, outcome, answer.reason, failed, answer.next_attempt)},
         )
         counted[outcome] = counted.get(outcome, 0) + 1
@@ -119,11 +119,11 @@ def propose(
     return counted
 
 
-def _read(desk: Desk, path: str, note_hash: str) -> Note | None:
+def _read(context: ProposalContext, path: str, note_hash: str) -> Note | None:
     """Return a note if it still is what was indexed, else None: the ledger will notice the change soon."""
-    found = desk.cache.ledger.stat_of([path]).get(path)
+    found = context.cache.ledger.stat_of([path]).get(path)
     try:
-        content = vault.read(desk.root, found[0], desk.max_bytes) if found else None
+        content = vault.read(context.root, found[0], context.max_bytes) if found else None
     except NoteError:
         return None
     return read_note(path, content.data) if content and content.sha256 == note_hash else None
@@ -133,11 +133,11 @@ def _names(note: Note) -> set[str]:
     return {tag.casefold() for tag in note.tags}
 
 
-def _ask(desk: Desk, note: Note, attempts: int, now: datetime) -> _Answer:
-    if desk.haiku is None:
-        return _local(desk, note)
+def _ask(context: ProposalContext, note: Note, attempts: int, now: datetime) -> _Answer:
+    if context.haiku is None:
+        return _local(context, note)
     kept = may_leave(
-        desk.domain.privacy,
+        context.domain.privacy,
         path=note.path,
         text=note.text,
         frontmatter=note.frontmatter,
@@ -145,20 +145,22 @@ def _ask(desk: Desk, note: Note, attempts: int, now: datetime) -> _Answer:
         warnings=note.warnings,
     )
     if kept:
-        return _local(desk, note, reason=f"not sent: {kept}")
-    notes, dollars = desk.proposals.spending.of_day(now.date().isoformat())
-    if notes >= desk.budget.notes or dollars >= desk.budget.dollars:
+        return _local(context, note, reason=f"not sent: {kept}")
+    notes, dollars = context.proposals.spending.of_day(now.date().isoformat())
+    if notes >= context.budget.notes or dollars >= context.budget.dollars:
         midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), UTC)
         reason = f"today's budget is used ({notes} notes, {dollars:.4f} dollars)"
         return _Answer("failed", reason=reason, next_attempt=midnight.timestamp())
-    return _paid(desk, desk.haiku, note, attempts, now)
+    return _paid(context, context.haiku, note, attempts, now)
 
 
-def _paid(desk: Desk, haiku: HaikuProposer, note: Note, attempts: int, now: datetime) -> _Answer:
+def _paid(
+    context: ProposalContext, haiku: HaikuProposer, note: Note, attempts: int, now: datetime
+) -> _Answer:
     """Ask Claude. Every request counts towards the budget, even one that fails."""
     cost = 0.0
     try:
-        proposed = haiku.propose(NoteText(note.title, note.text[note.body_start :]), desk.taxonomy)
+        proposed = haiku.propose(NoteText(note.title, note.text[note.body_start :]), context.taxonomy)
         cost = proposed.cost_usd
     except ProposerBusyError as error:
         cost = error.cost_usd
@@ -168,13 +170,13 @@ def _paid(desk: Desk, haiku: HaikuProposer, note: Note, attempts: int, now: date
     except ProposerError as error:
         return _Answer("failed", reason=str(error), next_attempt=now.timestamp() + _LONGEST_PAUSE)
     finally:
-        desk.proposals.spending.add(now.date().isoformat(), haiku.model, cost)
+        context.proposals.spending.add(now.date().isoformat(), haiku.model, cost)
     return _Answer("proposed", proposed.suggestions, haiku.model)
 
 
-def _local(desk: Desk, note: Note, reason: str | None = None) -> _Answer:
+def _local(context: ProposalContext, note: Note, reason: str | None = None) -> _Answer:
     body = note.text[note.body_start :]
     # The vector of a note without text is that of its names.
-    vector = mean_vector(vectors_of(desk.cache, note.path)) if body.strip() else None
+    vector = mean_vector(vectors_of(context.cache, note.path)) if body.strip() else None
     weighed = EmbeddedNote(note.path, note.title, body, vector, note.tags)
-    return _Answer("proposed", desk.local().propose(weighed, desk.domain.threshold), LOCAL, reason)
+    return _Answer("proposed", context.local().propose(weighed, context.domain.threshold), LOCAL, reason)

@@ -28,7 +28,7 @@ _LIMIT = 4_000_000  # bytes: a page has about 30,000, plus what a person wrote i
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ReviewContext:
     """What reviewing a domain needs. `apply` is false if accepted tags wait to be promoted."""
 
     domain: Domain
@@ -62,34 +62,36 @@ class _Page:
     data: bytes
 
 
-def review(desk: Desk, at: str, late: bytes | None = None) -> Reviewed:
+def review(context: ReviewContext, at: str, late: bytes | None = None) -> Reviewed:
     """Read the queue's page, carry out its decisions, and write the next page; `at` is the time, ISO 8601.
 
     `late` is a page that an editor wrote after it had been replaced: its decisions count, and the text that a person
     wrote in it is added. What is written meanwhile is read, too, because a page only replaces the version that was
     read. Raises NoteChangedError if the file keeps changing, NoteError if it cannot be used.
     """
-    found = on_disk(desk)
-    more = _read(desk, late) if late is not None else Reading()
-    accepted, rejected = _decide(desk, more, at)
+    found = on_disk(context)
+    more = _read(context, late) if late is not None else Reading()
+    accepted, rejected = _decide(context, more, at)
     promotion = Promotion()
     for _ in range(_TRIES):
-        reading = _read(desk, found) if found is not None else Reading()
-        one, other = _decide(desk, reading, at)
+        reading = _read(context, found) if found is not None else Reading()
+        one, other = _decide(context, reading, at)
         accepted, rejected = accepted + one, rejected + other
-        if desk.apply:
-            promotion.add(promote(desk.notes, at))
+        if context.apply:
+            promotion.add(promote(context.notes, at))
         kept = (*reading.kept, *_missing(more.kept, reading.kept))
-        version = desk.notes.proposals.version(desk.domain.slug)
-        page = _page(desk, replace(reading, kept=kept), promotion)
+        version = context.notes.proposals.version(context.domain.slug)
+        page = _page(context, replace(reading, kept=kept), promotion)
         if found == page.data or (found is None and not page.shown and not kept):
             return Reviewed(accepted, rejected, promotion, written=False, page=found, version=version)
-        desk.notes.proposals.pages.show(page.name, desk.domain.slug, page.shown, at)
-        there = replace_if_unchanged(desk.notes.root, _raw(desk), found, page.data, desk.notes.displaced)
+        context.notes.proposals.pages.show(page.name, context.domain.slug, page.shown, at)
+        there = replace_if_unchanged(
+            context.notes.root, _raw(context), found, page.data, context.notes.displaced
+        )
         if there is None:
             return Reviewed(accepted, rejected, promotion, written=True, page=page.data, version=version)
         found = there
-    raise NoteChangedError(f"{_raw(desk)!r} is being written to; it will be read when it is quiet")
+    raise NoteChangedError(f"{_raw(context)!r} is being written to; it will be read when it is quiet")
 
 
 def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
@@ -101,16 +103,16 @@ def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
     return [replace(one, text="\n".join(lines)) for one, lines in left if lines]
 
 
-def _raw(desk: Desk) -> str:
-    return desk.domain.within(desk.domain.review_queue)
+def _raw(context: ReviewContext) -> str:
+    return context.domain.within(context.domain.review_queue)
 
 
-def on_disk(desk: Desk) -> bytes | None:
+def on_disk(context: ReviewContext) -> bytes | None:
     """Return the page's bytes, or None if there is no file. Raises NoteError, also for a file that is not a page."""
-    raw = _raw(desk)
+    raw = _raw(context)
     how = "move it away, or name another `review_queue` in _domains.yaml"
     try:
-        data = beneath.read_file(desk.notes.root, raw, _LIMIT)
+        data = beneath.read_file(context.notes.root, raw, _LIMIT)
     except FileNotFoundError:
         return None
     except UnsafePathError as error:
@@ -126,22 +128,22 @@ def on_disk(desk: Desk) -> bytes | None:
 # Reading a page
 
 
-def _read(desk: Desk, data: bytes) -> Reading:
+def _read(context: ReviewContext, data: bytes) -> Reading:
     # Bytes that are not UTF-8 are written back unchanged.
     text = data.decode("utf-8", "surrogateescape")
     marker = next((match for match in MARKER.finditer(text) if match["kind"].lower() == "page"), None)
     name = marker["id"].lower() if marker else ""
-    shown = desk.notes.proposals.pages.shown(name, desk.domain.slug) or []
+    shown = context.notes.proposals.pages.shown(name, context.domain.slug) or []
     paths = dict(shown)
-    proposals = {one.id: one for one in desk.notes.proposals.get(paths)}
+    proposals = {one.id: one for one in context.notes.proposals.get(paths)}
     # Each item stays under the path that its note had when the page was written.
     known = [replace(proposals[number], path=path) for number, path in shown if number in proposals]
 
     def find(written: str) -> str | None:
-        entry = taxonomy.find(desk.vocabulary.taxonomy, written)
+        entry = taxonomy.find(context.vocabulary.taxonomy, written)
         return entry.tag if entry else None
 
-    reading = read(text, _queued(desk, known), name, find)
+    reading = read(text, _queued(context, known), name, find)
     moved = {path: proposals[number].path for number, path in shown if number in proposals}
     return replace(
         reading,
@@ -150,9 +152,9 @@ def _read(desk: Desk, data: bytes) -> Reading:
     )
 
 
-def _queued(desk: Desk, proposals: Sequence[Proposal]) -> list[QueuedNote]:
+def _queued(context: ReviewContext, proposals: Sequence[Proposal]) -> list[QueuedNote]:
     """Group proposals, which are ordered by note, into what a page shows."""
-    opened = openings(desk.notes.cache, {one.path for one in proposals})
+    opened = openings(context.notes.cache, {one.path for one in proposals})
     notes = []
     for path, group in groupby(proposals, key=lambda one: one.path):
         title, opening = opened.get(path, (Path(path).stem, ""))
@@ -171,28 +173,28 @@ def _without_headings(opening: str) -> str:
     return "\n".join(lines[first:])
 
 
-def _decide(desk: Desk, reading: Reading, at: str) -> tuple[int, int]:
+def _decide(context: ReviewContext, reading: Reading, at: str) -> tuple[int, int]:
     """Record the decisions of a page; return how many tags were accepted and rejected. Earlier decisions stay."""
-    proposals, slug = desk.notes.proposals, desk.domain.slug
+    proposals, slug = context.notes.proposals, context.domain.slug
     yes = set(reading.accepted) | {number for number, accepted in reading.elsewhere.items() if accepted}
     no = set(reading.rejected) | {number for number, accepted in reading.elsewhere.items() if not accepted}
     own = {one.id: one for one in proposals.get(yes | no) if one.domain == slug}
     for number in sorted(yes & own.keys()):
-        if own[number].state == "addition" and not _add_to_vocabulary(desk, own[number].tag):
+        if own[number].state == "addition" and not _add_to_vocabulary(context, own[number].tag):
             yes.discard(number)  # it is shown again, and the page says why
     accepted = proposals.decide(yes & own.keys(), "accepted", at)
     rejected = proposals.decide(no & own.keys(), "rejected", at)
     for path, tag in reading.typed:
-        entry = taxonomy.find(desk.vocabulary.taxonomy, tag)
+        entry = taxonomy.find(context.vocabulary.taxonomy, tag)
         proposals.want(slug, path, tag, entry.group if entry else "", "accepted", at)
     for path, tag in reading.additions:
         proposals.want(slug, path, tag, "", "addition", at)
     return accepted + len(reading.typed), rejected
 
 
-def _add_to_vocabulary(desk: Desk, tag: str) -> bool:
+def _add_to_vocabulary(context: ReviewContext, tag: str) -> bool:
     """Add a tag to the taxonomy file; say whether the file now has it. Raises NoteError."""
-    root, raw = desk.notes.root, desk.domain.within(desk.domain.taxonomy)
+    root, raw = context.notes.root, context.domain.within(context.domain.taxonomy)
     try:
         data = beneath.read_file(root, raw, taxonomy.TAXONOMY_LIMIT)
     except FileNotFoundError:
@@ -204,20 +206,20 @@ def _add_to_vocabulary(desk: Desk, tag: str) -> bool:
         new = mark + taxonomy.add_tag(data.decode("utf-8-sig"), tag).encode()
     except (TaxonomyError, UnicodeDecodeError):
         return False
-    return new == data or replace_if_unchanged(root, raw, data, new, desk.notes.displaced) is None
+    return new == data or replace_if_unchanged(root, raw, data, new, context.notes.displaced) is None
 
 
 # Writing the next page
 
 
-def _page(desk: Desk, reading: Reading, promotion: Promotion) -> _Page:
-    waiting = desk.notes.proposals.of_state(desk.domain.slug, "waiting", "addition")
-    there = openings(desk.notes.cache, {one.path for one in waiting})
+def _page(context: ReviewContext, reading: Reading, promotion: Promotion) -> _Page:
+    waiting = context.notes.proposals.of_state(context.domain.slug, "waiting", "addition")
+    there = openings(context.notes.cache, {one.path for one in waiting})
     waiting = [one for one in waiting if one.path in there]
     by_note = {path: list(group) for path, group in groupby(_by_note(waiting), key=lambda one: one.path)}
     first = [one for group in list(by_note.values())[:NOTES_A_PAGE] for one in group]
-    queued = _queued(desk, first)
-    beyond, message = len(waiting) - len(first), _message(desk, reading, promotion)
+    queued = _queued(context, first)
+    beyond, message = len(waiting) - len(first), _message(context, reading, promotion)
     # A page's name is derived from its content: the same page, written again, has the same bytes.
     unnamed = render(queued, beyond, "", kept=reading.kept, message=message)
     name = hashlib.sha256(unnamed.encode("utf-8", "surrogateescape")).hexdigest()[:12]
@@ -234,19 +236,19 @@ def _by_note(proposals: Sequence[Proposal]) -> list[Proposal]:
     return sorted(proposals, key=lambda one: newest[one.path])
 
 
-def _message(desk: Desk, reading: Reading, promotion: Promotion) -> str | None:
+def _message(context: ReviewContext, reading: Reading, promotion: Promotion) -> str | None:
     said = []
     if reading.damaged:
         said.append(
             f"This file was incomplete: {reading.damaged}. Missing items wait again; marked items count."
         )
     said += [f"{tag} was not given to {path}: {why}." for path, tag, why in promotion.refused]
-    accepted = desk.notes.proposals.of_state(desk.domain.slug, "accepted")
-    if accepted and not desk.apply:
+    accepted = context.notes.proposals.of_state(context.domain.slug, "accepted")
+    if accepted and not context.apply:
         said.append(f"Accepted and not applied yet: {len(accepted)}. everindex promote applies them.")
-    asked = [one.tag for one in desk.notes.proposals.get(reading.accepted) if one.state == "addition"]
+    asked = [one.tag for one in context.notes.proposals.get(reading.accepted) if one.state == "addition"]
     if asked:
         said.append(f"Not added to the taxonomy: {', '.join(asked)}. Correct the taxonomy, and accept again.")
-    if desk.vocabulary.error:
-        said.append(f"The taxonomy cannot be used: {desk.vocabulary.error}")
+    if context.vocabulary.error:
+        said.append(f"The taxonomy cannot be used: {context.vocabulary.error}")
     return " ".join(said) or None

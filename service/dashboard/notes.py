@@ -59,7 +59,7 @@ class NotePages:
             standing=standing,
             node=node,
             names=found,
-            proposals=self._tags.desk.proposals().of_note(node.domain, node.path) if node else [],
+            proposals=self._tags.context.proposals().of_note(node.domain, node.path) if node else [],
         )
 
     def _node(self, standing: dict[str, Any] | None) -> NodeAnswer | None:

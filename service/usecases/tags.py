@@ -34,8 +34,8 @@ from service.usecases.schemas.tags import (
 )
 from service.usecases.search import SearchService
 from service.usecases.worker_replies import wait_for_answer
-from workers.tag_desk import TagDesk, vocabulary_problem
 from workers.tagging import TagTasks, make_tag_tasks
+from workers.tagging_context import TaggingContext, vocabulary_problem
 
 _PATIENCE_SECONDS = 60.0
 
@@ -45,15 +45,15 @@ class Tags:
 
     def __init__(self, questions: SearchService, queue: Queue) -> None:
         resources = questions.resources
-        self.desk = TagDesk(resources)
+        self.context = TaggingContext(resources)
         self._questions = questions
         self._resources = resources
-        self._tasks: TagTasks = make_tag_tasks(queue, self.desk)
+        self._tasks: TagTasks = make_tag_tasks(queue, self.context)
 
     def proposals(self, domain: str | None, states: list[ProposalState], limit: int) -> ProposalList:
         """List proposals."""
         named_domains(self._resources, domain)
-        store = self.desk.proposals()
+        store = self.context.proposals()
         counts: dict[str, dict[str, int]] = {}
         there = {one.slug for one in self._resources.registry().domains}
         for (slug, state), count in store.counts().items():
@@ -76,7 +76,7 @@ class Tags:
         """List proposals with their notes, newest first: of one tag, at least so sure, where that is asked for."""
         named_domains(self._resources, domain)
         found: dict[tuple[str, str], list[ProposalItem]] = {}
-        for one in self.desk.proposals().of_state(domain, *states, limit=limit, tag=tag, sure=sure):
+        for one in self.context.proposals().of_state(domain, *states, limit=limit, tag=tag, sure=sure):
             item = ProposalItem.model_validate(one, from_attributes=True)
             found.setdefault((one.domain, one.path), []).append(item)
         opened = {
@@ -101,11 +101,11 @@ class Tags:
 
     def tags(self, domain: str | None, states: list[ProposalState]) -> dict[str, int]:
         """Count proposals by tag."""
-        return self.desk.proposals().tags(domain, *states)
+        return self.context.proposals().tags(domain, *states)
 
     def decide(self, decisions: Decisions) -> Decided:
         """Accept and reject proposals; a worker updates the notes and the review queue."""
-        store, at = self.desk.proposals(), now_iso()
+        store, at = self.context.proposals(), now_iso()
         named = {*decisions.accept, *decisions.reject}
         gone = self._of_gone_notes(named)
         if named and gone.keys() == named:
@@ -120,7 +120,9 @@ class Tags:
     def _of_gone_notes(self, ids: Collection[int]) -> dict[int, str]:
         """Return which proposals wait for a note that is no longer there, and its path."""
         waiting = [
-            one for one in self.desk.proposals().get(ids) if one.state in ("waiting", "addition", "accepted")
+            one
+            for one in self.context.proposals().get(ids)
+            if one.state in ("waiting", "addition", "accepted")
         ]
         gone: dict[int, str] = {}
         for slug in {one.domain for one in waiting}:
@@ -135,7 +137,7 @@ class Tags:
 
         What was rejected or refused waits at once; a worker takes accepted tags back. Raises WorkerTimeoutError.
         """
-        store = self.desk.proposals()
+        store = self.context.proposals()
         decided = [one for one in store.get(ids) if one.state not in ("waiting", "addition")]
         at_once = {one.id for one in decided if one.state in ("rejected", "refused")}
         store.settle(at_once, "waiting", now_iso())
@@ -166,7 +168,7 @@ class Tags:
             cache = self._resources.reader(one)
             known = untagged(cache) if path is None else cache.ledger.settled()
             wanted = [note for note in known if path in (None, note) and note not in one.configuration]
-            self.desk.proposals().ask(one.slug, wanted)
+            self.context.proposals().ask(one.slug, wanted)
             self._tasks.propose_tags(one.slug)
             asked += wanted
             if path in one.configuration:
@@ -178,7 +180,7 @@ class Tags:
         return Asked(paths=asked, problems=problems)
 
     def _vocabulary_problem(self, domain: Domain) -> str | None:
-        vocabulary = self.desk.vocabulary(domain)
+        vocabulary = self.context.vocabulary(domain)
         if vocabulary.source is None and not vocabulary.error:
             file = domain.within(domain.taxonomy)
             return f"{domain.slug} has no vocabulary, so no tags are proposed; write one: {file}"
@@ -188,7 +190,7 @@ class Tags:
         """List what many notes share and no tag of their domain covers, as far as the indexes can be read."""
         found: list[MissingTag] = []
         for owner in named_domains(self._resources, domain):
-            taxonomy = self.desk.vocabulary(owner).taxonomy
+            taxonomy = self.context.vocabulary(owner).taxonomy
             with suppress(CacheError):  # `status` and the pages name the domain
                 found += [
                     MissingTag(
@@ -202,12 +204,12 @@ class Tags:
         """List the changes made to notes, newest first."""
         return [
             ChangeItem.model_validate(one, from_attributes=True)
-            for one in self.desk.proposals().changes(limit, path)
+            for one in self.context.proposals().changes(limit, path)
         ]
 
     def undo(self, number: int | None) -> Promoted:
         """Undo a promotion or a run of renames: the given one, or the last one that is not undone yet."""
-        change = self.desk.proposals().change(number)
+        change = self.context.proposals().change(number)
         if change is None:
             raise NotFoundError("there is no such change to undo; `everindex tags log` lists them")
         return self._each(change.domain, lambda slug, name: self._tasks.undo_change(slug, name, change.id))

@@ -16,8 +16,8 @@ from service.runtime.sockets import bind
 from service.runtime.tokens import read_token
 from service.server import StreamEndingServer
 from workers.resources import Resources
-from workers.tag_desk import TagDesk
 from workers.tagging import make_tag_tasks
+from workers.tagging_context import TaggingContext
 from workers.tasks import make_tasks
 
 
@@ -56,7 +56,7 @@ def working(settings: Settings) -> Iterator[None]:
         resources = Resources(settings)
         queue = resources.queue()
         make_tasks(queue, resources)
-        make_tag_tasks(queue, TagDesk(resources))
+        make_tag_tasks(queue, TaggingContext(resources))
         while not stopped.wait(0.02):
             task = queue.dequeue()
             if task is not None:

@@ -21,7 +21,7 @@ from pipelines.late_writes import Late, late_writes, settle
 from pipelines.model import Suggestion
 from pipelines.store.proposals import Proposals
 from pipelines.tagging.promote import Notes, merge_late
-from pipelines.tagging.review import Desk, review
+from pipelines.tagging.review import ReviewContext, review
 from pipelines.tagging.taxonomy import load
 from tests.pipelines.conftest import MAX_BYTES, House
 from tests.tiny import build_tiny_model
@@ -145,7 +145,7 @@ class Service:
         self.proposals.add("vault", path, [suggestion], proposer="local", note_hash="x", at=_AT)
 
     def review(self, late: bytes | None = None) -> None:
-        review(Desk(self.domain, load(self.house.root, "none"), self.notes), _AT, late)
+        review(ReviewContext(self.domain, load(self.house.root, "none"), self.notes), _AT, late)
         for one in self.proposals.of_state(None, "waiting", *_DECIDED):
             self.resurrected += self.was.get(one.id) in _DECIDED and one.state == "waiting"
             self.was[one.id] = one.state

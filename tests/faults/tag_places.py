@@ -23,10 +23,10 @@ from typing import Any
 from pipelines import in_folder
 from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
-from pipelines.tagging.propose import Desk
-from workers.tag_desk import TagDesk
+from pipelines.tagging.propose import ProposalContext
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks, review_now, take_back
+from workers.tagging_context import TaggingContext
 
 from . import places
 from .life import Service, World, make_models
@@ -40,7 +40,7 @@ MODULES = (
     "pipelines.store.review_pages",
     "pipelines.store.spending",
     "pipelines.tagging",
-    "workers.tag_desk",
+    "workers.tagging_context",
     "workers.tag_sweep",
     "workers.tagging",
 )
@@ -56,10 +56,10 @@ class FakeProposer:
         return (Suggestion("soil", 0.9), Suggestion("compost", 0.8))
 
 
-class FakeDesk(TagDesk):
-    """The real desk, with the fake proposer."""
+class FakeProposerContext(TaggingContext):
+    """The real context, with the fake proposer."""
 
-    def proposing(self, domain: Any) -> Desk:
+    def proposing(self, domain: Any) -> ProposalContext:
         return replace(super().proposing(domain), local=FakeProposer)
 
 
@@ -68,10 +68,10 @@ class TagService(Service):
 
     def __init__(self, world: World) -> None:
         super().__init__(world.settings({}))
-        self.desk = FakeDesk(self.resources)
-        self.tag_tasks = make_tag_tasks(self.queue, self.desk)
+        self.context = FakeProposerContext(self.resources)
+        self.tag_tasks = make_tag_tasks(self.queue, self.context)
         self.time = 0.0
-        self.sweep_tags = TagSweep(self.desk, self.queue, self.tag_tasks, clock=lambda: self.time)
+        self.sweep_tags = TagSweep(self.context, self.queue, self.tag_tasks, clock=lambda: self.time)
 
     def live(self) -> None:
         """Start, and work until neither notes nor tags owe anything."""
@@ -128,14 +128,14 @@ def _accept_addition(world: World, service: TagService) -> None:
 
 
 def _ask(_: World, service: TagService) -> None:
-    service.desk.proposals().ask("vault", ["old.md"])
+    service.context.proposals().ask("vault", ["old.md"])
     service.live()
 
 
 def _undo(_: World, service: TagService) -> None:
     (domain,) = service.resources.domains()
-    change = service.desk.proposals().change(None)
-    service.carry_on(lambda: take_back(service.desk, domain, change.id))
+    change = service.context.proposals().change(None)
+    service.carry_on(lambda: take_back(service.context, domain, change.id))
     service.live()
 
 
@@ -146,14 +146,14 @@ def _rename(_: World, service: TagService) -> None:
 
 def _promote(_: World, service: TagService) -> None:
     (domain,) = service.resources.domains()
-    waiting = service.desk.proposals().of_state("vault", "waiting")
-    service.desk.proposals().decide([waiting[0].id], "accepted", "now")
-    service.carry_on(lambda: review_now(service.desk, domain, apply=True))
+    waiting = service.context.proposals().of_state("vault", "waiting")
+    service.context.proposals().decide([waiting[0].id], "accepted", "now")
+    service.carry_on(lambda: review_now(service.context, domain, apply=True))
     service.live()
 
 
 def _spend(_: World, service: TagService) -> None:
-    service.desk.proposals().spending.add("2026-11-21", "claude", 0.1)
+    service.context.proposals().spending.add("2026-11-21", "claude", 0.1)
     service.tag_tasks.undo_change("vault", "x", 0)
     service.live()
 
@@ -177,7 +177,7 @@ def picture(world: World, service: TagService) -> dict[str, Any]:
     """Return what must not depend on a death: notes, vocabulary, decisions, and the items that the queue shows."""
     page = world.vault / "_review-queue.md"
     text = page.read_text() if page.exists() else ""
-    proposals = service.desk.proposals()
+    proposals = service.context.proposals()
     return {
         "notes": {
             str(file.relative_to(world.vault)): file.read_text()

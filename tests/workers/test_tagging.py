@@ -19,9 +19,9 @@ from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once
 from workers.resources import Resources
-from workers.tag_desk import TagDesk
 from workers.tag_sweep import QUIET_SECONDS, TagSweep
 from workers.tagging import make_tag_tasks, rename_tags, review_now, take_back
+from workers.tagging_context import TaggingContext
 
 TAXONOMY = "# Tags\n\n- soil: what plants stand in\n- compost: rotted leaves\n"
 
@@ -33,8 +33,8 @@ class Gardener:
         self.resources = resources
         self.root = resources.root
         self.queue = resources.queue()
-        self.desk = TagDesk(resources)
-        self.sweep = TagSweep(self.desk, self.queue, make_tag_tasks(self.queue, self.desk))
+        self.context = TaggingContext(resources)
+        self.sweep = TagSweep(self.context, self.queue, make_tag_tasks(self.queue, self.context))
         (self.domain,) = resources.domains()
 
     def write(self, path: str, text: str) -> None:
@@ -78,7 +78,7 @@ def test_an_invalid_vocabulary_is_a_problem_with_file_line_and_reason_until_it_i
     assert "the last valid vocabulary is used" in said
     (reported,) = gardener.resources.problems().reported()
     assert (reported.kind, reported.subject) == ("taxonomy", "vault")
-    assert [entry.tag for entry in gardener.desk.vocabulary(gardener.domain).taxonomy.entries] == [
+    assert [entry.tag for entry in gardener.context.vocabulary(gardener.domain).taxonomy.entries] == [
         "soil",
         "compost",
     ]
@@ -114,7 +114,7 @@ def test_the_last_good_vocabulary_outlives_a_restart(gardener, settings):
     (said,) = again.problems()
     assert "'soil' is already a name on line 3" in said
     assert "the last valid vocabulary" in said
-    assert len(again.desk.vocabulary(again.domain).taxonomy.entries) == 2
+    assert len(again.context.vocabulary(again.domain).taxonomy.entries) == 2
 
 
 def test_the_problem_goes_with_its_domain(gardener):
@@ -146,14 +146,14 @@ def renaming(gardener):
 
 
 def rename(gardener):
-    done = rename_tags(gardener.desk, gardener.domain, dry_run=False)
+    done = rename_tags(gardener.context, gardener.domain, dry_run=False)
     gardener.index()
     return done
 
 
 def undo(gardener, number=None):
-    change = gardener.desk.proposals().change(number)
-    done = take_back(gardener.desk, gardener.domain, change.id)
+    change = gardener.context.proposals().change(number)
+    done = take_back(gardener.context, gardener.domain, change.id)
     gardener.index()
     return done
 
@@ -166,30 +166,30 @@ def test_renames_are_one_change_of_the_log_and_are_taken_back_byte_for_byte(rena
     before = contents(renaming)
     assert rename(renaming)["finished"]
     assert "dirt" not in "".join(contents(renaming).values())
-    (change,) = renaming.desk.proposals().changes(10)
+    (change,) = renaming.context.proposals().changes(10)
     assert (change.action, change.tags, change.path, change.notes) == (
         "renamed",
         ("dirt -> soil", "peat -> compost"),
         "_taxonomy.md",
         3,
     )
-    assert [one.id for one in renaming.desk.proposals().changes(10, "deep/c.md")] == [change.id]
-    assert renaming.desk.proposals().changes(10, "d.md") == []
+    assert [one.id for one in renaming.context.proposals().changes(10, "deep/c.md")] == [change.id]
+    assert renaming.context.proposals().changes(10, "d.md") == []
     done = undo(renaming)
     assert contents(renaming) == before
     assert set(done["restored"]) == {"_taxonomy.md", "a.md", "b.md", "deep/c.md"}
     assert done["left"] == []
-    assert [one.action for one in renaming.desk.proposals().changes(10)] == ["undone", "renamed"]
-    assert renaming.desk.proposals().change(None) is None
+    assert [one.action for one in renaming.context.proposals().changes(10)] == ["undone", "renamed"]
+    assert renaming.context.proposals().change(None) is None
     with pytest.raises(EverindexError, match="already undone"):
         undo(renaming, change.id)
 
 
 def test_without_an_id_the_newest_change_is_taken_back_and_no_older_one(renaming):
-    proposals = renaming.desk.proposals()
+    proposals = renaming.context.proposals()
     proposals.want("vault", "d.md", "compost", "", "accepted", "2026")
-    renaming.desk.reviewing(renaming.domain, apply=True)
-    promote(renaming.desk.notes(renaming.domain), "2026")
+    renaming.context.reviewing(renaming.domain, apply=True)
+    promote(renaming.context.notes(renaming.domain), "2026")
     renaming.index()
     promoted = contents(renaming)
     rename(renaming)
@@ -229,13 +229,13 @@ def test_what_was_written_below_a_renamed_part_stays(renaming):
 
 
 def test_a_renamed_note_that_moved_since_is_taken_back_at_its_new_place(renaming):
-    due(renaming.resources.reader(renaming.domain), renaming.desk.proposals(), "vault", 0.0)
-    begin(renaming.resources.reader(renaming.domain), renaming.desk.proposals(), "vault")
+    due(renaming.resources.reader(renaming.domain), renaming.context.proposals(), "vault", 0.0)
+    begin(renaming.resources.reader(renaming.domain), renaming.context.proposals(), "vault")
     rename(renaming)
-    due(renaming.resources.reader(renaming.domain), renaming.desk.proposals(), "vault", 0.0)
+    due(renaming.resources.reader(renaming.domain), renaming.context.proposals(), "vault", 0.0)
     (renaming.root / "b.md").rename(renaming.root / "moved.md")
     renaming.index()
-    due(renaming.resources.reader(renaming.domain), renaming.desk.proposals(), "vault", 0.0)
+    due(renaming.resources.reader(renaming.domain), renaming.context.proposals(), "vault", 0.0)
     assert undo(renaming)["left"] == []
     assert renaming.text("moved.md") == NOTES["b.md"]
 
@@ -251,17 +251,17 @@ def test_a_run_that_dies_is_finished_as_the_same_change_and_taken_back_whole(ren
 
     monkeypatch.setattr("workers.tagging.replace_if_unchanged", dying)
     try:
-        rename_tags(renaming.desk, renaming.domain, dry_run=False)
+        rename_tags(renaming.context, renaming.domain, dry_run=False)
     except KeyboardInterrupt:
-        (change,) = renaming.desk.proposals().changes(10)
+        (change,) = renaming.context.proposals().changes(10)
         assert change.action == "renaming"
         with pytest.raises(EverindexError, match="are not finished"):
-            take_back(renaming.desk, renaming.domain, change.id)
+            take_back(renaming.context, renaming.domain, change.id)
     monkeypatch.undo()
     renaming.index()
-    review_now(renaming.desk, renaming.domain, apply=False)
+    review_now(renaming.context, renaming.domain, apply=False)
     assert "dirt" not in "".join(contents(renaming).values())
-    (change,) = renaming.desk.proposals().changes(10)
+    (change,) = renaming.context.proposals().changes(10)
     assert (change.action, change.notes) == ("renamed", 3)
     renaming.index()
     undo(renaming)
@@ -291,8 +291,8 @@ def test_renames_that_are_refused_are_no_change(renaming):
     renaming.write("broken.md", "---\ntags: [dirt\n---\n")
     renaming.index()
     assert not rename(renaming)["finished"]
-    assert renaming.desk.proposals().changes(10) == []
-    assert renaming.desk.proposals().change(None) is None
+    assert renaming.context.proposals().changes(10) == []
+    assert renaming.context.proposals().change(None) is None
 
 
 # A queue that cannot be used
@@ -301,7 +301,7 @@ def test_renames_that_are_refused_are_no_change(renaming):
 def test_a_queue_that_is_a_file_of_the_persons_own_is_a_problem_until_it_is_moved_away(gardener):
     gardener.write("a.md", "The garden soil.")
     gardener.index()
-    gardener.desk.proposals().add(
+    gardener.context.proposals().add(
         gardener.domain.slug,
         "a.md",
         [(Suggestion("soil", 0.8), "")],
@@ -312,13 +312,13 @@ def test_a_queue_that_is_a_file_of_the_persons_own_is_a_problem_until_it_is_move
     gardener.write("_review-queue.md", "my own list\n")
     for _ in range(2):
         with pytest.raises(NoteError):
-            review_now(gardener.desk, gardener.domain, apply=True)
+            review_now(gardener.context, gardener.domain, apply=True)
     said = [one for one in find_problems(gardener.resources, gardener.queue) if "_review-queue.md" in one]
     assert len(said) == 1
     assert "move it away, or name another" in said[0]
     assert gardener.text("_review-queue.md") == "my own list\n"
     (gardener.root / "_review-queue.md").unlink()
-    review_now(gardener.desk, gardener.domain, apply=True)
+    review_now(gardener.context, gardener.domain, apply=True)
     assert "`soil`" in gardener.text("_review-queue.md")
     assert not any("_review-queue.md" in one for one in find_problems(gardener.resources, gardener.queue))
 
@@ -326,7 +326,7 @@ def test_a_queue_that_is_a_file_of_the_persons_own_is_a_problem_until_it_is_move
 def test_a_problem_of_a_queue_ends_with_its_vocabulary(gardener):
     gardener.write("_review-queue.md", "my own list\n")
     with pytest.raises(NoteError):
-        review_now(gardener.desk, gardener.domain, apply=True)
+        review_now(gardener.context, gardener.domain, apply=True)
     (gardener.root / "_taxonomy.md").unlink()
     gardener.sweep()
     assert not any("_review-queue.md" in one for one in find_problems(gardener.resources, gardener.queue))
@@ -338,7 +338,7 @@ def test_saves_that_could_not_be_merged_are_a_problem_until_their_files_are_gone
         return [one for one in find_problems(gardener.resources, gardener.queue) if "unclaimed" in one]
 
     assert said() == []
-    folder = gardener.desk.displaced / UNCLAIMED
+    folder = gardener.context.displaced / UNCLAIMED
     folder.mkdir(parents=True)
     for name in ("1-a.md", "2-b.md"):
         (folder / name).write_text("what was typed meanwhile")
@@ -354,7 +354,7 @@ def test_saves_that_could_not_be_merged_are_a_problem_until_their_files_are_gone
 def test_a_decision_is_taken_back_by_the_worker_that_wrote_it(gardener):
     gardener.write("note.md", "The soil.\n")
     gardener.index()
-    store = gardener.desk.proposals()
+    store = gardener.context.proposals()
     store.add(
         gardener.domain.slug,
         "note.md",
@@ -365,7 +365,7 @@ def test_a_decision_is_taken_back_by_the_worker_that_wrote_it(gardener):
     )
     (one,) = store.of_state(None, "waiting")
     store.decide([one.id], "accepted", "2026-11-22")
-    promote(gardener.desk.notes(gardener.domain), "2026-11-22")
+    promote(gardener.context.notes(gardener.domain), "2026-11-22")
     assert "soil" in gardener.text("note.md").partition("The soil")[0]
     gardener.sweep.tasks.undo_decisions(gardener.domain.slug, "asked", [one.id])
     gardener.queue.execute(gardener.queue.dequeue())
@@ -380,7 +380,7 @@ def test_a_decision_is_taken_back_by_the_worker_that_wrote_it(gardener):
 def propose_soil(gardener, path):
     gardener.write(path, "The garden soil.\n")
     gardener.index()
-    gardener.desk.proposals().add(
+    gardener.context.proposals().add(
         gardener.domain.slug,
         path,
         [(Suggestion("soil", 0.8), "")],
@@ -402,7 +402,7 @@ def is_due(gardener):
 def test_a_queue_is_read_once(gardener):
     propose_soil(gardener, "a.md")
     assert is_due(gardener)
-    review_now(gardener.desk, gardener.domain, apply=True)
+    review_now(gardener.context, gardener.domain, apply=True)
     assert not is_due(gardener)
 
 
@@ -410,7 +410,7 @@ def test_a_queue_is_read_once(gardener):
 def test_a_tick_made_right_after_the_queue_was_read_is_still_to_be_read(gardener, monkeypatch, first):
     propose_soil(gardener, "a.md")
     if not first:
-        review_now(gardener.desk, gardener.domain, apply=True)
+        review_now(gardener.context, gardener.domain, apply=True)
 
     def review_then_tick(*given):
         done = review(*given)
@@ -420,9 +420,9 @@ def test_a_tick_made_right_after_the_queue_was_read_is_still_to_be_read(gardener
 
     with monkeypatch.context() as patch:
         patch.setattr("workers.tagging.review", review_then_tick)
-        review_now(gardener.desk, gardener.domain, apply=True)
+        review_now(gardener.context, gardener.domain, apply=True)
     assert is_due(gardener)
-    review_now(gardener.desk, gardener.domain, apply=True)
+    review_now(gardener.context, gardener.domain, apply=True)
     assert "soil" in gardener.text("a.md").partition("---\nThe")[0]
 
 
@@ -436,7 +436,7 @@ def test_a_proposal_made_right_after_the_queue_was_read_is_still_to_be_shown(gar
 
     with monkeypatch.context() as patch:
         patch.setattr("workers.tagging.review", review_then_propose)
-        review_now(gardener.desk, gardener.domain, apply=True)
+        review_now(gardener.context, gardener.domain, apply=True)
     assert is_due(gardener)
-    review_now(gardener.desk, gardener.domain, apply=True)
+    review_now(gardener.context, gardener.domain, apply=True)
     assert "b.md" in gardener.text("_review-queue.md")

@@ -11,8 +11,8 @@ from pipelines.store.facts import RELOADED
 from queue_config.queue import ONCE_SECONDS
 from tests.consumer import work
 from workers.sweeping import load_models, sweep
-from workers.tag_desk import TagDesk
 from workers.tagging import make_tag_tasks
+from workers.tagging_context import TaggingContext
 from workers.tasks import make_tasks, reconcile_now
 
 
@@ -103,7 +103,7 @@ def test_a_request_that_waited_for_long_is_not_executed(resources, queue, monkey
 
 def test_every_task_that_a_person_asks_for_is_done_once_a_message(resources, queue):
     make_tasks(queue, resources)
-    make_tag_tasks(queue, TagDesk(resources))
+    make_tag_tasks(queue, TaggingContext(resources))
     hints = {"index_notes", "drain", "index_apart", "propose_tags"}
     kinds = {name.rpartition(".")[2]: kind for name, kind in queue._registry._registry.items()}
     assert {name for name, kind in kinds.items() if getattr(kind, "once", False)} == set(kinds) - hints

@@ -11,7 +11,7 @@ from pipelines.model import Suggestion
 from pipelines.store.proposals import Proposals
 from pipelines.store.state import State
 from pipelines.tagging.promote import Notes
-from pipelines.tagging.review import Desk, review
+from pipelines.tagging.review import ReviewContext, review
 from pipelines.tagging.taxonomy import load
 from tests.pipelines.conftest import MAX_BYTES, House
 
@@ -35,8 +35,8 @@ class Tagging:
         )
         self.queue = house.root / "_review-queue.md"
 
-    def desk(self, *, apply: bool = True) -> Desk:
-        return Desk(self.domain, load(self.house.root, "_taxonomy.md"), self.notes, apply)
+    def context(self, *, apply: bool = True) -> ReviewContext:
+        return ReviewContext(self.domain, load(self.house.root, "_taxonomy.md"), self.notes, apply)
 
     def note(self, path: str, text: str = "The garden soil.") -> None:
         self.house.save(path, text)
@@ -56,7 +56,7 @@ class Tagging:
         return [one.id for tag in tags for one in found if (one.path, one.tag) == (path, tag)]
 
     def review(self, **how: bool):
-        return review(self.desk(**how), AT)
+        return review(self.context(**how), AT)
 
     def states(self, path: str) -> dict[str, str]:
         every = ("waiting", "addition", "accepted", "applied", "rejected", "refused")

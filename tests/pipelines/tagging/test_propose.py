@@ -11,7 +11,7 @@ import pytest
 from pipelines.model import Privacy
 from pipelines.tagging.candidates import begin, due
 from pipelines.tagging.haiku import HaikuProposer
-from pipelines.tagging.propose import Budget, Desk, fit_local, propose
+from pipelines.tagging.propose import Budget, ProposalContext, fit_local, propose
 from tests.fakes.anthropic_api import KEY, Answer, fake_anthropic
 from tests.pipelines.conftest import MAX_BYTES
 
@@ -27,13 +27,13 @@ def api():
 
 
 @pytest.fixture
-def desk(tagging, api):
+def context(tagging, api):
     begin(tagging.house.cache, tagging.proposals, "vault")
     house = tagging.house
     with closing(HaikuProposer(KEY, base_url=api.url, timeout_s=0.5)) as haiku:
-        yield Desk(
+        yield ProposalContext(
             domain=tagging.domain,
-            taxonomy=tagging.desk().vocabulary.taxonomy,
+            taxonomy=tagging.context().vocabulary.taxonomy,
             cache=house.cache,
             proposals=tagging.proposals,
             root=house.root,
@@ -47,27 +47,29 @@ def desk(tagging, api):
 def learn(tagging):
     encode = tagging.house.embedder._embedder.encode_documents
     return fit_local(
-        tagging.house.cache, tagging.desk().vocabulary.taxonomy, lambda texts: list(encode(texts))
+        tagging.house.cache, tagging.context().vocabulary.taxonomy, lambda texts: list(encode(texts))
     )
 
 
-def work(desk, now=NOW) -> dict[str, int]:
-    return propose(desk, due(desk.cache, desk.proposals, "vault", now.timestamp(), ("_taxonomy.md",)), now)
+def work(context, now=NOW) -> dict[str, int]:
+    return propose(
+        context, due(context.cache, context.proposals, "vault", now.timestamp(), ("_taxonomy.md",)), now
+    )
 
 
-def test_a_new_note_gets_what_is_proposed_and_in_the_vocabulary(tagging, desk, api):
+def test_a_new_note_gets_what_is_proposed_and_in_the_vocabulary(tagging, context, api):
     tagging.note("a.md")
-    assert work(desk) == {"proposed": 1}
+    assert work(context) == {"proposed": 1}
     assert tagging.states("a.md") == {"soil": "waiting", "compost": "waiting"}
     (one, _) = tagging.proposals.of_state(None, "waiting")
     assert (one.group, one.confidence, one.proposer) == ("Garden", 0.9, "claude-haiku-5-5")
-    assert work(desk) == {}
+    assert work(context) == {}
     assert len(api.requests) == 1
 
 
-def test_a_tag_that_the_note_has_is_not_proposed(tagging, desk):
+def test_a_tag_that_the_note_has_is_not_proposed(tagging, context):
     tagging.note("a.md", "---\ntags: [SOIL]\n---\nThe garden soil. #compost")
-    assert work(desk) == {"nothing": 1}
+    assert work(context) == {"nothing": 1}
     assert tagging.states("a.md") == {}
 
 
@@ -83,23 +85,23 @@ def test_a_tag_that_the_note_has_is_not_proposed(tagging, desk):
     ],
     ids=["429", "529", "500", "hang", "truncated", "malformed"],
 )
-def test_a_failure_waits_and_is_tried_again(tagging, desk, api, fault):
+def test_a_failure_waits_and_is_tried_again(tagging, context, api, fault):
     api.answers.append(fault)
     tagging.note("a.md")
-    assert work(desk) == {"failed": 1}
+    assert work(context) == {"failed": 1}
     assert tagging.states("a.md") == {}
     wait = 90 if fault.status == 429 else 30
-    assert work(desk, NOW + timedelta(seconds=wait - 1)) == {}
-    assert work(desk, NOW + timedelta(seconds=wait)) == {"proposed": 1}
+    assert work(context, NOW + timedelta(seconds=wait - 1)) == {}
+    assert work(context, NOW + timedelta(seconds=wait)) == {"proposed": 1}
     assert "soil" in tagging.states("a.md")
 
 
-def test_pauses_grow(tagging, desk, api):
+def test_pauses_grow(tagging, context, api):
     api.by_default = lambda _: Answer(status=529)
     tagging.note("a.md")
     at, pauses = NOW, []
     for _ in range(10):
-        work(desk, at)
+        work(context, at)
         next_attempt = tagging.proposals.looked_at("vault")["a.md"].next_attempt
         pauses.append(next_attempt - at.timestamp())
         at = datetime.fromtimestamp(next_attempt, UTC)
@@ -115,69 +117,71 @@ SECRETS = {
 }
 
 
-def test_no_private_note_is_on_the_wire(tagging, desk, api):
-    desk = replace(desk, domain=replace(desk.domain, privacy=Privacy(tags=("journal",), folders=("diary",))))
+def test_no_private_note_is_on_the_wire(tagging, context, api):
+    context = replace(
+        context, domain=replace(context.domain, privacy=Privacy(tags=("journal",), folders=("diary",)))
+    )
     for path, text in SECRETS.items():
         tagging.note(path, text)
     tagging.note("open.md", "An open garden.")
-    work(desk)
+    work(context)
     assert len(api.requests) == 1
     assert b"SECRET" not in b"".join(api.bodies)
     assert b"open garden" in b"".join(api.bodies)
 
 
-def test_a_domain_without_llm_sends_nothing(tagging, desk, api):
+def test_a_domain_without_llm_sends_nothing(tagging, context, api):
     tagging.note("a.md")
-    work(replace(desk, domain=replace(desk.domain, privacy=Privacy(llm=False))))
+    work(replace(context, domain=replace(context.domain, privacy=Privacy(llm=False))))
     assert api.requests == []
 
 
 @pytest.mark.parametrize("budget", [Budget(1, 1.0), Budget(100, 1e-9)])
-def test_the_days_budget_is_kept_and_the_rest_waits_for_tomorrow(tagging, desk, api, budget):
-    desk = replace(desk, budget=budget)
+def test_the_days_budget_is_kept_and_the_rest_waits_for_tomorrow(tagging, context, api, budget):
+    context = replace(context, budget=budget)
     tagging.note("a.md")
     tagging.note("b.md")
-    assert work(desk) == {"proposed": 1, "failed": 1}
-    assert work(desk, NOW.replace(hour=23)) == {}
-    assert work(desk, NOW + timedelta(hours=12)) == {"proposed": 1}
+    assert work(context) == {"proposed": 1, "failed": 1}
+    assert work(context, NOW.replace(hour=23)) == {}
+    assert work(context, NOW + timedelta(hours=12)) == {"proposed": 1}
     assert len(api.requests) == 2
     assert tagging.proposals.spending.of_day("2026-11-21")[0] == 1
     assert tagging.proposals.spending.of_day("2026-11-21")[1] > 0
 
 
-def test_a_request_that_fails_counts_against_the_budget(tagging, desk, api):
+def test_a_request_that_fails_counts_against_the_budget(tagging, context, api):
     api.answers.append(Answer(status=500))
     tagging.note("a.md")
-    work(desk)
+    work(context)
     assert tagging.proposals.spending.of_day("2026-11-21")[0] == 1
 
 
-def test_what_the_operator_rejected_is_not_proposed_again(tagging, desk):
+def test_what_the_operator_rejected_is_not_proposed_again(tagging, context):
     tagging.note("a.md")
-    work(desk)
+    work(context)
     tagging.proposals.decide(
         [one.id for one in tagging.proposals.of_state(None, "waiting")], "rejected", "now"
     )
     tagging.proposals.ask("vault", ["a.md"])
-    work(desk)
+    work(context)
     assert tagging.states("a.md") == {"soil": "rejected", "compost": "rejected"}
 
 
-def test_without_a_key_the_local_proposer_learns_from_the_vault(tagging, desk):
+def test_without_a_key_the_local_proposer_learns_from_the_vault(tagging, context):
     house = tagging.house
     for n in range(30):
         house.save(f"g{n}.md", f"---\ntags: [soil]\n---\nThe garden soil in winter {n}.")
         house.save(f"b{n}.md", f"---\ntags: [bread]\n---\nFlour and yeast, bread {n}.")
     house.drain()
     begin(house.cache, tagging.proposals, "vault")
-    desk = replace(desk, haiku=None)
+    context = replace(context, haiku=None)
     tagging.note("new.md", "The garden soil in winter again.")
-    assert work(desk) == {"proposed": 1}
+    assert work(context) == {"proposed": 1}
     assert tagging.states("new.md") == {"soil": "waiting"}
 
 
-def test_a_note_that_changed_since_it_was_indexed_is_left_for_later(tagging, desk, api):
+def test_a_note_that_changed_since_it_was_indexed_is_left_for_later(tagging, context, api):
     tagging.note("a.md")
     tagging.house.write("a.md", "Something that is not indexed yet.")
-    assert work(desk) == {}
+    assert work(context) == {}
     assert api.requests == []

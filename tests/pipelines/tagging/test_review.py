@@ -172,7 +172,7 @@ def test_what_an_editor_writes_late_into_a_page_counts_and_its_words_stay(shown)
     late = shown.queue.read_text().replace("- [ ] `soil`", "- [x] `soil`\nAsk Ben about this one.")
     shown.propose("a.md", "bread")
     shown.review()
-    review(shown.desk(), AT, late.encode())
+    review(shown.context(), AT, late.encode())
     assert "- soil" in shown.text("a.md")
     page = shown.queue.read_text()
     assert "Ask Ben about this one." in page

@@ -1,4 +1,4 @@
-"""What tagging works with: a domain's vocabulary and notes, and the proposers; created at first use."""
+"""What tagging needs: a domain's vocabulary and notes, and the proposers; created at first use."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def vocabulary_problem(vocabulary: TaxonomyFile) -> str | None:
     return f"{reasons} (the last valid vocabulary is used until it is corrected)"
 
 
-class TagDesk:
-    """The tagging of a vault's domains, using a process's resources."""
+class TaggingContext:
+    """What tagging the domains of a vault needs, from a process's resources."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
@@ -83,11 +83,11 @@ class TagDesk:
             self.displaced,
         )
 
-    def proposing(self, domain: Domain) -> propose.Desk:
+    def proposing(self, domain: Domain) -> propose.ProposalContext:
         """Return what proposing for a domain needs. Raises CacheError."""
         settings, cache = self.resources.settings, self.resources.reader(domain)
         vocabulary = self.vocabulary(domain).taxonomy
-        return propose.Desk(
+        return propose.ProposalContext(
             domain=domain,
             taxonomy=vocabulary,
             cache=cache,
@@ -99,9 +99,9 @@ class TagDesk:
             budget=propose.Budget(settings.tag_notes_a_day, settings.tag_usd_a_day),
         )
 
-    def reviewing(self, domain: Domain, *, apply: bool) -> review.Desk:
+    def reviewing(self, domain: Domain, *, apply: bool) -> review.ReviewContext:
         """Return what reviewing a domain needs; `apply`: also write accepted tags."""
-        return review.Desk(domain, self.vocabulary(domain), self.notes(domain), apply)
+        return review.ReviewContext(domain, self.vocabulary(domain), self.notes(domain), apply)
 
     def _local(self, domain: Domain, vocabulary: Taxonomy, cache: Cache) -> LocalProposer:
         fitted = self._fitted.get(domain.slug)
