@@ -138,7 +138,7 @@ def test_keys_reach_the_field_the_notes_and_the_help(page):
     page.goto("/?q=soil+compost")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile(r"/notes/[^#]+#L\d+$"))
+    page.wait_for_url(re.compile(r"/notes/[^#]+#L\d+-L\d+$"))
 
 
 def test_a_filter_becomes_a_chip_that_can_be_removed(page):

@@ -30,7 +30,10 @@ def test_a_part_is_what_the_whole_page_shows(browser):
 
 
 def test_a_hit_leads_to_its_lines(browser):
-    assert all(re.search(r"\.md#L\d+$", address) for address in hits(shown(browser, "/parts/answers?q=soil")))
+    page = shown(browser, "/parts/answers?q=soil")
+    named = [re.search(r"\.md#L(\d+)-L(\d+)$", address) for address in hits(page)]
+    assert [found and found.groups() for found in named] == re.findall(r"lines (\d+)–(\d+)", page)
+    assert named
 
 
 def test_titles_are_those_of_the_notes_that_are_called_so(browser):
