@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 
-from pipelines import markdown
+from pipelines import links
 from pipelines.links import name_key, resolve
 from pipelines.markdown import parse_note, read_note
 from pipelines.model import Link, Note
@@ -166,7 +166,7 @@ def _obsidiantools(folder: Path) -> Iterator[Agreement]:
 
 def _links_out_too() -> Any:
     """Let the parser keep the links that lead out of the vault."""
-    return patch.object(markdown, "_EXTERNAL", re.compile(r"(?!)"))
+    return patch.object(links, "_EXTERNAL", re.compile(r"(?!)"))
 
 
 def _notes(folder: Path) -> dict[str, Note]:

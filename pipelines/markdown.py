@@ -1,38 +1,27 @@
 """Parse a Markdown file into a Note: text, properties, headings, links and tags, by Obsidian's rules.
 
-markdown-it-py finds the blocks. Its inline parser then runs only on blocks that can contain a link or a tag, with
-rules of our own for Obsidian's additions. Math and comments are read by one of these rules instead of a plugin,
-because the plugin searches to the end of the file for every `$$` that is never closed.
+The block parser finds the blocks. The inline parser then runs only on those that can contain a link or a tag.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.token import Token
-from mdit_py_plugins.footnote import footnote_plugin
 
-from pipelines.frontmatter import TAG, is_tag, read_frontmatter, read_properties, split_wikilink, strings
+from pipelines.frontmatter import read_frontmatter, read_properties, split_wikilink, strings
 from pipelines.links import inner_target
+from pipelines.markdown_parsers import BLOCKS, INLINES, wikilinks
 from pipelines.model import Heading, Link, LinkKind, Note
 
 _LONGEST_TITLE = 500  # of a name; pages and the name index hold every title whole
-# A limit for each search, so that a run of `[[` costs at most its length times this.
-LONGEST_WIKILINK = 2_000
-# Outlines nest deeper than markdown-it's limit of 20, past which it skips the rest of the file.
-DEEPEST_BLOCK = 100
 CITING_PROPERTIES = {"cites", "source", "sources", "references", "up"}
 CITING_SECTIONS = {"sources", "references", "citations", "bibliography"}
 _LINE_END = re.compile(r"\r\n?|\n")
 _MARKUP = re.compile(r"[\[\]\\`*_~<&!$%#\n]")
-_INLINE_MATH = re.compile(r"\$(?![\s$])(?:[^$\\]|\\.)*+(?<!\s)\$(?!\d)", re.DOTALL)
-_EMPHASIS = "*_~="
 
 
 @dataclass(slots=True)
@@ -131,7 +120,7 @@ def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headi
 def _inline(content: str, env: dict[str, object], *, markup: bool) -> list[Token]:
     """Parse inline Markdown; return nothing if it cannot contain a link, a tag, or relevant markup."""
     if "[" in content or "#" in content or (markup and _MARKUP.search(content)):
-        return _INLINES.inline.parse(content, _INLINES, env, [])
+        return INLINES.inline.parse(content, INLINES, env, [])
     return []
 
 
@@ -181,139 +170,10 @@ def _shown(tokens: Iterable[Token]) -> str:
 def _property_links(values: Mapping[str, object], block: str, starts: Sequence[int]) -> Iterator[Link]:
     for name, value in values.items():
         for item in strings(value):
-            for inner in _wikilinks(item):
+            for inner in wikilinks(item):
                 if (parts := split_wikilink(inner)) is None:
                     continue
                 # If YAML unescaped or folded the value, its line is unknown.
                 at = max(block.find(f"[[{inner}]]"), 0)
                 cites = name.lower() in CITING_PROPERTIES
                 yield Link("property", *parts, bisect_right(starts, at), "", name, cites)
-
-
-def _wikilinks(text: str) -> Iterator[str]:
-    at = text.find("[[")
-    while at >= 0:
-        end = _wikilink_end(text, at, len(text))
-        if end is not None:
-            yield text[at + 2 : end - 2]
-        at = text.find("[[", end or at + 1)
-
-
-def _wikilink_end(text: str, at: int, limit: int) -> int | None:
-    """Return where the wikilink whose `[[` is at `at` ends; None if there is none on this line."""
-    closing = text.find("]]", at + 2, min(limit, at + LONGEST_WIKILINK))
-    if closing < 0 or "[[" in (rest := text[at + 1 : closing]) or "\n" in rest:
-        return None
-    return closing + 2
-
-
-def _wikilink(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  (markdown-it's signature)
-    """Parse `[[...]]` and `![[...]]`."""
-    embed = state.src.startswith("![[", state.pos, state.posMax)
-    if not embed and not state.src.startswith("[[", state.pos, state.posMax):
-        return False
-    opening = state.pos + embed
-    end = _wikilink_end(state.src, opening, state.posMax)
-    parts = split_wikilink(state.src[opening + 2 : end - 2]) if end else None
-    if end is None or parts is None:
-        return False
-    if not silent:
-        token = state.push("wikilink", "", 0)
-        token.meta = {"at": state.pos, "embed": embed, "link": parts}
-    state.pos = end
-    return True
-
-
-def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
-    """Parse `#tag` after white space, at a line start, or after emphasis marks."""
-    if state.src[state.pos] != "#" or state.linkLevel:
-        return False
-    before = state.src[max(0, state.pos - 4) : state.pos].rstrip(_EMPHASIS)
-    match = TAG.match(state.src, state.pos + 1, state.posMax)
-    if match is None or (before and not before[-1].isspace()):
-        return False
-    name = match[0].strip("/")
-    if not is_tag(name):
-        return False
-    if not silent:
-        state.push("tag", "", 0).content = name
-    state.pos = match.end()
-    return True
-
-
-def _math_or_comment(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
-    """Parse `$x$`, `$$x$$` and `%%x%%`, which contain no links or tags."""
-    marker = state.src[state.pos : state.pos + 2]
-    if marker in {"$$", "%%"}:
-        closing = state.src.find(marker, state.pos + 2, state.posMax)
-        end = closing + 2 if closing >= 0 else 0
-    elif marker[0] == "$":
-        match = _INLINE_MATH.match(state.src, state.pos, state.posMax)
-        end = match.end() if match else 0
-    else:
-        return False
-    if not end:
-        return False
-    if not silent:
-        token = state.push("comment" if marker == "%%" else "math", "", 0)
-        token.content = state.src[state.pos : end].strip("$")
-    state.pos = end
-    return True
-
-
-def _math_or_comment_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
-    """Parse a block from a line that begins with an unclosed `$$` or `%%` to the next line that has the mark."""
-    if state.is_code_block(start):
-        return False
-    opening = state.bMarks[start] + state.tShift[start]
-    marker = state.src[opening : opening + 2]
-    if marker not in {"$$", "%%"} or state.src.find(marker, opening + 2, state.eMarks[start]) >= 0:
-        return False
-    for line in range(start + 1, end):
-        if state.sCount[line] < state.blkIndent and not state.isEmpty(line):
-            return False
-        if state.src.find(marker, state.bMarks[line], state.eMarks[line]) >= 0:
-            if not silent:
-                state.push("math_or_comment", "", 0).map = [start, line + 1]
-                state.line = line + 1
-            return True
-    return False
-
-
-def _located(
-    rule: Callable[[StateInline, bool], bool], *, embed: bool
-) -> Callable[[StateInline, bool], bool]:
-    """Make one of markdown-it's rules record on its token where in the block the link starts."""
-
-    def located(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
-        at, first = state.pos, len(state.tokens)
-        found = rule(state, silent)
-        if found and not silent:
-            token = next(t for t in state.tokens[first:] if t.type in {"link_open", "image"})
-            token.meta = {"at": at, "embed": embed}
-        return found
-
-    return located
-
-
-def _block_parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST_BLOCK}).enable("table")
-    parser.use(footnote_plugin, inline=False, move_to_end=False)
-    parser.block.ruler.before("fence", "math_or_comment", _math_or_comment_block, {"alt": ["paragraph"]})
-    return parser.disable(["inline", "text_join"])
-
-
-def inline_parser() -> MarkdownIt:
-    """Return a parser for the text of a block; its link tokens give targets in the form of the index."""
-    parser = MarkdownIt("commonmark").enable("strikethrough")
-    rules = parser.inline.ruler
-    rules.at("link", _located(link, embed=False))
-    rules.at("image", _located(image, embed=True))
-    rules.before("link", "wikilink", _wikilink)
-    rules.before("link", "tag", _tag)
-    rules.before("escape", "math_or_comment", _math_or_comment)
-    return parser
-
-
-BLOCKS = _block_parser()
-_INLINES = inline_parser()
