@@ -50,32 +50,63 @@ class _Kind(_Strict):
 
 
 class _Decay(_Strict):
-    mode: Annotated[Literal["off", "ranked_grouped"], _Off] = "off"
-    ladder: Annotated[list[_Weight], Field(min_length=1)] = Field(default=list(Decay().ladder))
-    recency_boost_days: Annotated[int, _NotTruth, Field(ge=0)] = Decay().recency_boost_days
-    recency_boost_amount: _Weight = Decay().recency_boost_amount
-    kind_overrides: dict[str, _Kind] = Field(default_factory=dict)
+    mode: Annotated[Literal["off", "ranked_grouped"], _Off] = Field(
+        default="off", description="ranked_grouped: an author's older notes count less"
+    )
+    ladder: Annotated[list[_Weight], Field(min_length=1)] = Field(
+        default=list(Decay().ladder),
+        description="what an author's newest, second newest ... note among the candidates counts",
+    )
+    recency_boost_days: Annotated[int, _NotTruth, Field(ge=0)] = Field(
+        default=Decay().recency_boost_days, description="up to this age in days a note is recent"
+    )
+    recency_boost_amount: _Weight = Field(
+        default=Decay().recency_boost_amount,
+        description="what a recent note gains, as a share of the range of scores",
+    )
+    kind_overrides: dict[str, _Kind] = Field(
+        default_factory=dict,
+        description="per kind of note: `group_by_path_prefix`, a ladder for the notes of one folder",
+    )
 
 
 class _Lexical(_Strict):
-    weight: _Weight | None = None
+    weight: _Weight | None = Field(
+        default=None,
+        description="what a rank by exact words counts beside one by meaning; setting it selects rrf; default: 1",
+    )
 
 
 class _Graph(_Strict):
-    pagerank_over: PagerankOver = Domain("", "").pagerank_over
-    central_over: CentralOver = Domain("", "").central_over
-    communities: Communities = Domain("", "").communities
-    mode: Annotated[GraphMode, _Off] = Domain("", "").graph_mode
+    pagerank_over: PagerankOver = Field(
+        default=Domain("", "").pagerank_over, description="the edges that PageRank follows"
+    )
+    central_over: CentralOver = Field(
+        default=Domain("", "").central_over, description="the edges that centrality counts"
+    )
+    communities: Communities = Field(
+        default=Domain("", "").communities, description="how communities are found"
+    )
+    mode: Annotated[GraphMode, _Off] = Field(
+        default=Domain("", "").graph_mode, description="how links change the order of the answers"
+    )
 
 
 class _Privacy(_Strict):
-    tags: list[str] = Field(default_factory=list)
-    folders: list[str] = Field(default_factory=list)
+    tags: list[str] = Field(default_factory=list, description="notes with these tags are never sent anywhere")
+    folders: list[str] = Field(
+        default_factory=list, description="notes in these folders, at any depth, are never sent anywhere"
+    )
 
 
 class _Review(_Strict):
-    promote: Promote = "on_save"
-    threshold: Annotated[float, _NotTruth, Field(gt=0, le=1)] | None = None
+    promote: Promote = Field(
+        default="on_save",
+        description="on_save: ticked tags are applied 5 s after you edit the queue; manual: by `everindex promote`",
+    )
+    threshold: Annotated[float, _NotTruth, Field(gt=0, le=1)] | None = Field(
+        default=None, description="the least confidence of a local proposal; default: 0.7, guesses 0.5"
+    )
 
 
 # YAML 1.1 reads a bare `on` as true, and a bare `off` as false.
@@ -88,20 +119,44 @@ Preset = Literal["source"]
 
 
 class _Domain(_Strict):
-    preset: Preset | None = None
-    legacy: bool = False
-    path: str | None = None
-    taxonomy: str = "_taxonomy.md"
-    review_queue: str = "_review-queue.md"
-    embedding: str | None = None
-    embedding_dim: Annotated[int, _NotTruth, Field(gt=0)] | None = None
+    preset: Preset | None = Field(
+        default=None,
+        description="the source document's stack; keys that you set beside it take precedence; default: none",
+    )
+    legacy: bool = Field(
+        default=False, description="the domain owns everything that no other domain owns, instead of a folder"
+    )
+    path: str | None = Field(
+        default=None, description="the folder that the domain owns; default: the folder of its name"
+    )
+    taxonomy: str = Field(
+        default="_taxonomy.md", description="the vocabulary, relative to the domain's folder"
+    )
+    review_queue: str = Field(
+        default="_review-queue.md", description="the review queue, relative to the domain's folder"
+    )
+    embedding: str | None = Field(
+        default=None, description="the domain's embedding model; default: the built-in one"
+    )
+    embedding_dim: Annotated[int, _NotTruth, Field(gt=0)] | None = Field(
+        default=None, description="the length of a vector, which has to be the model's; default: the model's"
+    )
     decay: _Decay = Field(default_factory=_Decay)
-    fusion: Fusion | None = None
+    fusion: Fusion | None = Field(
+        default=None,
+        description="merge words and meaning by score (convex) or by rank (rrf);"
+        " default: convex, or rrf if `lexical.weight` is set",
+    )
     lexical: _Lexical = Field(default_factory=_Lexical)
-    sentences: bool = Domain("", "").sentences
+    sentences: bool = Field(
+        default=Domain("", "").sentences,
+        description="a passage's nearest sentence counts, too, in a question of four words or more; only in convex",
+    )
     graph: _Graph = Field(default_factory=_Graph)
     privacy: _Privacy = Field(default_factory=_Privacy)
-    llm: Annotated[Literal["on", "off"], _Llm] = "on"
+    llm: Annotated[Literal["on", "off"], _Llm] = Field(
+        default="on", description="off: none of the domain's notes is sent to Claude"
+    )
     review: _Review = Field(default_factory=_Review)
 
 
