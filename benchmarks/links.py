@@ -43,6 +43,7 @@ from pipelines.reconcile import check_paths, reconcile, rules_of
 from pipelines.store.cache import Cache
 from pipelines.store.edges import Edges
 from pipelines.store.meta import CacheMeta
+from pipelines.vault_scan import scan_vault
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 VAULTS = ("vault-tasks-docs", "vault-foam-docs", "vault-kepano", "vault-knowledge-garden")
@@ -87,7 +88,7 @@ class Resolved:
 def resolve_all(folder: Path) -> Resolved:
     """Resolve every link of a vault. Attachments that are not among the data are only named; they count as files."""
     root = (folder / "vault").resolve()
-    found = vault.scan(root, rules_of(root, load(root)))
+    found = scan_vault(root, rules_of(root, load(root)))
     listed = folder / "attachments.txt"
     attachments = listed.read_text("utf-8").splitlines() if listed.exists() else []
     named: dict[str, list[str]] = defaultdict(list)

@@ -11,6 +11,7 @@ from pipelines import vault
 from pipelines.errors import CacheError
 from pipelines.model import FoundFile
 from pipelines.store.cache import Cache
+from pipelines.vault_scan import Scan
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
@@ -18,7 +19,7 @@ def is_below(path: str, folders: Sequence[str]) -> bool:
     return any(path.startswith(f"{folder}/") for folder in folders)
 
 
-def note_scanned(caches: Collection[Cache], found: vault.Scan) -> None:
+def note_scanned(caches: Collection[Cache], found: Scan) -> None:
     """Update the edges of all caches with the files found by a scan of the vault; notes held by the brake stay."""
     there = found.files.union(*(cache.ledger.paths_below("") for cache in caches))
     for cache in caches:
@@ -29,7 +30,7 @@ def note_looked_at(
     caches: Collection[Cache],
     files: Mapping[str, FoundFile | None],
     no_files: AbstractSet[str],
-    scans: Mapping[str, vault.Scan],
+    scans: Mapping[str, Scan],
 ) -> None:
     """Update the edges of all caches with added and removed files of any kind; notes held by the brake stay."""
     for cache in caches:
@@ -51,7 +52,7 @@ def note_looked_at(
 
 
 def file_drift(
-    cache: Cache, found: vault.Scan, siblings: Callable[[], Iterable[Path]]
+    cache: Cache, found: Scan, siblings: Callable[[], Iterable[Path]]
 ) -> Iterator[tuple[str, str]]:
     """Yield the paths whose existence a cache's links assume wrongly, each with what is wrong."""
     there = found.files.union(cache.ledger.paths_below(""))

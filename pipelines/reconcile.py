@@ -17,6 +17,7 @@ from pipelines.ledger_writer import LedgerWriter, Report
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, FoundFile
 from pipelines.store.cache import Cache
 from pipelines.store.ledger import Difference
+from pipelines.vault_scan import Scan, scan_vault
 
 
 def rules_of(root: Path, registry: Registry) -> IgnoreRules:
@@ -38,7 +39,7 @@ def reconcile(
     listed, because that does not mean that it is empty.
     """
     rules = rules_of(root, registry)
-    found = vault.scan(root, rules)
+    found = scan_vault(root, rules)
     complaints = _complaints(rules, found)
     notes, ignored = _by_domain(registry, caches, found)
     moved = {(file.inode, file.size) for file in found.notes.values()}
@@ -59,7 +60,7 @@ def reconcile(
 
 
 def _by_domain(
-    registry: Registry, slugs: Iterable[str], found: vault.Scan
+    registry: Registry, slugs: Iterable[str], found: Scan
 ) -> tuple[dict[str, list[FoundFile]], dict[str, dict[str, str]]]:
     """Return each domain's notes, and its ignored files with the rule for each."""
     notes: dict[str, list[FoundFile]] = {slug: [] for slug in slugs}
@@ -75,7 +76,7 @@ def _by_domain(
     return notes, ignored
 
 
-def _complaints(rules: IgnoreRules, found: vault.Scan) -> list[str]:
+def _complaints(rules: IgnoreRules, found: Scan) -> list[str]:
     """Describe files that are not read and rules that do not apply, contrary to what a person may expect."""
     deep = [path for path, rule in found.ignored.items() if rule == rules.TOO_DEEP]
     return [
@@ -131,7 +132,7 @@ def check_paths(
     """Check paths that may have changed (files or folders), and record each difference."""
     rules = rules_of(root, registry)
     named = _look_at(root, raws)
-    scans = {folder: vault.scan(root, rules, folder) for folder in _topmost(named.folders)}
+    scans = {folder: scan_vault(root, rules, folder) for folder in _topmost(named.folders)}
     there = [file for file in named.files.values() if file]
     there += [file for scan in scans.values() for file in scan.notes.values()]
     moved = {(file.inode, file.size) for file in there}
@@ -219,7 +220,7 @@ def _files_of(
     return changed, gone
 
 
-def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: vault.Scan) -> Difference:
+def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: Scan) -> Difference:
     """Compare a scan of a folder with the ledger of one domain."""
     for path, rule in scan.ignored.items():
         if (registry.owner(path) or registry.domains[0]).slug == slug:

@@ -25,6 +25,7 @@ from pipelines.store.cache import Cache
 from pipelines.store.ranks import forget_ranks
 from pipelines.store.repair import make_owed
 from pipelines.store.words import word_drift
+from pipelines.vault_scan import Scan, scan_vault
 
 Kind = Literal[
     "damage",
@@ -88,7 +89,7 @@ def verify(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
 
 
 def _compare(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
-    found = vault.scan(ingest.root, rules_of(ingest.root, registry))
+    found = scan_vault(ingest.root, rules_of(ingest.root, registry))
     on_disk = {path for path in found.notes if (o := registry.owner(path)) and o.slug == ingest.domain}
     states = {state.path: state for state in check.ledger_states(cache)}
     # A note in a folder that cannot be listed may or may not exist; a note that is behind differs from the disk.
@@ -136,7 +137,7 @@ def _compare_paths(
         yield Difference(slug, "path", path, f"is in the index, but {rule}")
 
 
-def _compare_files(ingest: Ingest, found: vault.Scan, cache: Cache) -> Iterator[Difference]:
+def _compare_files(ingest: Ingest, found: Scan, cache: Cache) -> Iterator[Difference]:
     for path, detail in file_drift(cache, found, ingest.siblings):
         yield Difference(ingest.domain, "path", path, f"{detail}; run `everindex reload`")
 

@@ -14,8 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import vault as disk
+from pipelines import vault_scan
 from pipelines.ignore import DEEPEST_FOLDER, IgnoreRules
 from pipelines.vault import disk_key, found_file, note_key, own_key
+from pipelines.vault_scan import scan_vault
 
 YEARS = {"1600": -11676096000, "1969": -1, "2262": 9223372037, "2300": 10413792000, "9999": 253402300799}
 LARGEST = 2**63 - 1
@@ -26,7 +28,7 @@ def rules(root):
 
 
 def scan(root):
-    return disk.scan(root, rules(root))
+    return scan_vault(root, rules(root))
 
 
 def paths(house):
@@ -87,7 +89,7 @@ def test_a_number_that_sqlite_cannot_keep_stops_no_other_note(house, monkeypatch
     house.write("a.md", "Compost.")
     house.write("odd.md", "Gardens.")
     plain = os.DirEntry
-    real = disk._add_note
+    real = vault_scan._add_note
 
     def odd_stat(entry, raw, *rest):
         class Entry:
@@ -102,7 +104,7 @@ def test_a_number_that_sqlite_cannot_keep_stops_no_other_note(house, monkeypatch
         assert isinstance(entry, plain)
         real(Entry() if raw == "odd.md" else entry, raw, *rest)
 
-    monkeypatch.setattr(disk, "_add_note", odd_stat)
+    monkeypatch.setattr(vault_scan, "_add_note", odd_stat)
     house.index()
     assert paths(house) == ["a.md", "odd.md"]
 
@@ -214,7 +216,7 @@ def test_folders_nested_too_deep_are_complained_of_and_their_notes_leave_the_ind
     house.index()
     assert len(paths(house)) == 2
     monkeypatch.setattr("pipelines.ignore.DEEPEST_FOLDER", 3)
-    monkeypatch.setattr("pipelines.vault.DEEPEST_FOLDER", 3)
+    monkeypatch.setattr("pipelines.vault_scan.DEEPEST_FOLDER", 3)
     report = house.reconcile()
     assert (report.removed, report.held, report.ignored) == (1, 0, 1)
     (complaint,) = report.complaints

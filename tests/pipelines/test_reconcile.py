@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines import vault
 from pipelines.domains import Registry, load
 from pipelines.errors import VaultNotFoundError
 from pipelines.maintenance.verify import verify
 from pipelines.model import Domain
 from pipelines.reconcile import check_paths, reconcile, rehash
 from pipelines.store.neighbours import links_in_state
+from pipelines.vault_scan import scan_vault
 
 from .conftest import MAX_BYTES, House, LetGo
 
@@ -56,8 +56,7 @@ def test_notes_in_a_folder_that_cannot_be_read_are_kept(
     house.index()
     (public / "a" / "gone.md").unlink()
     (public / "a" / "closed").chmod(0o700 if os.geteuid() == 0 else 0o000)
-    scan = vault.scan
-    monkeypatch.setattr(vault, "scan", lambda *args: as_nobody(scan, *args))
+    monkeypatch.setattr("pipelines.reconcile.scan_vault", lambda *args: as_nobody(scan_vault, *args))
     report = house.notice("a") if event else house.reconcile()
     (public / "a" / "closed").chmod(0o700)
     assert [(one.path, one.kind) for one in report.events] == [("a/gone.md", "deleted")]

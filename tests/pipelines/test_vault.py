@@ -24,6 +24,7 @@ from pipelines.errors import (
 )
 from pipelines.identity import identify
 from pipelines.ignore import IgnoreRules
+from pipelines.vault_scan import Scan, scan_vault
 from tests.racers import can_exchange, exchanging
 
 LARGEST = 1_000_000
@@ -37,7 +38,7 @@ def write(root, raw, data=b"text"):
 
 
 def scan(root, folder=""):
-    return disk.scan(root, IgnoreRules(root, (), ("",)), folder)
+    return scan_vault(root, IgnoreRules(root, (), ("",)), folder)
 
 
 def read(root, raw, largest=LARGEST):
@@ -110,7 +111,7 @@ def test_other_files_are_no_notes_but_a_link_may_mean_them_unless_they_are_hidde
     write(vault, "a/b.md.bak")
     write(vault, ".obsidian/app.json", b"{}")
     write(vault, "a/.hidden.pdf")
-    assert scan(vault) == disk.Scan(files={"image.png", "a/b.md.bak"})
+    assert scan(vault) == Scan(files={"image.png", "a/b.md.bak"})
 
 
 def test_symbolic_links_are_not_followed(vault, tmp_path):
