@@ -12,13 +12,14 @@ from typing import NamedTuple
 from pipelines import lexical
 from pipelines.git_dates import NO_DATES, GitDates
 from pipelines.model import Domain, NoteFacts
+from pipelines.retrieval.bm25 import WordsFound
 from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.named import NoteNames, with_titles
 from pipelines.retrieval.pieces import nearest_pieces
-from pipelines.retrieval.postings import WordPostings, WordsFound, read_words
+from pipelines.retrieval.postings import WordPostings, read_words
 from pipelines.retrieval.rerank import (
     FEWEST_CITATIONS,
     LinearScore,

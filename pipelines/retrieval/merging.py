@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from pipelines import lexical
 from pipelines.errors import CacheError
+from pipelines.retrieval.bm25 import WordsFound
 from pipelines.retrieval.by_rank import Placed, merge_by_rank
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Ranking, Source, rank_notes
 from pipelines.retrieval.named import with_titles
-from pipelines.retrieval.postings import WordsFound
 from pipelines.retrieval.stages import stage
 from pipelines.store import search as store
 from pipelines.store.connection import snapshot

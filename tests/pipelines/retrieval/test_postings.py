@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pipelines import lexical
 from pipelines.ingest import index_words
 from pipelines.retrieval import postings as module
-from pipelines.retrieval.postings import WordPostings, _best
+from pipelines.retrieval.bm25 import _best
+from pipelines.retrieval.postings import WordPostings
 from pipelines.store import postings, search
 from pipelines.store.cache import Cache
 from pipelines.store.connection import snapshot
