@@ -114,28 +114,32 @@ def _is_whole(root: Path) -> bool:
     return True
 
 
+def _repository(root: Path, head: str, ours: Path) -> dict[str, str]:
+    """Fill an empty folder with a repository that borrows the vault's objects; return the environment for git."""
+    (ours / "refs").mkdir()
+    (ours / "objects").mkdir()
+    (ours / "config").write_text(_CONFIG, encoding="ascii")
+    (ours / "HEAD").write_text(f"{head}\n", encoding="ascii")
+    for name in ("index", "shallow"):
+        with suppress(FileNotFoundError):
+            (ours / name).write_bytes(read_file(root, f".git/{name}", _LARGEST_FILE))
+    return {
+        "PATH": os.defpath,
+        "HOME": str(ours),
+        "LC_ALL": "C",
+        "GIT_DIR": str(ours),
+        "GIT_OBJECT_DIRECTORY": str(root.absolute() / ".git" / "objects"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
+
+
 def _read(git: str, root: Path, head: str) -> tuple[dict[str, float], dict[str, int]]:
     with tempfile.TemporaryDirectory(prefix="everindex-git-") as ours:
-        place = Path(ours)
-        (place / "refs").mkdir()
-        (place / "objects").mkdir()
-        (place / "config").write_text(_CONFIG, encoding="ascii")
-        (place / "HEAD").write_text(f"{head}\n", encoding="ascii")
-        for name in ("index", "shallow"):
-            with suppress(FileNotFoundError):
-                (place / name).write_bytes(read_file(root, f".git/{name}", _LARGEST_FILE))
-        environment = {
-            "PATH": os.defpath,
-            "HOME": ours,
-            "LC_ALL": "C",
-            "GIT_DIR": ours,
-            "GIT_OBJECT_DIRECTORY": str(root.absolute() / ".git" / "objects"),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_NO_LAZY_FETCH": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-        }
+        environment = _repository(root, head, Path(ours))
 
         def run(*arguments: str) -> bytes:
             with tempfile.TemporaryFile() as answer:
