@@ -16,7 +16,7 @@ from pipelines.known_files import is_below, note_looked_at, note_scanned
 from pipelines.ledger_writer import LedgerWriter, Report
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, FoundFile
 from pipelines.store.cache import Cache
-from pipelines.store.ledger import Difference
+from pipelines.store.scan_diff import Difference, compare_scan
 from pipelines.vault_scan import Scan, scan_vault
 
 
@@ -46,7 +46,7 @@ def reconcile(
     reports = {}
     for slug, cache in caches.items():
         cache.set_ignored(ignored[slug])
-        difference = cache.ledger.diff(notes[slug], suspects=found.colliding)
+        difference = compare_scan(cache, notes[slug], suspects=found.colliding)
         report = Report(unchanged=difference.unchanged, ignored=len(ignored[slug]), complaints=complaints)
         # A note that is ignored from now on has not vanished, and the contents of an unreadable folder are unknown.
         excused = [path for path in difference.gone if _is_ignored(path, found.ignored)]
@@ -226,4 +226,4 @@ def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: S
         if (registry.owner(path) or registry.domains[0]).slug == slug:
             cache.note_ignored(path, rule)
     own = [file for path, file in scan.notes.items() if (o := registry.owner(path)) and o.slug == slug]
-    return cache.ledger.diff(own, vault.disk_key(folder), scan.colliding)
+    return compare_scan(cache, own, vault.disk_key(folder), scan.colliding)

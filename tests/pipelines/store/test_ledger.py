@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines.model import LOW_PRIORITY
+from pipelines.store.scan_diff import compare_scan
 
 from .conftest import file, record
 
@@ -12,10 +13,10 @@ def test_the_same_content_seen_twice_is_one_event(ledger):
     assert record(ledger, "a.md") == []
 
 
-def test_a_touched_file_updates_its_stat_and_owes_nothing_new(ledger):
+def test_a_touched_file_updates_its_stat_and_owes_nothing_new(ledger, cache):
     record(ledger, "a.md")
     ledger.record("d", [(file("a.md", mtime=9), "h1")], [], priority=LOW_PRIORITY)
-    assert ledger.diff([file("a.md", mtime=9)]).changed == []
+    assert compare_scan(cache, [file("a.md", mtime=9)]).changed == []
 
 
 def test_events_carry_both_hashes_and_a_growing_generation(ledger):
@@ -35,18 +36,6 @@ def test_events_carry_both_hashes_and_a_growing_generation(ledger):
         3,
     )
     assert ledger.record("d", [], ["a.md", "unknown.md"], priority=LOW_PRIORITY) == []
-
-
-def test_a_scan_sees_what_differs_and_what_is_gone(ledger):
-    record(ledger, "a.md", "b.md", "c.md")
-    difference = ledger.diff([file("a.md"), file("b.md", size=2), file("new.md")])
-    assert sorted(f.path for f in difference.changed) == ["b.md", "new.md"]
-    assert (difference.gone, difference.unchanged) == (["c.md"], 1)
-
-
-def test_a_scan_of_a_folder_says_nothing_of_other_folders(ledger):
-    record(ledger, "x/a.md", "xy/b.md", "x.md", "x/y/c.md")
-    assert ledger.diff([], "x").gone == ["x/a.md", "x/y/c.md"]
 
 
 def test_pending_counts_dirty_rows_and_the_age_of_the_oldest(ledger, clock):
