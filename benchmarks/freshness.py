@@ -30,7 +30,8 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.store.history import History, JobFilter
+from pipelines.store.history import History
+from pipelines.store.job_rows import JobFilter
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 _PATIENCE = 1800.0

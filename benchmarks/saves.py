@@ -14,7 +14,8 @@ from pathlib import Path
 
 from benchmarks.freshness import Service, p95
 from pipelines.store.cache import Cache
-from pipelines.store.history import History, JobFilter
+from pipelines.store.history import History
+from pipelines.store.job_rows import JobFilter
 
 SAVES = 50
 SETTLE_MS = 300.0

@@ -7,18 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
 
 from pipelines.moments import as_iso
 from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
+from pipelines.store.job_rows import (
+    COLUMNS,
+    LAST_ID,
+    Job,
+    JobFilter,
+    JobState,
+    Result,
+    columns_of,
+    conditions_of,
+    job_of,
+    path_columns,
+)
 from pipelines.store.state_file import open_state
 
-JobState = Literal["running", "done", "failed", "put off", "lost"]
-PATHS_KEPT = 10
-"""How many of a job's paths its row stores: small rows keep searching fast."""
-
-_LONGEST_ERROR = 400
 _DELETED_AT_ONCE = 2_000
 _LOST = "its worker died before it reported a result; the sweep finds its pending work again"
 _BUCKETS: Mapping[str, tuple[float, ...]] = {
@@ -27,69 +33,6 @@ _BUCKETS: Mapping[str, tuple[float, ...]] = {
     "embedded_texts": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
 }
 _FOREVER = float("inf")
-# Not JSON, because a search would also match JSON's brackets.
-_BETWEEN = "\x1f"
-LAST_ID = 2**63 - 1
-"""The largest possible id of a job."""
-_COLUMNS = (
-    "id, task_id, task, domain, path, paths, notes, state, worker, attempt, waited_ms, started_at, finished_at,"
-    " ran_ms, error, log, saved_ms"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job; times are UTC, ISO 8601. `paths` holds the first paths, `notes` counts all.
-
-    `saved_ms`: for each save that the job made findable, the milliseconds since the watcher saw it.
-    """
-
-    id: int
-    task_id: str
-    task: str
-    domain: str
-    path: str | None
-    paths: tuple[str, ...]
-    notes: int
-    state: JobState
-    worker: str
-    attempt: int
-    waited_ms: float | None
-    started_at: str
-    finished_at: str | None
-    ran_ms: float | None
-    error: str | None
-    log: tuple[str, ...]
-    saved_ms: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs to show; `path` and `error` match anywhere in the job's own, ignoring the case of A to Z."""
-
-    task: str | None = None
-    domain: str | None = None
-    state: JobState | None = None
-    path: str | None = None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a job: `embedded` counts the embedded texts, `paths` are the notes that it indexed.
-
-    Without `paths` the job keeps those that it was started with.
-    """
-
-    state: JobState
-    ran_ms: float
-    notes: int = 0
-    paths: Sequence[str] = ()
-    attempt: int = 1
-    error: str | None = None
-    log: Sequence[str] = ()
-    saved_ms: Sequence[float] = ()
-    embedded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +84,7 @@ class History:
                 "INSERT INTO job_history (task_id, task, domain, path, paths, notes, state, worker, attempt,"
                 " waited_ms, started_at, log) VALUES (?, ?, ?, ?, ?, ?, 'running', ?, 1, ?, ?, '[]') RETURNING id",
                 (
-                    *(task_id, task, domain, *_named(paths), len(paths), worker),
+                    *(task_id, task, domain, *path_columns(paths), len(paths), worker),
                     *(None if waited_ms is None else round(waited_ms, 1), self._now()),
                 ),
             )
@@ -156,7 +99,7 @@ class History:
                 " path = CASE WHEN :paths = '' THEN path ELSE :path END,"
                 " paths = CASE WHEN :paths = '' THEN paths ELSE :paths END"
                 " WHERE id = :id AND state IN ('running', 'lost')",
-                _columns_of(result) | {"id": number, "at": self._now()},
+                columns_of(result) | {"id": number, "at": self._now()},
             )
             if self._con.changes():
                 (task,) = one(self._con, "SELECT task FROM job_history WHERE id = ?", (number,))
@@ -223,25 +166,25 @@ class History:
 
     def get(self, number: int) -> Job | None:
         """Return a job, or None if it does not exist."""
-        found = first(self._con, f"SELECT {_COLUMNS} FROM job_history WHERE id = ?", (number,))
-        return _job(found) if found else None
+        found = first(self._con, f"SELECT {COLUMNS} FROM job_history WHERE id = ?", (number,))
+        return job_of(found) if found else None
 
     def page(self, wanted: JobFilter, *, before: int | None = None, limit: int = 50) -> list[Job]:
         """Return the newest jobs that match, or those older than the job `before`."""
-        conditions, bindings = _conditions(wanted, before)
+        conditions, bindings = conditions_of(wanted, before)
         found = rows(
             self._con,
             # A covering index: at 100,000 rows, a text that no job has is ruled out within 20 ms.
-            f"SELECT {_COLUMNS} FROM job_history WHERE id IN (SELECT id FROM job_history"
+            f"SELECT {COLUMNS} FROM job_history WHERE id IN (SELECT id FROM job_history"
             f" INDEXED BY job_history_page WHERE {conditions} ORDER BY id DESC LIMIT :limit) ORDER BY id DESC",
             bindings | {"limit": limit},
         )
-        return [_job(row) for row in found]
+        return [job_of(row) for row in found]
 
     def running(self) -> list[Job]:
         """Return the jobs that are running, oldest first."""
-        found = rows(self._con, f"SELECT {_COLUMNS} FROM job_history WHERE state = 'running' ORDER BY id")
-        return [_job(row) for row in found]
+        found = rows(self._con, f"SELECT {COLUMNS} FROM job_history WHERE state = 'running' ORDER BY id")
+        return [job_of(row) for row in found]
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Return how many jobs of each task ever ended in each state; running jobs are not counted."""
@@ -291,61 +234,3 @@ class History:
 
     def _now(self) -> str:
         return as_iso(self._clock())
-
-
-def _named(paths: Sequence[str]) -> tuple[str | None, str]:
-    """Return the values of the columns `path` and `paths`."""
-    kept = [_stored(path) for path in paths[:PATHS_KEPT]]
-    return kept[0] if len(paths) == 1 else None, _BETWEEN.join(kept)
-
-
-def _columns_of(result: Result) -> dict[str, Any]:
-    path, paths = _named(result.paths)
-    return {
-        "path": path,
-        "paths": paths,
-        "state": result.state,
-        "attempt": result.attempt,
-        "ran": round(result.ran_ms, 1),
-        "error": _stored(result.error)[:_LONGEST_ERROR] if result.error else None,
-        "log": json.dumps([_stored(line) for line in result.log], ensure_ascii=False),
-        "saved": json.dumps([round(ms, 1) for ms in result.saved_ms]) if result.saved_ms else None,
-        "notes": result.notes,
-    }
-
-
-def _stored(text: str) -> str:
-    """Return text that can be stored and searched: a library's message may quote bytes that are not valid text."""
-    plain = text.encode("utf-8", "replace").decode()
-    return plain.replace("\0", "\N{SYMBOL FOR NULL}").replace(_BETWEEN, "\N{SYMBOL FOR UNIT SEPARATOR}")
-
-
-def _conditions(wanted: JobFilter, before: int | None) -> tuple[str, dict[str, Any]]:
-    conditions = ["id < :before"]
-    bindings: dict[str, Any] = {"before": LAST_ID if before is None else before}
-    for name in ("task", "domain", "state"):
-        if (value := getattr(wanted, name)) is not None:
-            conditions.append(f"{name} = :{name}")
-            bindings[name] = value
-    if wanted.path:
-        conditions.append("paths LIKE :path ESCAPE '!'")
-        bindings["path"] = _anywhere(wanted.path)
-    if wanted.error:
-        conditions.append("error LIKE :error ESCAPE '!'")
-        bindings["error"] = _anywhere(wanted.error)
-    return " AND ".join(conditions), bindings
-
-
-def _anywhere(text: str) -> str:
-    text = _stored(text)
-    for special in "!%_":
-        text = text.replace(special, "!" + special)
-    return f"%{text}%"
-
-
-def _job(row: tuple[Any, ...]) -> Job:
-    found = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    found["paths"] = tuple(found["paths"].split(_BETWEEN)) if found["paths"] else ()
-    for name in ("log", "saved_ms"):
-        found[name] = tuple(json.loads(found[name] or "[]"))
-    return Job(**found)

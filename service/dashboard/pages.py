@@ -15,7 +15,7 @@ from starlette.requests import Request
 from pipelines.errors import NotFoundError
 from pipelines.model import HIGH_PRIORITY
 from pipelines.store.facts import HELD
-from pipelines.store.history import LAST_ID, JobFilter, JobState
+from pipelines.store.job_rows import LAST_ID, JobFilter, JobState
 from service.dashboard.charts import bar_chart, line_chart
 from service.dashboard.events import STOPPING, EventStream, Listeners, Pulse
 from service.dashboard.note_page import add_note_page

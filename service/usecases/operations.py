@@ -15,7 +15,8 @@ from pipelines.model import Domain
 from pipelines.moments import iso_ago, now_iso, seconds_since
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDER, EMBEDDING_SPEED, WATCHER
-from pipelines.store.history import History, Job, JobFilter
+from pipelines.store.history import History
+from pipelines.store.job_rows import Job, JobFilter
 from pipelines.store.overview import edges_and_communities
 from pipelines.store.proposals import Proposals
 from queue_config import inspect

@@ -14,7 +14,8 @@ from pipelines.heartbeat import process_name
 from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion
 from pipelines.moments import now_iso
 from pipelines.store.facts import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed, Hold, WatcherFacts
-from pipelines.store.history import History, Result
+from pipelines.store.history import History
+from pipelines.store.job_rows import Result
 from pipelines.store.processes import Process, Processes
 from pipelines.store.proposals import Proposals
 from queue_config.settings import Settings

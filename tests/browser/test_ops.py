@@ -10,7 +10,8 @@ import pytest
 
 from pipelines.heartbeat import process_name
 from pipelines.store.facts import HELD
-from pipelines.store.history import History, Result
+from pipelines.store.history import History
+from pipelines.store.job_rows import Result
 from tests.browser.serving import working
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE
 from workers.tasks import make_tasks

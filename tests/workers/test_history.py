@@ -12,7 +12,8 @@ import structlog
 from pipelines.errors import StorageUnavailableError
 from pipelines.heartbeat import process_name
 from pipelines.reconcile import check_paths
-from pipelines.store.history import History, JobFilter
+from pipelines.store.history import History
+from pipelines.store.job_rows import JobFilter
 from tests.consumer import work
 from workers.background import make_upkeep_tasks
 from workers.jobs import job

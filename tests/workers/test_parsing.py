@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pipelines.reconcile import check_paths
-from pipelines.store.history import History, JobFilter
+from pipelines.store.history import History
+from pipelines.store.job_rows import JobFilter
 from tests.consumer import work
 from workers.parsing import REPORTED_SECONDS, forget_reports, reports_of_parsing
 from workers.signals import recorded

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import StorageUnavailableError
-from pipelines.store.history import PATHS_KEPT, History, JobFilter, Result
+from pipelines.store.history import History
+from pipelines.store.job_rows import PATHS_KEPT, JobFilter, Result
 from pipelines.store.state import State
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)

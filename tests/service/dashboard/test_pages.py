@@ -15,7 +15,8 @@ from markupsafe import escape
 from starlette.testclient import TestClient
 
 from pipelines.heartbeat import process_name
-from pipelines.store.history import History, Result
+from pipelines.store.history import History
+from pipelines.store.job_rows import Result
 from queue_config.settings import Settings
 from service.app import create_app
 from service.dashboard.charts import HEIGHT, WIDTH, bar_chart, ceiling, line_chart

@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 from pipelines.heartbeat import process_name
 from pipelines.model import Suggestion
 from pipelines.store.facts import EMBEDDING_SPEED, MEMORY, WATCHER, EmbeddingSpeed, WatcherFacts
-from pipelines.store.history import History, Result
+from pipelines.store.history import History
+from pipelines.store.job_rows import Result
 from pipelines.store.processes import Process, Processes
 from pipelines.store.proposals import Proposals
 from queue_config.settings import Settings

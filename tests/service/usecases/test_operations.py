@@ -20,7 +20,8 @@ from pipelines.store.facts import (
     EmbeddingSpeed,
     WatcherFacts,
 )
-from pipelines.store.history import History, Result
+from pipelines.store.history import History
+from pipelines.store.job_rows import Result
 from pipelines.store.processes import Process, Processes
 from pipelines.store.proposals import Proposals
 from queue_config.settings import Settings
