@@ -191,6 +191,18 @@ class Evidence:
             for path, quote, text_hashes, source_hash in found
         )
 
+    def naming(self, path: str, limit: int) -> list[EvidenceRecord]:
+        """Return up to `limit` records that a note answered, or whose citations are of it, newest first."""
+        with snapshot(self._con):
+            found = rows(
+                self._con,
+                "SELECT id FROM evidence WHERE id IN (SELECT record FROM evidence_hit WHERE path = :path"
+                " UNION SELECT record FROM evidence_citation WHERE path = :path)"
+                " ORDER BY rowid DESC LIMIT :limit",
+                {"path": path, "limit": limit},
+            )
+            return [self.get(record_id) for (record_id,) in found]
+
     def newest(self, limit: int) -> list[EvidenceSummary]:
         """Return up to `limit` records, newest first."""
         return records(

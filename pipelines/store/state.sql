@@ -59,6 +59,8 @@ CREATE TABLE IF NOT EXISTS evidence_hit (
     PRIMARY KEY (record, position)
 ) WITHOUT ROWID;
 
+CREATE INDEX IF NOT EXISTS evidence_hit_path ON evidence_hit (path);
+
 -- The quotes of the write-back. text_hashes: a JSON array, the passages that the quote is compared with.
 CREATE TABLE IF NOT EXISTS evidence_citation (
     record TEXT NOT NULL,
@@ -69,6 +71,8 @@ CREATE TABLE IF NOT EXISTS evidence_citation (
     source_hash TEXT,
     PRIMARY KEY (record, position)
 ) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS evidence_citation_path ON evidence_citation (path);
 
 -- The passages themselves: a record is verified against these, whatever happens to the notes.
 CREATE TABLE IF NOT EXISTS evidence_text (

@@ -13,6 +13,8 @@ from pipelines.markdown import decode
 from pipelines.model import Domain
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache
+from pipelines.store.evidence import Evidence
+from service.usecases.note_evidence import NoteEvidence, evidence_of_note
 from service.usecases.notes import describe_note
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.titles import SimilarHit
@@ -20,6 +22,7 @@ from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
 
 _SIMILAR = 6
+_EVIDENCE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class OpenNote:
     node: NodeAnswer | None
     backlinks: list[Backlink]
     similar: list[SimilarHit]
+    evidence: list[NoteEvidence]
 
 
 class Reader:
@@ -84,6 +88,7 @@ class Reader:
             node=node,
             backlinks=self._backlinks(node) if node else [],
             similar=self._names.similar(path, _SIMILAR).results if node else [],
+            evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE),
         )
 
     def _backlinks(self, node: NodeAnswer) -> list[Backlink]:

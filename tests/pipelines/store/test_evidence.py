@@ -76,6 +76,15 @@ def test_records_are_listed_the_newest_first_with_what_they_hold(evidence):
     assert evidence.count() == 3
 
 
+def test_the_newest_records_that_a_note_answered_or_is_cited_in_are_found_by_its_path(evidence):
+    for number in range(4):
+        evidence.add(record(f"r{number}", hits=(HIT,) if number < 2 else ()))
+    evidence.curate("r2", [Citation("Soil.md", "q", (), None)], {}, notes=None, at=LATER)
+    assert [found.id for found in evidence.naming("Soil.md", 2)] == ["r2", "r1"]
+    assert evidence.naming("Soil.md", 1) == [evidence.get("r2")]
+    assert evidence.naming("soil.md", 9) == []
+
+
 CITATIONS = (
     Citation("Soil.md", "Soil sleeps in winter", ("h1",), "s1"),
     Citation("River.md", None, (), None),

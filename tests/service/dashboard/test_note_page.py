@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import closing
 from urllib.parse import quote
 
 import pytest
 
+from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from tests.service.dashboard.test_pages import Tags, shown, signed_in
@@ -93,6 +96,35 @@ def test_the_text_is_that_of_the_disk_and_a_new_link_waits_for_the_index(browser
     assert '<span class="dead" title="Not indexed yet">Soil</span>' in page
     index_once(Resources(settings), lambda *_: None)
     assert links(shown(browser, "/notes/Twin.md"), "article") == ["/notes/Soil.md"]
+
+
+def test_the_records_that_a_note_is_evidence_for_stand_beside_it_with_their_quotes(browser, settings):
+    hit = EvidenceHit("notes", "Soil.md", "Soil", "", 4, 6, "See Rest", 0.5, 0, "h", "s")
+    made = EvidenceRecord(
+        "5f0c1e9a77b2",
+        "where is <b>rest</b>?",
+        None,
+        "strong",
+        "2026-03-01T10:00:00+00:00",
+        (hit,),
+        {"h": "See Rest, Twin and Nowhere."},
+    )
+    with closing(Evidence(settings.state)) as store:
+        store.add(made)
+        quotes = [
+            Citation("Soil.md", text, ("h",), "s") for text in ("See Rest, Twin", "<i>See</i> nobody at all")
+        ]
+        other = Citation("Twin.md", "of another note", (), None)
+        store.curate(made.id, [*quotes, other], {}, notes=None, at="2026-03-02T10:00:00+00:00")
+    page = shown(browser, "/notes/Soil.md")
+    beside = page.partition("Evidence</h2>")[2].partition("</section>")[0]
+    assert '<a href="#L4-L6">where is &lt;b&gt;rest&lt;/b&gt;?</a>' in beside
+    assert "2026-03-01 10:00:00 UTC" in beside
+    assert re.findall(r"<blockquote>(.*) <span class=\"state [\w-]+\">(.*)</span>", beside) == [
+        ("See Rest, Twin", "verified"),
+        ("&lt;i&gt;See&lt;/i&gt; nobody at all", "not verified"),
+    ]
+    assert "Evidence</h2>" not in shown(browser, "/notes/fitness/Rest.md")
 
 
 def test_raw_text_is_one_link_away_and_is_text(browser):
