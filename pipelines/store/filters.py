@@ -91,6 +91,18 @@ def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], s
     return [(path, json.loads(tags), day) for path, tags, day in found]
 
 
+def values_in_use(cache: Cache) -> Iterator[tuple[str, str, int]]:
+    """Yield filter, value and number of notes for the tags, folders and kinds that notes have."""
+    yield from rows(
+        cache.con,
+        "SELECT 'tag', t.value, count(*) FROM vault_node n, json_each(n.tags) t GROUP BY t.value"
+        # What is left of a path without the characters at its end that are no slash: its folder.
+        " UNION ALL SELECT 'folder', rtrim(rtrim(path, replace(path, '/', '')), '/') AS folder, count(*)"
+        " FROM vault_node GROUP BY folder HAVING folder <> ''"
+        " UNION ALL SELECT 'kind', kind, count(*) FROM vault_node WHERE kind <> '' GROUP BY kind",
+    )
+
+
 class ListedNote(NamedTuple):
     """A note as a list shows it; `day` is the one that `since` and `until` compare."""
 

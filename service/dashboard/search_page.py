@@ -24,7 +24,7 @@ from pipelines.filters import HAS, parse_filters
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
 from service.http.sessions import Sessions
-from service.usecases.browsing import Browsing
+from service.usecases.browsing import SUGGESTED, Browsing
 from service.usecases.health import count_notes
 from service.usecases.phrases import as_sum
 from service.usecases.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer
@@ -131,6 +131,7 @@ class _SearchPage:
             titles=[] if asked.filters or asked.offset else self._titles(asked.q),
             domains=[domain.slug for domain in self._questions.resources.domains()],
             has=HAS,
+            offered={name: [] for name in SUGGESTED},
         )
 
     def answers(self, asked: _Asked) -> HTMLResponse:
@@ -145,6 +146,11 @@ class _SearchPage:
         """Show a whole passage. Raises NoteNotFoundError."""
         template = self._templates.get_template("search/passage.html")
         return HTMLResponse(template.render(passage=self._browsing.passage(path, at)))
+
+    def filter_values(self) -> HTMLResponse:
+        """Show what the fields of the filters offer."""
+        template = self._templates.get_template("search/filter-values.html")
+        return HTMLResponse(template.render(offered=self._browsing.filter_values()))
 
     def _titles(self, q: str) -> list[TitleHit]:
         return self._names.titles(q, _TITLES).results if 0 < len(q) <= _LONGEST_NAME else []
@@ -213,6 +219,11 @@ def _add_search_page(
     def titles(q: _Question = "") -> HTMLResponse:
         """Show the part of the search page that names notes."""
         return page.titles(q)
+
+    @app.get("/parts/filter-values", response_class=HTMLResponse, include_in_schema=False)
+    def filter_values() -> HTMLResponse:
+        """Show the tags, folders and kinds that one can filter by."""
+        return page.filter_values()
 
     @app.get("/parts/passage", response_class=HTMLResponse, include_in_schema=False)
     def passage(

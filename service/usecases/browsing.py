@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, timedelta
+from itertools import accumulate
 from typing import TypeVar
 
 from pipelines.filters import fold
 from pipelines.retrieval.plain_text import plain_text
 from pipelines.store import neighbours, notes
 from pipelines.store.cache import Cache
-from pipelines.store.filters import facets
+from pipelines.store.filters import facets, values_in_use
 from service.usecases.notes import on_disk
 from service.usecases.schemas.browsing import Facet, ListedNote, Passage, PassageLine, Start
 from service.usecases.schemas.search import SearchHit
@@ -21,6 +22,11 @@ _LISTED = 8
 _SPARE = 5  # notes whose files may be gone
 _MOST_OF_A_FILTER = 6
 _FEWEST_NOTES = 2
+SUGGESTED = ("folder", "tag", "kind")
+"""The filters whose values are suggested."""
+
+_NESTED = ("folder", "tag")
+_MOST_SUGGESTED = 100
 _PAST = (("past week", 7), ("past month", 30), ("past year", 365))
 
 _Row = TypeVar("_Row", bound=tuple[str, str, str | int])
@@ -70,6 +76,15 @@ class Browsing:
             *([] if {"since", "until"} & dict(used).keys() else _past([day for *_, day in rows], today)),
         ]
 
+    def filter_values(self) -> dict[str, list[str]]:
+        """Return the folders, tags and kinds that most notes have, most frequent first; also what contains them."""
+        counts: dict[str, Counter[str]] = {name: Counter() for name in SUGGESTED}
+        for _, cache in self._questions.readers():
+            for name, value, count in values_in_use(cache):
+                for known in accumulate(value.split("/"), "{}/{}".format) if name in _NESTED else [value]:
+                    counts[name][known] += count
+        return {name: _most_frequent(counts[name]) for name in SUGGESTED}
+
     def passage(self, path: str, at: Sequence[int]) -> Passage:
         """Return the passage that holds a character of a note; `at` is where its sentences begin.
 
@@ -101,6 +116,16 @@ def _counted(name: str, label: str, values: Iterable[str]) -> list[Facet]:
         for value, count in Counter(map(fold, reversed(written))).most_common(_MOST_OF_A_FILTER)
         if count >= _FEWEST_NOTES
     ]
+
+
+def _most_frequent(counts: Counter[str]) -> list[str]:
+    """Return the values that count most, each once, as it is written most often, whatever its case."""
+    spelled: dict[str, str] = {}
+    together: Counter[str] = Counter()
+    for value, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        spelled.setdefault(fold(value), value)
+        together[fold(value)] += count
+    return [spelled[value] for value, _ in together.most_common(_MOST_SUGGESTED)]
 
 
 def _folders(paths: Iterable[str], within: str) -> Iterator[str]:

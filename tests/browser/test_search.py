@@ -160,6 +160,18 @@ def test_a_filter_becomes_a_chip_that_can_be_removed(page):
     page.locator(".chip", has_text="folder: Soils").wait_for()
 
 
+def test_fields_of_filters_offer_what_notes_have_once_they_are_opened(page):
+    offered = page.locator("#tag-values option")
+    assert offered.count() == 0
+    before = page.locator("#found").bounding_box()
+    page.get_by_text("Add a filter", exact=True).click()
+    offered.first.wait_for(state="attached")
+    assert {"soil", "bread"} <= set(offered.evaluate_all("(all) => all.map((one) => one.value)"))
+    assert page.get_by_label("Tag", exact=True).evaluate("(field) => field.list.id") == "tag-values"
+    page.get_by_text("Add a filter", exact=True).click()
+    assert page.locator("#found").bounding_box() == before
+
+
 def test_answers_are_narrowed_down_by_one_click(page):
     page.get_by_role("searchbox").press_sequentially("soil compost")
     page.get_by_role("link", name=re.compile("^Soils. [0-9]+ of these notes$")).click()

@@ -121,6 +121,9 @@ $(".filters").addEventListener("change", ({ target }) => {
   askFrom(`/?${asked}`);
 });
 
+// What the fields offer is asked for whenever they are opened: it changes with the vault.
+$(".filters").addEventListener("toggle", ({ target }) => target.open && draw("filter-values", ""));
+
 document.addEventListener("click", (event) => {
   const link = event.target.closest("#chips a, a.refine");
   if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {

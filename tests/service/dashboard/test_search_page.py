@@ -85,6 +85,14 @@ def test_a_filter_that_narrows_down_keeps_the_question_and_the_filters_in_use(br
     assert re.search(r'class="chip refine" href="/\?q=soil&amp;folder=Soils&amp;tag=soil">#soil', page)
 
 
+def test_what_filters_offer_is_bounded_and_text(browser, monkeypatch):
+    monkeypatch.setattr("service.usecases.browsing._MOST_SUGGESTED", 3)
+    part = shown(browser, "/parts/filter-values")
+    assert re.findall(r'<datalist id="([\w-]+)"', part) == ["folder-values", "tag-values", "kind-values"]
+    assert part.count("<option") == 6
+    assert "<datalist" in shown(browser, "/")
+
+
 def test_a_hit_names_the_address_of_its_passage_which_is_text(browser):
     page = shown(browser, "/parts/answers?q=soil+bold&folder=Hostile")
     address = unescape(re.findall(r'data-from="([^"]+)"', page)[0])

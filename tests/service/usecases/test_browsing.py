@@ -55,6 +55,14 @@ def facets(browsing, questions, *used):
     return [(one.filter, one.value, one.count) for one in found]
 
 
+def test_filters_offer_what_most_notes_have_first_and_each_value_once(browsing):
+    assert browsing.filter_values() == {
+        "folder": ["Garden", "Garden/Beds", "fitness"],
+        "tag": ["earth", "Work", "Work/wet"],
+        "kind": [],
+    }
+
+
 def test_what_changed_last_comes_first_whatever_its_domain(browsing):
     titles = [note.title for note in browsing.start().recent]
     assert titles == ["Log", "Soil", "Compost", "Winter", "River"]
