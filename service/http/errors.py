@@ -45,21 +45,21 @@ _STATUS: dict[type[EverindexError], int] = {
 class FieldProblem(BaseModel):
     """The problem with one part of a request."""
 
-    field: str = Field(description="where it is in the request", examples=["query.k"])
+    field: str = Field(description="the part of the request", examples=["query.k"])
     message: str
 
 
 class Problem(BaseModel):
     """An error: what happened, to what, and what to do."""
 
-    type: str = Field(description="`about:blank`: the status says what kind of problem it is")
+    type: str = Field(description="always `about:blank`: `status` says which kind of problem it is")
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
     detail: str | dict[str, Any] = Field(
-        description="for a person; for an unknown path, the answer of `/why`"
+        description="what happened and what to do, as text; for an unknown path, the answer of `GET /why/<path>`"
     )
     instance: str = Field(description="the requested path", examples=["/node/no/such.md"])
-    errors: list[FieldProblem] | None = Field(None, description="one per invalid part of the request")
+    errors: list[FieldProblem] | None = Field(None, description="one entry per invalid part of the request")
 
 
 def problem(

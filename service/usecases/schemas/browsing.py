@@ -1,4 +1,4 @@
-"""The schemas of what the search page offers besides answers: notes to begin with, and filters that narrow down."""
+"""The schemas of what the search page offers besides answers: notes to start from, and filters to narrow down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class ListedNote(BaseModel):
-    """A note in a list; `changed` is null where the list is not about time, `links` where it is not about links."""
+    """A note in a list; `changed` is null in a list by links, `links` in a list by time."""
 
     path: str
     title: str
@@ -16,14 +16,14 @@ class ListedNote(BaseModel):
 
 
 class Start(BaseModel):
-    """What is shown before a question is asked."""
+    """What the page shows before a question: notes changed last, and notes with the most links to them."""
 
     recent: list[ListedNote]
     most_linked: list[ListedNote]
 
 
 class Facet(BaseModel):
-    """A filter that would narrow answers down, and how many of the given notes pass it."""
+    """A filter that narrows the answers down, and how many of the found notes pass it."""
 
     filter: str
     value: str
@@ -32,14 +32,14 @@ class Facet(BaseModel):
 
 
 class PassageLine(BaseModel):
-    """A line of a passage as plain text; `answers`: a sentence of the answer begins on it."""
+    """A line of a passage as plain text; `answers`: a sentence of the excerpt begins on it."""
 
     text: str
     answers: bool
 
 
 class Passage(BaseModel):
-    """A passage of a note; without lines if the note has changed, so that its place is not known any more."""
+    """A passage of a note; without lines if the note has changed and the place of the passage is unknown."""
 
     path: str
     lines: list[PassageLine]

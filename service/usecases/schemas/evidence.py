@@ -1,4 +1,4 @@
-"""The shapes of what is asked of evidence records, and of their answers."""
+"""The schemas of quote checks and evidence records: requests and answers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MOST_HITS = 50
 
 
 class _Body(BaseModel):
-    """What a client sends: a misspelt field is an error, not a quote that is looked for elsewhere."""
+    """A request body. An unknown field is an error, so that no misspelt one is ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Cited(_Body):
-    """A quote, and the note it is of; `text_hash` or `position` names one chunk of that note."""
+    """A quote and the note it is from; `text_hash` or `position` narrows it to one chunk of that note."""
 
     path: Annotated[str, Field(min_length=1, max_length=_LONGEST_PATH)]
     quote: Annotated[str | None, Field(max_length=LONGEST_QUOTE)] = None
     text_hash: Annotated[str | None, Field(max_length=64)] = None
-    position: Annotated[int | None, Field(ge=0, description="of the chunk in the note, from 0")] = None
+    position: Annotated[int | None, Field(ge=0, description="the chunk's number in the note, from 0")] = None
 
     @model_validator(mode="after")
     def _names_a_chunk_once(self) -> Self:
@@ -60,12 +60,12 @@ class WriteBack(_Body):
 
 
 class VerifiedQuote(BaseModel):
-    """A quote and what came of it."""
+    """A quote, and whether the note contains it."""
 
     path: str
     quote: str | None
     text_hash: str | None = Field(
-        description="of the chunk that has it, or of the only one it was compared with"
+        description="hash of the chunk that contains the quote, or of the only one compared with it"
     )
     citation_verified: bool
     citation_reason: Reason
@@ -79,14 +79,14 @@ class VerifyAnswer(BaseModel):
 
 
 class Source(BaseModel):
-    """Whether the note is as it was; null: nobody can tell just now, or it never was a note."""
+    """Whether the note has changed since; null: unknown now, or there never was such a note."""
 
-    source_changed: bool | None = Field(description="true also where the note is gone")
+    source_changed: bool | None = Field(description="true also if the note is gone")
     source_gone: bool | None
 
 
 class RecordHit(Source):
-    """A note that answered, with the passage that the record keeps."""
+    """A note among the answers, with the passage that the record stores."""
 
     path: str
     title: str
@@ -101,28 +101,28 @@ class RecordHit(Source):
 
 
 class RecordCitation(VerifiedQuote, Source):
-    """A quote of the write-back; `text` is what `text_hash` names."""
+    """A quote of the curated result; `text` is the chunk that `text_hash` identifies."""
 
     text: str | None
 
 
 class RecordAnswer(BaseModel):
-    """An evidence record, verified as it is read."""
+    """An evidence record. Its quotes are verified each time it is read. Times are UTC, ISO 8601."""
 
     id: str
     question: str
     domain: str | None
-    match: str | None = Field(description="strong, weak or none; null: nobody can tell")
+    match: str | None = Field(description="strong, weak or none; null: unknown for this model")
     asked_at: str
     evidence: list[RecordHit]
     notes: str | None
-    curated_at: str | None = Field(description="null until a result was written back")
+    curated_at: str | None = Field(description="when a result was written back; null: not yet")
     citations: list[RecordCitation]
     citations_status: Status
 
 
 class RecordSummary(BaseModel):
-    """A record as a list shows it."""
+    """A record in a list, with its numbers of hits and quotes."""
 
     id: str
     question: str
@@ -134,14 +134,14 @@ class RecordSummary(BaseModel):
 
 
 class RecordsAnswer(BaseModel):
-    """The answer of `GET /v1/rx`: the newest records, and how many there are in all."""
+    """The answer of `GET /v1/rx`: the newest records, and the number of all records."""
 
     records: list[RecordSummary]
     count: int
 
 
 class DeletedAnswer(BaseModel):
-    """The answer of `DELETE /v1/rx/<id>`."""
+    """The answer of `DELETE /v1/rx/<id>`: the id of the deleted record."""
 
     deleted: str
 

@@ -1,4 +1,4 @@
-"""The schemas of what is known about the index as a whole."""
+"""The schemas of the state of the whole index."""
 
 from __future__ import annotations
 
@@ -10,21 +10,27 @@ from service.usecases.schemas.search import example
 
 
 class DomainHealth(BaseModel):
-    """How one domain stands."""
+    """The state of one domain's index. `pending` counts notes, `vectors_pending` passages without a vector."""
 
     notes: int
     chunks: int
     vectors: int
     pending: int
-    oldest_pending_s: float
+    oldest_pending_s: float = Field(
+        description="seconds that the oldest pending note has waited; 0: none waits"
+    )
     vectors_pending: int
-    parked: int
+    parked: int = Field(description="notes that cannot be indexed until they change or are retried")
     ignored: int
     cache: str
     model: str
     dimension: int
-    percent: float
-    seconds_left: int | None
+    percent: float = Field(
+        description="how much of the domain is indexed, words and vectors together, 0 to 100"
+    )
+    seconds_left: int | None = Field(
+        description="estimated time until all vectors are computed; null: unknown, or none pending"
+    )
 
 
 class Health(BaseModel):
@@ -55,10 +61,10 @@ class Health(BaseModel):
     vectors_pending: int
     last_reconcile: dict[str, Any] | None
     watcher: dict[str, Any] | None = Field(
-        description="mode, last event and probe, overflows; null: none ran"
+        description="mode, seconds since the last event and probe, overflows; null: none has run"
     )
     refused_messages: dict[str, int] = Field(
-        description="messages on the queue that were not ours, or came twice"
+        description="queue messages that were ignored: foreign, of unknown tasks, or delivered twice"
     )
     problems: list[str]
 
@@ -75,7 +81,7 @@ class HealthInBrief(BaseModel):
 
 
 class Readiness(BaseModel):
-    """The answer of `GET /ready`: ready where the model, the caches and the index are."""
+    """The answer of `GET /ready`: `ready` is true if the model, the caches and the index are ready."""
 
     model_config = example(
         ready=False,
@@ -87,10 +93,14 @@ class Readiness(BaseModel):
     )
 
     ready: bool
-    model_ready: bool = Field(description="false while the model loads: answers are by word alone")
-    caches_ready: bool = Field(description="false where a cache cannot be opened, or there is none yet")
-    index_ready: bool = Field(
-        description="false where a note has waited for more than five minutes; paused domains are left out"
+    model_ready: bool = Field(
+        description="false while the model loads; until then, search compares words only"
     )
-    oldest_pending_s: float = Field(description="of the domains that are not paused")
-    failed: dict[str, str] = Field(description="domains that cannot be asked just now, and why")
+    caches_ready: bool = Field(description="false if a cache cannot be opened, or there is none yet")
+    index_ready: bool = Field(
+        description="false if a note has waited for more than five minutes, paused domains not counted"
+    )
+    oldest_pending_s: float = Field(
+        description="seconds that the oldest pending note has waited, paused domains not counted"
+    )
+    failed: dict[str, str] = Field(description="domains that cannot be searched now, each with the reason")

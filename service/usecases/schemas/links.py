@@ -10,7 +10,7 @@ State = Literal["broken", "ambiguous", "any"]
 
 
 class LinkRow(BaseModel):
-    """A link as it is written, the file that it means, and for a broken one what may have been meant."""
+    """A link as written. `meant` is the file that it resolves to, null for a broken link, which has `suggestions`."""
 
     domain: str
     path: str
@@ -27,14 +27,14 @@ class LinkRow(BaseModel):
 
 
 class LinksAnswer(BaseModel):
-    """The answer of `GET /links`."""
+    """The answer of `GET /links`; `count` is the number of links in it."""
 
     links: list[LinkRow]
     count: int
 
 
 class Node(BaseModel):
-    """A note in a picture; `hop` is its distance from the one that was asked for."""
+    """A note of a graph; `hop` is the number of links between it and the note where a walk started."""
 
     path: str
     title: str
@@ -45,7 +45,7 @@ class Node(BaseModel):
 
 
 class Edge(BaseModel):
-    """All links of a kind from one note to another."""
+    """All links of one kind from one note to another, and how many they are."""
 
     source: str
     target: str
@@ -54,7 +54,7 @@ class Edge(BaseModel):
 
 
 class GraphAnswer(BaseModel):
-    """The answer of `GET /graph`; `truncated` says that there is more than was asked for."""
+    """The answer of `GET /graph`; `truncated`: there are more notes than `limit`."""
 
     nodes: list[Node]
     edges: list[Edge]
@@ -68,7 +68,7 @@ class OrphansAnswer(BaseModel):
 
 
 class CommunityRow(BaseModel):
-    """A community: its label, how many notes it has, and the best-ranked of them."""
+    """A community: its label, its number of notes, and the best-ranked of them."""
 
     domain: str
     id: int
@@ -78,7 +78,7 @@ class CommunityRow(BaseModel):
 
 
 class CommunitiesAnswer(BaseModel):
-    """The answer of `GET /communities`; `isolated` notes have no link at all, and so no community."""
+    """The answer of `GET /communities`; `isolated`: by domain, how many notes have no link, and so no community."""
 
     communities: list[CommunityRow]
     isolated: dict[str, int]

@@ -12,12 +12,12 @@ class ListedNote(BaseModel):
     title: str
     domain: str
     kind: str | None
-    date: str = Field(description="the day that `since` and `until` compare")
+    date: str = Field(description="the day that the filters `since` and `until` compare: YYYY-MM-DD")
     chunks: int
 
 
 class ListAnswer(BaseModel):
-    """Notes, and how many they are."""
+    """The listed notes, and how many they are."""
 
     notes: list[ListedNote]
     count: int

@@ -1,4 +1,4 @@
-"""The schemas of a single note, and of how a path stands."""
+"""The schemas of a single note, and of the state of a path."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from service.usecases.schemas.search import example
 
 
 class NodeChunk(BaseModel):
-    """One chunk of a note: where it stands, and its text."""
+    """A chunk (passage) of a note: its headings, its first and last line (from 1), and its text."""
 
     section: str
     heading_path: list[str]
     lines: tuple[int, int]
-    range: tuple[int, int] = Field(description="character offsets into the note's text")
+    range: tuple[int, int] = Field(description="where it begins and ends: characters of the note, from 0")
     text: str
 
 
@@ -52,10 +52,12 @@ class NodeAnswer(BaseModel):
     evergreen: bool
     warnings: list[str]
     links: list[dict[str, Any]]
-    outlinks: list[dict[str, Any]] = Field(description="files that it links to, each kind once, with a count")
-    backlinks: list[dict[str, Any]] = Field(description="notes that link to it, of whatever domain")
-    unresolved: list[dict[str, Any]] = Field(description="links that mean no file")
-    pagerank: float | None = Field(description="null: it has no link, or is not ranked yet")
+    outlinks: list[dict[str, Any]] = Field(
+        description="files that it links to: one entry per file and kind of link, with a count"
+    )
+    backlinks: list[dict[str, Any]] = Field(description="notes of any domain that link to it")
+    unresolved: list[dict[str, Any]] = Field(description="broken links: no file matches")
+    pagerank: float | None = Field(description="null: the note has no link, or is not ranked yet")
     centrality: float | None
     community: int | None
     community_label: str | None
@@ -70,5 +72,5 @@ class PathState(BaseModel):
     domain: str | None
     state: Literal["indexed", "pending", "parked", "ignored", "unknown"]
     reason: str | None
-    attempts: int | None = Field(None, description="of a note that waits or is parked")
+    attempts: int | None = Field(None, description="failed attempts to index a pending or parked note")
     indexed_at: str | None = None

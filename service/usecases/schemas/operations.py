@@ -1,4 +1,4 @@
-"""The shapes of the operators' answers: what `/ops` shows, as JSON."""
+"""The schemas of the dashboard's data: what `/ops` shows, as JSON."""
 
 from __future__ import annotations
 
@@ -34,56 +34,54 @@ _PROCESS = {
 
 
 class DomainOverview(_Answer):
-    """How one domain stands. Times of saves are of the last hour; null where there was none."""
+    """The state of one domain. Saves are counted over the last hour; times are null if there was none."""
 
     domain: str
     notes: int
     chunks: int
     vectors: int
-    edges: int = Field(description="links that mean a note or another file")
+    edges: int = Field(description="links that resolve to a note or another file")
     communities: int
-    review_waiting: int = Field(description="proposed tags and additions that wait for the operator")
+    review_waiting: int = Field(description="proposed tags and vocabulary additions that wait")
     pending: int
     oldest_pending_s: float
     vectors_pending: int
-    parked: int = Field(description="notes that cannot be indexed; forgotten ones are left out")
+    parked: int = Field(description="notes that cannot be indexed, without those that the operator hid")
     ignored: int
     paused: bool
     model: str
     dimension: int
-    device: str | None = Field(description="where the worker computes: cpu or cuda; null: no model is loaded")
+    device: str | None = Field(description="that computes vectors: cpu or cuda; null: no model is loaded")
     precision: str | None = Field(
-        description="bfloat16 or float32, of OpenVINO or not; null: no model is loaded"
+        description="bfloat16 or float32, and whether OpenVINO runs the model; null: no model is loaded"
     )
-    texts_per_s: float | None = Field(description="embedded in the last slice of work; null: none yet")
-    saves: int = Field(description="that became findable in the last hour")
-    saved_median_s: float | None = Field(description="from the save's discovery until it could be found")
-    saved_p95_s: float | None
+    texts_per_s: float | None = Field(description="in the last slice of work; null: none yet")
+    saves: int = Field(description="notes made findable in the last hour")
+    saved_median_s: float | None = Field(description="from noticing a save until search finds it")
+    saved_p95_s: float | None = Field(description="95th percentile of the same")
 
 
 class WatcherState(_Answer):
-    """How the watcher does. Seconds are since then; null: never."""
+    """The state of the watcher. A field in `_s` is the number of seconds since then; null: never."""
 
     mode: Literal["events", "polling"]
     polling_because: str | None
     last_event_s: float | None
-    last_probe_s: float | None = Field(
-        description="since the vault's folder last answered the liveness probe"
-    )
+    last_probe_s: float | None = Field(description="since the vault last passed an event test")
     overflows: int
-    said_s: float = Field(description="since the watcher said this")
+    said_s: float = Field(description="since the watcher last reported its state")
 
 
 class ProcessState(_Answer):
     """A live process, or one that exited unexpectedly less than an hour ago."""
 
-    name: str = Field(description="host:pid/when it began")
+    name: str = Field(description="host:pid/start time")
     role: Literal["watcher", "worker", "query"]
     version: str
     started_at: str
     uptime_s: float
     rss_bytes: int
-    said_s: float = Field(description="since it last spoke")
+    said_s: float = Field(description="seconds since its last heartbeat")
     alive: bool
 
 
@@ -96,7 +94,7 @@ class Overview(_Answer):
 
     version: str
     domains: list[DomainOverview]
-    failed: dict[str, str] = Field(description="domains that cannot be asked just now, and why")
+    failed: dict[str, str] = Field(description="domains that cannot be searched now, each with the reason")
     watcher: WatcherState | None = Field(description="null: none runs")
     processes: list[ProcessState]
     problems: list[str]
@@ -106,16 +104,16 @@ class Overview(_Answer):
 
 
 class QueueLine(_Answer):
-    """The tasks of one kind and priority that wait."""
+    """The waiting tasks of one kind and priority."""
 
     priority: int
     task: str
     waiting: int
-    oldest_s: float | None = Field(description="since the oldest was enqueued; null: unknown")
+    oldest_s: float | None = Field(description="seconds since the oldest was enqueued; null: unknown")
 
 
 class RunningJob(_Answer):
-    """A job that a worker does now."""
+    """A job that a worker runs now, for `since_s` seconds so far."""
 
     id: int
     task: str
@@ -141,11 +139,11 @@ class QueueState(_Answer):
 
     kind: Literal["embedded", "redis"]
     waiting: int
-    by_task: list[QueueLine] = Field(description="the most urgent first")
+    by_task: list[QueueLine] = Field(description="most urgent first")
     running: list[RunningJob]
-    scheduled: int = Field(description="tasks for later: none is ever made, so another number is a fault")
+    scheduled: int = Field(description="delayed tasks; Everindex makes none, so a number above 0 is a fault")
     paused: list[str] = Field(description="domains whose notes are not indexed until they are resumed")
-    error: str | None = Field(description="why the queue cannot be asked just now; null: it can")
+    error: str | None = Field(description="why the queue cannot be read now; null: it can")
 
 
 class Paused(_Answer):
@@ -157,7 +155,7 @@ class Paused(_Answer):
 
 
 class Confirmation(_Answer):
-    """Says that it is meant."""
+    """A confirmation that the request is intended."""
 
     model_config = example(confirm=True)
 
@@ -165,7 +163,7 @@ class Confirmation(_Answer):
 
 
 class Emptied(_Answer):
-    """How many tasks were taken off the queue; what they hinted at is found again within seconds."""
+    """How many tasks were removed. No work is lost: the ledger enqueues pending work again within seconds."""
 
     model_config = example(removed=3)
 
@@ -183,27 +181,27 @@ _JOB = {
 
 
 class JobItem(_Answer):
-    """A job. Times are UTC, ISO 8601; null where it has not come to that."""
+    """A job. Times are UTC, ISO 8601, durations are milliseconds; null: not reached yet."""
 
     model_config = example(**_JOB)
 
     id: int
     task_id: str
     task: str
-    domain: str = Field(description="`*`: all domains")
-    path: str | None = Field(description="the note of a job about one")
-    paths: list[str] = Field(description="the first of its notes")
+    domain: str = Field(description="the job's domain; `*`: all domains")
+    path: str | None = Field(description="the note, if the job is about one note")
+    paths: list[str] = Field(description="the first notes of the job")
     notes: int
     state: JobState
     worker: str
     attempt: int
-    waited_ms: float | None = Field(description="on the queue")
+    waited_ms: float | None = Field(description="time on the queue")
     started_at: str
     finished_at: str | None
     ran_ms: float | None
     error: str | None
     log: list[str]
-    saved_ms: list[float] = Field(description="of each save that it made findable, since its discovery")
+    saved_ms: list[float] = Field(description="per save: time from noticing it until search finds it")
 
 
 class JobList(_Answer):
@@ -212,8 +210,12 @@ class JobList(_Answer):
     model_config = example(jobs=[_JOB], before=None, counts={"index_notes": {"done": 981, "failed": 2}})
 
     jobs: list[JobItem]
-    before: int | None = Field(description="ask for the next page with this; null: this is the last")
-    counts: dict[str, dict[str, int]] = Field(description="of all jobs ever, by task and state")
+    before: int | None = Field(
+        description="pass this as `before` to get the next page; null: this is the last page"
+    )
+    counts: dict[str, dict[str, int]] = Field(
+        description="number of all jobs in the history, by task and state"
+    )
 
 
 # Parked notes
@@ -227,7 +229,7 @@ class ParkedNote(_Answer):
     kind: str
     reason: str
     attempts: int
-    since_s: float = Field(description="since the content that fails was first seen")
+    since_s: float = Field(description="seconds since this content of the note was first seen")
 
 
 class ParkedList(_Answer):
@@ -243,12 +245,12 @@ class ParkedList(_Answer):
     )  # fmt: skip
 
     notes: list[ParkedNote]
-    kinds: dict[str, int] = Field(description="how many there are of each kind of reason")
-    forgotten: int = Field(description="how many the operator chose to see no more")
+    kinds: dict[str, int] = Field(description="number of notes by kind of reason")
+    forgotten: int = Field(description="number of notes that the operator hid")
 
 
 class ParkedChoice(_Answer):
-    """Which parked notes: these paths and those of this kind of reason; neither: none."""
+    """A choice of parked notes: these paths, and all with this kind of reason. Without both: none."""
 
     model_config = example(paths=["Mail archive.md"], kind=None)
 
@@ -257,7 +259,7 @@ class ParkedChoice(_Answer):
 
 
 class ParkedPaths(_Answer):
-    """The parked notes that a request was about."""
+    """The parked notes that a request applied to."""
 
     model_config = example(paths=["Mail archive.md"])
 
@@ -268,7 +270,7 @@ class ParkedPaths(_Answer):
 
 
 class SeriesPoint(_Answer):
-    """What ended in one span of time; `start` is UTC, ISO 8601."""
+    """The jobs that ended in one span of time, and their notes; `start` is UTC, ISO 8601."""
 
     start: str
     done: int

@@ -1,4 +1,4 @@
-"""The shapes of the query worker's answers."""
+"""The schemas of search answers and of the state of the index."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ def example(**fields: Any) -> ConfigDict:
 
 
 class IndexState(BaseModel):
-    """Whether the index is behind: notes that wait, for how long, vectors owed, whether meaning is searched."""
+    """How far the index is behind: `pending` notes, `vectors_pending` passages without a vector."""
 
     pending: int
-    oldest_pending_s: float
-    vectors_pending: int
-    model_ready: bool = Field(description="false while the model loads: answers are by word alone")
-    failed: dict[str, str] = Field(description="domains that cannot be asked just now, and why")
-    generation: str = Field("", description="another one: what can be found has changed")
-    waits: str | None = Field(description="why nothing that is saved can be indexed just now; null: it can")
-    model_problem: str | None = Field(
-        None, description="why nothing can be found by meaning; null: nothing is wrong"
+    oldest_pending_s: float = Field(
+        description="seconds that the oldest pending note has waited; 0: none waits"
     )
+    vectors_pending: int
+    model_ready: bool = Field(
+        description="false while the model loads; until then, search compares words only"
+    )
+    failed: dict[str, str] = Field(description="domains that cannot be searched now, each with the reason")
+    generation: str = Field("", description="changes whenever the searchable content changes")
+    waits: str | None = Field(description="why saves cannot be indexed now; null: they can")
+    model_problem: str | None = Field(None, description="why search by meaning fails; null: no problem")
 
 
 _INDEX = {
@@ -39,7 +41,7 @@ _LAYER = {"layer": "decayed", "rank": 1, "score": 0.0325, "parts": {"decay": 0.9
 
 
 class Layer(BaseModel):
-    """A hit's place and score in one layer, and what went into it."""
+    """A hit's rank (from 1) and score in one retrieval layer, and the parts of the score."""
 
     layer: str
     rank: int
@@ -48,7 +50,7 @@ class Layer(BaseModel):
 
 
 class AlikeNote(BaseModel):
-    """A note that is folded behind a hit, because its best passage says the same."""
+    """A note that is folded behind a hit because its best passage has the same text."""
 
     path: str
     title: str
@@ -57,14 +59,20 @@ class AlikeNote(BaseModel):
 
 
 class SearchHit(BaseModel):
-    """A note among the answers; `lines` are its best chunk's, `marks` are ranges in `excerpt`."""
+    """A note found by a search.
+
+    `lines` are the first and last line (from 1) of its best passage; `marks` are ranges of `excerpt` to highlight;
+    `stale`: the file has changed since it was indexed.
+    """
 
     path: str
     title: str
     section: str
     excerpt: str
     marks: list[tuple[int, int]]
-    ranges: list[tuple[int, int]] = Field(description="where its sentences stand: characters of the note")
+    ranges: list[tuple[int, int]] = Field(
+        description="where the excerpt's sentences are in the note: first and last character offset, from 0"
+    )
     score: float
     lines: tuple[int, int]
     modified: str
@@ -73,14 +81,14 @@ class SearchHit(BaseModel):
     excerpt_by: Literal["meaning", "words"]
     signals: dict[str, float] | None = Field(
         None,
-        description="what each signal adds to the score, which is their sum; null unless `explain` was asked for",
+        description="what each signal adds to the score, which is their sum; null without `explain`",
     )
-    layers: list[Layer] | None = Field(description="null unless `explain` was asked for")
+    layers: list[Layer] | None = Field(description="null without `explain`")
     alike: list[AlikeNote] = Field(description="notes whose best passage is a copy of this one, best first")
 
 
 class SearchAnswer(BaseModel):
-    """The answer of `GET /search`; `match` is null where the model's cosines were never judged."""
+    """The answer of `GET /search`; `match` is null if no thresholds are known for the embedding model."""
 
     model_config = example(
         query="pricing power", count=1, offset=0, answers=1, more=False, match="strong", deep_available=False,
@@ -97,26 +105,24 @@ class SearchAnswer(BaseModel):
     query: str
     results: list[SearchHit]
     count: int
-    offset: int = Field(description="how many results come before these")
+    offset: int = Field(description="how many results were skipped before these")
     answers: int = Field(
-        description="how many results stand up to the last that is an answer, by its match or words"
+        description="how many of the results, from the top, are answers; those after them are only the nearest others"
     )
-    more: bool = Field(
-        description="whether others follow: ask again with a larger `offset`, and the same `k`"
-    )
+    more: bool = Field(description="whether there is another page: add `k` to `offset`, and keep `k`")
     match: Literal["strong", "weak", "none"] | None
     deep_available: bool = Field(
-        description="`GET /deep` may find more: the match is weak or none, or fewer than `k` notes are not noise"
+        description="`GET /deep` may find more: the match is weak or none, or fewer than `k` notes are above noise"
     )
     took_ms: float
     index: IndexState
     reason: str | None = Field(
-        None, description="why no note is left: the phrase that none has, or what is left out; null else"
+        None, description="why quotes and minus signs leave no result; null: they do not"
     )
 
 
 class Explanation(BaseModel):
-    """The answer of `GET /explain`: why a note is among the answers to a question over all domains, or is not."""
+    """The answer of `GET /explain`: why a note is a result of a search over all domains, or is not."""
 
     model_config = example(
         path="Concepts/Moats.md", domain="finance", state="indexed", result=1, score=0.9,
@@ -127,19 +133,25 @@ class Explanation(BaseModel):
     path: str
     domain: str | None
     state: str
-    result: int | None = Field(description="its place among the results; null: it is not among them")
-    score: float | None = Field(description="null: it is no candidate")
+    result: int | None = Field(description="its rank among the results, from 1; null: it is not a result")
+    score: float | None = Field(description="null: it is not a candidate")
     signals: dict[str, float] = Field(description="what each signal adds to the score, which is their sum")
     layers: list[Layer]
-    passages_nearer: int | None = Field(description="passages that are nearer in meaning than its best one")
-    cosine: float | None = Field(description="of its passage nearest in meaning")
-    bm25: float | None = Field(description="of its passage that matches best; null: it has none of the words")
-    depth: int = Field(description="how many passages each retriever gave")
+    passages_nearer: int | None = Field(
+        description="how many passages are nearer in meaning to the question than its nearest one; null: unknown"
+    )
+    cosine: float | None = Field(
+        description="cosine similarity of its nearest passage and the question; null: unknown"
+    )
+    bm25: float | None = Field(
+        description="BM25 score of its best passage; null: it contains none of the words"
+    )
+    depth: int = Field(description="how many passages each retriever returned")
     reason: str
 
 
 class ReloadAnswer(BaseModel):
-    """The answer of `POST /reload`: what the scan found, by domain."""
+    """The answer of `POST /reload`: the numbers of new, updated, removed, unchanged and ignored notes by domain."""
 
     model_config = example(
         found={"finance": {"new": 1, "updated": 2, "removed": 0, "unchanged": 3_173, "ignored": 64}}
@@ -149,7 +161,7 @@ class ReloadAnswer(BaseModel):
 
 
 class RetryAnswer(BaseModel):
-    """The answer of `POST /retry`: the parked notes that are tried again."""
+    """The answer of `POST /retry`: the paths of the parked notes that are tried again."""
 
     model_config = example(paths=["Mail archive.md"])
 

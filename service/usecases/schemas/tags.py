@@ -1,4 +1,4 @@
-"""The schemas of tags: proposals, decisions, and what was changed."""
+"""The schemas of tags: proposals, decisions, and changes made to notes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class _Answer(BaseModel):
 
 
 class ProposalItem(_Answer):
-    """A tag suggested for a note, and how it stands."""
+    """A tag suggested for a note, and the state of the suggestion."""
 
     id: int
     domain: str
     path: str
     tag: str
     group: str
-    confidence: float = Field(description="from 0 to 1")
+    confidence: float = Field(description="how sure the proposer is, from 0 to 1")
     proposer: str
     state: ProposalState
     reason: str | None
@@ -32,11 +32,13 @@ class ProposalItem(_Answer):
 
 
 class ProposalList(_Answer):
-    """The proposals of the states that were asked for, newest first; how many there are by domain and state."""
+    """The proposals in the requested states, newest first; `counts` are by domain and state."""
 
     proposals: list[ProposalItem]
     counts: dict[str, dict[str, int]]
-    spent_today: dict[str, float] = Field(description="notes and dollars, for a paid proposer")
+    spent_today: dict[str, float] = Field(
+        description="notes sent to a paid proposer today (UTC), and the cost in US dollars"
+    )
 
 
 class NoteProposals(_Answer):
@@ -58,22 +60,22 @@ class Decisions(BaseModel):
 
 
 class Decided(_Answer):
-    """How many proposals were decided; those that were decided before stay as they are."""
+    """How many proposals were decided. Those that were decided earlier stay as they are."""
 
     accepted: int
     rejected: int
-    gone: list[int] = Field(description="those that were left as they are, as their note is no longer there")
+    gone: list[int] = Field(description="ids of proposals left undecided because their note is gone")
 
 
 class TakenBack(BaseModel):
-    """Decided proposals that are to wait again, by id."""
+    """Ids of decided proposals that shall wait for a decision again."""
 
     model_config = ConfigDict(extra="forbid")
     ids: list[int] = Field(min_length=1, max_length=MOST)
 
 
 class WaitAgain(BaseModel):
-    """The proposals that wait again, and why others do not."""
+    """Ids of the proposals that wait again, and why others do not."""
 
     model_config = example(waiting=[3, 4], problems=[])
     waiting: list[int]
@@ -81,7 +83,7 @@ class WaitAgain(BaseModel):
 
 
 class Promoted(_Answer):
-    """By domain: what the queue decided, which tags are in which notes now, and which are not, and why."""
+    """By domain: decisions read from the review queue, tags written into notes, and tags not written and why."""
 
     domains: dict[str, dict[str, Any]]
 
@@ -96,7 +98,7 @@ class MissingTag(_Answer):
 
 
 class MissingTags(BaseModel):
-    """What the vocabularies lack, the most telling phrase of each domain first."""
+    """Phrases that the vocabularies lack, the most distinctive of each domain first."""
 
     model_config = example(
         missing=[{"domain": "work", "phrase": "office hours", "notes": 12, "examples": ["Office Hours 5.md"]}]
@@ -105,14 +107,14 @@ class MissingTags(BaseModel):
 
 
 class Asked(_Answer):
-    """The notes that will be looked at, and why less may come of it than was hoped for."""
+    """The notes for which proposals were requested, and problems that may limit the result."""
 
     paths: list[str]
     problems: list[str]
 
 
 class ChangeItem(_Answer):
-    """A change that was made to a note's tags; of renames: to the taxonomy at `path`, and to so many `notes`."""
+    """A change to a note's tags. For a run of renames, `path` is the vocabulary and `notes` counts the notes."""
 
     id: int
     at: str
@@ -121,4 +123,4 @@ class ChangeItem(_Answer):
     tags: list[str]
     action: str
     undone_at: str | None
-    notes: int = Field(description="in how many notes tags were renamed; 0 for any other change")
+    notes: int = Field(description="number of notes in which tags were renamed; 0 for other changes")

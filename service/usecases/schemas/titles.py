@@ -1,4 +1,4 @@
-"""The schemas of notes by title, and of notes like a note."""
+"""The schemas of notes by title, and of similar notes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_SIMILAR = 100
 
 
 class TitleHit(BaseModel):
-    """A note that has such a name: which of its names it is, and how that is written."""
+    """A note found by name: which kind of name matched, and the name as written."""
 
     path: str
     title: str
@@ -29,7 +29,7 @@ class TitlesAnswer(BaseModel):
 
 
 class SimilarHit(BaseModel):
-    """A note near another; section and lines are those of its nearest passage, of which the cosine is, too."""
+    """A similar note; `cosine`, `section` and `lines` are those of its nearest passage."""
 
     path: str
     title: str
@@ -45,4 +45,4 @@ class SimilarAnswer(BaseModel):
     path: str
     results: list[SimilarHit]
     count: int
-    reason: str | None = Field(description="why nothing can be said of the note just now; null: it can")
+    reason: str | None = Field(description="why similar notes cannot be found now; null: they can")

@@ -13,7 +13,7 @@ Mode = Literal["fast", "deep", "compare"]
 
 
 class Way(BaseModel):
-    """The edge by which a note was reached."""
+    """The link by which a walk reached a note."""
 
     kind: str
     source: str
@@ -21,7 +21,7 @@ class Way(BaseModel):
 
 
 class WalkedNode(Node):
-    """A note that a walk looked at; `similarity` is null without a vector, `edge` for a note it began with."""
+    """A note that a walk examined; `similarity` is null without a vector, `edge` for a start note."""
 
     similarity: float | None
     decay_weight: float
@@ -30,32 +30,34 @@ class WalkedNode(Node):
 
 
 class KeptNode(WalkedNode):
-    """A note that was found, and why it is kept."""
+    """A note that the walk kept, and why."""
 
     retain_reason: str
 
 
 class DroppedNode(WalkedNode):
-    """A note that was left out, and why."""
+    """A note that the walk dropped, and why."""
 
     drop_reason: str
 
 
 class Walk(BaseModel):
-    """What a walk kept (`nodes`, with the `edges` among them) and dropped, and what it cost."""
+    """What a walk kept (`nodes`, and the `edges` between them) and dropped, and what it cost."""
 
     nodes: list[KeptNode]
     edges: list[Edge]
     dropped: list[DroppedNode]
     embeddings_read: int
     unread: int = Field(
-        description="linked notes that were not looked at: past the embeddings that a hop may read"
+        description="linked notes that were not examined because a hop may read only so many embeddings"
     )
-    stopped: str = Field(description="good_enough, no_more_links, budget_spent or depth")
-    prune: float = Field(description="the lowest similarity that was kept")
-    floor: float | None = Field(description="the mean similarity at which it stops; null: it does not")
-    target: int = Field(description="how many notes were wanted")
-    calibrated: bool = Field(description="whether prune and floor were chosen for this domain's model")
+    stopped: str = Field(description="why it ended: good_enough, no_more_links, budget_spent or depth")
+    prune: float = Field(description="the similarity below which notes were dropped")
+    floor: float | None = Field(
+        description="the mean similarity of the kept notes at which the walk may stop; null: it never does"
+    )
+    target: int = Field(description="how many notes the walk looks for")
+    calibrated: bool = Field(description="whether `prune` and `floor` were measured for this domain's model")
     took_ms: float
 
 
@@ -69,7 +71,11 @@ class TraverseAnswer(Walk):
 
 
 class DomainRetrieval(BaseModel):
-    """One domain's part: one walk, or both with what the deep one adds and what only the fast one has."""
+    """One domain's walk.
+
+    With mode `compare` both walks, the paths that only the deep one found (`added`) and those that only the fast one
+    found (`lost`).
+    """
 
     domain: str
     fast: Walk | None
@@ -79,7 +85,7 @@ class DomainRetrieval(BaseModel):
 
 
 class DeepAnswer(BaseModel):
-    """The answer of `GET /deep`; `record` is the evidence record whose question it is."""
+    """The answer of `GET /deep`; `record` is the id of the evidence record that the question came from, if any."""
 
     question: str
     record: str | None
