@@ -23,6 +23,8 @@ from pipelines.model import Chunk, ChunkSettings, Note
 
 # What a character costs besides the 2 us that every character takes, as a multiple of those.
 _WEIGHTS = {b"[": 20, b"\n": 10, b"*": 5, b"_": 5, b"~": 5, b"`": 5, b"<": 5, b"$": 5, b"!": 5, b"|": 5}
+_LIST_MARKS = (b"- ", b"+ ", b". ", b") ")
+_LIST_MARK_WEIGHT = 10
 _HEAVY = 200_000
 _OF_A_DELIMITER_ROW = b"> \t\r|:-"
 _CELL_WEIGHT = 10
@@ -43,6 +45,7 @@ class Parsed:
 def is_heavy(data: bytes) -> bool:
     """Say whether a note takes so long to parse that it is parsed in a separate process."""
     weight = len(data) + sum(data.count(mark) * weight for mark, weight in _WEIGHTS.items())
+    weight += _LIST_MARK_WEIGHT * sum(map(data.count, _LIST_MARKS))
     return weight + _CELL_WEIGHT * _table_cells(data) > _HEAVY
 
 

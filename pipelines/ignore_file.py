@@ -3,51 +3,72 @@
 from __future__ import annotations
 
 import re
-import secrets
 import stat
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 from pipelines import beneath, in_folder
-from pipelines.errors import AlreadyThereError, NoteError, NotFoundError, UnsafePathError
+from pipelines.errors import (
+    AlreadyThereError,
+    NoteChangedError,
+    NoteError,
+    NotFoundError,
+    UnsafePathError,
+)
+from pipelines.safe_replace import replace_if_unchanged
 
 IGNORE_FILE = ".everindexignore"
+_CR = "\r"  # the end of a line that an editor on Windows wrote, before its line feed
+_MOST_TRIES = 3
 _SPECIAL = re.compile(r"[\\*?\[]")
 _ENCODING = ("utf-8", "surrogateescape")  # a file's name may be any bytes
 
 
-def ignore(root: Path, path: str) -> str:
+def ignore(root: Path, path: str, displaced: Path) -> str:
     """Add the line that ignores a file or folder of the vault, and return the line.
 
-    Raises NotFoundError where there is none, UnsafePathError for a path outside of the vault, AlreadyThereError where
-    the line is there, NoteError where the file cannot be read, OSError.
+    The file that is replaced is kept in the folder `displaced` for a while. Raises NotFoundError where there is no
+    such path, UnsafePathError for a path outside of the vault, AlreadyThereError where the line is there, NoteError
+    where the file cannot be read or is being written, StateError, OSError.
     """
     try:
         is_folder = stat.S_ISDIR(beneath.look(root, path).st_mode)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(f"there is no {path} in {root}; give its path as it is in the vault") from error
     line = _line_for(path, is_folder=is_folder)
-    lines = _read(root)
-    if line in lines:
-        raise AlreadyThereError(f"{path} is ignored already, by {line} in {IGNORE_FILE}")
-    _write(root, [*lines, line])
+
+    def added(lines: list[str]) -> list[str]:
+        if line in map(_bare, lines):
+            raise AlreadyThereError(f"{path} is ignored already, by {line} in {IGNORE_FILE}")
+        return [*lines, line + (_CR if lines and all(one.endswith(_CR) for one in lines) else "")]
+
+    _edit(root, added, displaced)
     return line
 
 
-def stop_ignoring(root: Path, path: str) -> str:
+def stop_ignoring(root: Path, path: str, displaced: Path) -> str:
     """Remove the line that `ignore` added, whether or not the file is still there, and return the line.
 
-    Raises NotFoundError where there is no such line, UnsafePathError, NoteError, OSError.
+    Raises NotFoundError where there is no such line, UnsafePathError, NoteError, StateError, OSError.
     """
-    lines = _read(root)
     wanted = {_line_for(path, is_folder=is_folder) for is_folder in (False, True)}
-    found = next((line for line in lines if line in wanted), None)
-    if found is None:
-        raise NotFoundError(
-            f"no line of {IGNORE_FILE} ignores exactly {path}; `everindex why` names the rule that does"
-        )
-    _write(root, [line for line in lines if line != found])
-    return found
+    removed: list[str] = []
+
+    def left(lines: list[str]) -> list[str]:
+        removed[:] = [line for line in map(_bare, lines) if line in wanted]
+        if not removed:
+            raise NotFoundError(
+                f"no line of {IGNORE_FILE} ignores exactly {path}; `everindex why` names the rule that does"
+            )
+        return [line for line in lines if _bare(line) not in wanted]
+
+    _edit(root, left, displaced)
+    return removed[0]
+
+
+def _bare(line: str) -> str:
+    return line.removesuffix(_CR)
 
 
 def _line_for(path: str, *, is_folder: bool) -> str:
@@ -64,24 +85,17 @@ def _line_for(path: str, *, is_folder: bool) -> str:
     return name + "\\ " * (len(pattern) - len(name))
 
 
-def _read(root: Path) -> list[str]:
+def _edit(root: Path, change: Callable[[list[str]], list[str]], displaced: Path) -> None:
+    """Change the lines of the file; lines that an editor saves meanwhile stay. Raises NoteError, StateError."""
     with beneath.folder(root) as folder:
         found = in_folder.look(folder, IGNORE_FILE)
-    if isinstance(found, NoteError):
-        raise found
-    text = (found or b"").decode(*_ENCODING)
-    return text.removesuffix("\n").split("\n") if text else []
-
-
-def _write(root: Path, lines: list[str]) -> None:
-    """Replace the file at once; its mode and owner stay."""
-    data = "".join(f"{line}\n" for line in lines).encode(*_ENCODING)
-    with beneath.folder(root) as folder:
-        beside = f".everindex-{secrets.token_hex(8)}.tmp"
-        like = IGNORE_FILE if in_folder.exists(folder, IGNORE_FILE) else None
-        try:
-            in_folder.write_new(folder, beside, data, like=like)
-            in_folder.move(folder, beside, IGNORE_FILE)
-        finally:
-            in_folder.unlink(folder, beside)
-        in_folder.sync(folder)
+    for _ in range(_MOST_TRIES):
+        if isinstance(found, NoteError):
+            raise found
+        text = (found or b"").decode(*_ENCODING)
+        lines = change(text.removesuffix("\n").split("\n") if text else [])
+        new = "".join(f"{line}\n" for line in lines).encode(*_ENCODING)
+        found = replace_if_unchanged(root, IGNORE_FILE, found, new, displaced)
+        if found is None:
+            return
+    raise NoteChangedError(f"{IGNORE_FILE} is being written to; try again when it is saved")

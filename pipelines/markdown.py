@@ -17,7 +17,8 @@ from pipelines.links import inner_target
 from pipelines.markdown_parsers import BLOCKS, INLINES, wikilinks
 from pipelines.model import Heading, Link, LinkKind, Note
 
-_LONGEST_TITLE = 500  # of a name; pages and the name index hold every title whole
+# Characters of a note's title and of a heading: every passage and link holds those above it.
+_LONGEST_TITLE = 500
 CITING_PROPERTIES = {"cites", "source", "sources", "references", "up"}
 CITING_SECTIONS = {"sources", "references", "citations", "bibliography"}
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -104,7 +105,8 @@ def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headi
         heading = headings and opener.type == "heading_open" and opener.level == 0
         children = _inline(token.content, env, markup=heading)
         if heading:
-            section, level = _shown(children) if children else token.content, int(opener.tag[1])
+            section = (_shown(children) if children else token.content)[:_LONGEST_TITLE]
+            level = int(opener.tag[1])
             found.headings.append(Heading(level, section, line + 1, starts[line]))
             if citing is None or level <= citing:
                 citing = level if section.strip(" :").lower() in CITING_SECTIONS else None

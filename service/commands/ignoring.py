@@ -22,6 +22,7 @@ app = click.Group()
 def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> None:
     """Keep a file or folder out of the index, by a line in .everindexignore; the file itself stays."""
     from pipelines import ignore_file  # noqa: PLC0415 - help has to be instant
+    from workers.tagging_context import DISPLACED_FOLDER  # noqa: PLC0415 - likewise
     from workers.vault_paths import locate_vault  # noqa: PLC0415 - likewise
 
     given = located(options_given(vault, state))
@@ -29,11 +30,12 @@ def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> 
         raise NotRunningError(
             f"{given['state']} is not the state folder of a vault; name the vault with --vault"
         )
-    root = locate_vault(given["vault"], given.get("state"), create=False).root
+    place = locate_vault(given["vault"], given.get("state"), create=False)
+    displaced = place.state / DISPLACED_FOLDER
     name = in_vault(given, path)
     if undo:
-        line = ignore_file.stop_ignoring(root, name)
+        line = ignore_file.stop_ignoring(place.root, name, displaced)
         out.say(f"{name} is indexed again: {line} was removed from {ignore_file.IGNORE_FILE}")
     else:
-        line = ignore_file.ignore(root, name)
+        line = ignore_file.ignore(place.root, name, displaced)
         out.say(f"{name} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it")

@@ -22,6 +22,8 @@ HOSTILE = {
     "emphasis": "*a**b_c_" * 12_000,
     "a table": "|a|b|\n|-|-|\n" + "|x|y|\n" * 10_000,
     "a list": "- a\n" * 20_000,
+    "nested lists": ("- " * 15 + "a\n") * 2_000,
+    "nested numbered lists": ("1. " * 15 + "a\n") * 1_500,
     "headings": "## a\n" * 20_000,
     "one long line": "word " * 50_000,
     "tables whose rows are filled up": ("|a" * 280 + "|\n" + "|-" * 280 + "|\n" + "|\n" * 40 + "\n") * 3,

@@ -531,3 +531,10 @@ def test_any_text_parses_and_its_offsets_hold(text):
 
 def test_a_title_has_at_most_500_characters():
     assert parse_note("n.md", "# " + "long " * 1_000).title == ("long " * 100)[:500]
+
+
+@pytest.mark.parametrize("form", ["# {}\n", "{}\n===\n"])
+def test_a_heading_has_at_most_500_characters_however_many_links_are_below_it(form):
+    note = parse_note("n.md", form.format("long " * 1_000) + "[[a]] [[b]]")
+    assert [heading.text for heading in note.headings] == ["long " * 100]
+    assert [link.section for link in note.links] == ["long " * 100] * 2
