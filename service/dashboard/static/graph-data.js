@@ -1,7 +1,8 @@
 // The answers of /graph and /communities as the map wants them: notes that know their neighbours, in groups.
 //
 // A note: {id, path, title, domain, pagerank, community, out, in, group, size}.
-// A group: {number, label, known, count, members}, largest first; `known` says that it is a community of the index.
+// A group: {number, label, about, best, known, count, members}, largest first. `known` says that it is a community of
+// the index; `best` is its best note, by whose title (`label`) it goes, and `about` is what the index calls it.
 
 export function read(picture, communities) {
   const ids = new Map(picture.nodes.map((node, id) => [node.path, id]));
@@ -29,8 +30,8 @@ export function read(picture, communities) {
 // Put every note into a group: its community; without one, that of the notes it hangs together with.
 function gather(notes, labels, manyDomains) {
   const byKey = new Map();
-  const groupOf = (key, label) => {
-    if (!byKey.has(key)) byKey.set(key, { label, known: label !== null, members: [] });
+  const groupOf = (key, about) => {
+    if (!byKey.has(key)) byKey.set(key, { about, known: about !== null, members: [] });
     return byKey.get(key);
   };
   const spread = (start) => {
@@ -55,6 +56,9 @@ function gather(notes, labels, manyDomains) {
   }
   for (const note of notes) note.group.members.push(note);
   const groups = [...byKey.values()].sort((a, b) => b.members.length - a.members.length || a.members[0].id - b.members[0].id);
-  groups.forEach((group, number) => Object.assign(group, { number, count: group.members.length }));
+  groups.forEach((group, number) => {
+    const best = group.members.reduce((a, b) => ((b.pagerank ?? 0) > (a.pagerank ?? 0) ? b : a));
+    Object.assign(group, { number, best, label: best.title, count: group.members.length });
+  });
   return groups;
 }

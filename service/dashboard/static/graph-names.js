@@ -1,28 +1,48 @@
-// The names of the communities on the map.
+// The names on the map: those of the communities, and places for those of notes. None covers another one or what
+// stands beside the map, and none leaves the window.
 
 const LONGEST = 150; // pixels, or a little more than the community is wide
 
 const measure = document.createElement("canvas").getContext("2d");
-let names = null; // as they stand in the present frame
+let names = null; // of communities, as they stand in the present frame
+let taken = []; // the boxes [left, top, right, bottom] of all names and of what lies upon the map
 
 // To be called when a frame begins. Places are found when first asked for: only then sigma knows where things are.
 export function forgetNames() {
   names = null;
 }
 
-// Say whether a box [left, top, right, bottom] would cover a name.
-export function coversName(sigma, groups, box) {
+// Take the first of these boxes that is free for the name of a note; undefined: there is none. The note that a
+// community is named by, and whose name is seen already, gets no second one.
+export function takePlace(sigma, groups, note, boxes) {
   if (names === null) placeNames(sigma, groups);
-  return covers(box);
+  if (names.some(({ group }) => group.best === note)) return undefined;
+  return takeFirst(sigma, boxes);
+}
+
+function takeFirst(sigma, boxes) {
+  const { width, height } = sigma.getDimensions();
+  const box = boxes.find(([left, top, right, bottom]) => left >= 0 && top >= 0 && right <= width && bottom <= height && !covers([left, top, right, bottom]));
+  if (box) taken.push(box);
+  return box;
 }
 
 function covers(box) {
-  return names.some(({ box: other }) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
+  return taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
 }
 
-// Find places, for the largest first; a name that would cover another moves aside or is left out.
+function lyingUpon(map) {
+  const { left, top } = map.getBoundingClientRect();
+  return ["legend", "zoom", "panel"]
+    .map((id) => document.getElementById(id).getBoundingClientRect())
+    .filter((place) => place.width)
+    .map((place) => [place.left - left, place.top - top, place.right - left, place.bottom - top]);
+}
+
+// Find places, for the largest first; a name that would cover something moves aside or is left out.
 function placeNames(sigma, groups) {
   names = [];
+  taken = lyingUpon(sigma.getContainer());
   const { width, height } = sigma.getDimensions();
   const scale = sigma.graphToViewport({ x: 1, y: 0 }).x - sigma.graphToViewport({ x: 0, y: 0 }).x;
   for (const group of groups) {
@@ -32,11 +52,11 @@ function placeNames(sigma, groups) {
     if (centre.x < 0 || centre.x > width || centre.y < -radius || centre.y > height + radius) continue;
     const size = Math.round(Math.min(20, Math.max(11, radius / 5)));
     const font = `600 ${size}px system-ui, sans-serif`;
-    const { text, half } = fit(group, font, Math.round(Math.max(Math.min(LONGEST, 0.3 * width), 2.4 * radius)));
+    const { text, half } = fit(group, font, Math.round(Math.max(Math.min(LONGEST, 0.3 * width), Math.min(2.4 * radius, 0.9 * width))));
     const x = Math.max(half, Math.min(width - half, centre.x));
-    const boxes = [0, -0.5, 0.5].map((aside) => centre.y + aside * radius).map((y) => [x - half, y - size, x + half, y + size * 0.6]);
-    const box = boxes.find((one) => !covers(one));
-    if (box) names.push({ group, text, box, x, y: box[1] + size, font, radius });
+    const lines = [0, -0.5, 0.5, -1, 1].map((aside) => Math.max(size, Math.min(height - size, centre.y + aside * radius)));
+    const box = takeFirst(sigma, lines.map((y) => [x - half, y - size, x + half, y + size * 0.6]));
+    if (box) names.push({ group, text, x, y: box[1] + size, font, radius });
   }
 }
 

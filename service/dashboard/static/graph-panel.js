@@ -15,7 +15,7 @@ export function fillPanel(note, choose) {
   const panel = $("#panel");
   panel.querySelector("h1").textContent = note.title;
   panel.querySelector(".path").textContent = note.path;
-  const community = note.community === null ? "no community yet" : note.group.label;
+  const community = note.community === null ? "no community yet" : `${note.group.label} (${note.group.about})`;
   panel.querySelector(".community").replaceChildren(swatch(note.group), ` ${community}`);
   panel.querySelector(".open").href = noteAddress(note);
   for (const [side, word] of [["out", "Links to"], ["in", "Linked from"]]) {
@@ -53,7 +53,9 @@ export function fillLegend(groups, press) {
 
 function legendRow(group, press) {
   const button = element("button");
-  button.append(swatch(group), element("span", group.label, "label"), element("small", group.count.toLocaleString("en")));
+  const label = element("span", group.label, "label");
+  label.append(element("small", group.about));
+  button.append(swatch(group), label, element("small", group.count.toLocaleString("en")));
   button.dataset.number = group.number;
   button.title = `${group.label}: fade the others`;
   button.onclick = () => press(group.number);

@@ -4,7 +4,7 @@
 import { read } from "/static/graph-data.js";
 import { setUpFinder } from "/static/graph-find.js";
 import { COLOURS, fillLegend, fillPanel, hashOf, markLegend, noteAddress, plural } from "/static/graph-panel.js";
-import { coversName, drawNames, forgetNames } from "/static/graph-names.js";
+import { drawNames, forgetNames, takePlace } from "/static/graph-names.js";
 
 const $ = (selector) => document.querySelector(selector);
 
@@ -80,9 +80,12 @@ function drawEdge(edge, data) {
 }
 
 function lookOfName(group) {
-  const faded = chosen !== null || (focus !== null && focus !== group.number);
+  const faded = focus !== null && focus !== group.number;
   return { colour: mix(group.colour, colours.text, 0.45), ground: colours.ground, faded };
 }
+
+// The communities with a name on the map. Around a chosen note, the names of its neighbours have the room.
+const named = () => (chosen ? [] : groups);
 
 function drawHover(context, data, settings) {
   context.font = `${settings.labelSize}px ${settings.labelFont}`;
@@ -92,22 +95,27 @@ function drawHover(context, data, settings) {
   context.fillStyle = colours.text;
   context.fill();
   if (!data.label) return;
+  const after = data.x + data.size + 6;
+  const x = after + width <= sigma.getDimensions().width ? after : Math.max(0, data.x - data.size - 6 - width);
   context.fillStyle = colours.surface;
   context.strokeStyle = colours.line;
   context.beginPath();
-  context.roundRect(data.x + data.size + 6, data.y - settings.labelSize, width, settings.labelSize * 2, 4);
+  context.roundRect(x, data.y - settings.labelSize, width, settings.labelSize * 2, 4);
   context.fill();
   context.stroke();
   context.fillStyle = colours.text;
-  context.fillText(data.label, data.x + data.size + 12, data.y + settings.labelSize / 3);
+  context.fillText(data.label, x + 6, data.y + settings.labelSize / 3);
 }
 
 function drawLabel(context, data, settings) {
-  if (!data.label || !sigma) return; // sigma draws once while it is being made
+  if (!data.label || !sigma || data.highlighted) return; // sigma draws once while it is being made
   context.font = `${settings.labelSize}px ${settings.labelFont}`;
-  const [x, y] = [data.x + data.size + 3, data.y + settings.labelSize / 3];
-  const box = [x, y - settings.labelSize, x + context.measureText(data.label).width, y];
-  if (!data.forceLabel && coversName(sigma, groups, box)) return;
+  const { width } = context.measureText(data.label);
+  const y = data.y + settings.labelSize / 3;
+  const sides = [data.x + data.size + 3, data.x - data.size - 3 - width];
+  const box = takePlace(sigma, named(), notes[data.key], sides.map((left) => [left, y - settings.labelSize, left + width, y + 3]));
+  if (!box) return;
+  const x = box[0];
   Object.assign(context, { lineJoin: "round", lineWidth: 3, strokeStyle: colours.ground, fillStyle: colours.text });
   context.strokeText(data.label, x, y);
   context.fillText(data.label, x, y);
@@ -128,7 +136,7 @@ function draw({ x, y, discs }) {
   });
   const canvas = sigma.createCanvas("names", { afterLayer: "labels", style: { pointerEvents: "none" } });
   sigma.on("beforeRender", forgetNames);
-  sigma.on("afterRender", () => drawNames(sigma, groups, canvas, lookOfName));
+  sigma.on("afterRender", () => drawNames(sigma, named(), canvas, lookOfName));
   sigma.scheduleRender(); // now with names
   sigma.on("clickNode", ({ node }) => choose(notes[node]));
   sigma.on("clickStage", () => choose(null));
