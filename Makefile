@@ -1,6 +1,7 @@
 # make up            index, watch and serve a working copy of examples/vault
 # make up VAULT=~/notes   the same for your own vault
 # make test, quick (two minutes instead of fourteen), lint, bench, install
+# make docs           build the documentation into build/site
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 VAULT ?= demo-vault
 PORT ?=
 
-.PHONY: up install dev test quick lint bench clean
+.PHONY: up install dev test quick lint bench docs clean
 .DEFAULT_GOAL := up
 
 # pip compiles what it installs, but not what it leaves where it is: each start would, where Python may not keep it.
@@ -49,5 +50,15 @@ lint: dev
 bench: dev
 	$(BIN)/python -m benchmarks
 
+# 120 MB that only this needs. Pages link to files beside docs/, so the site is built from a copy of both.
+$(VENV)/docs: $(VENV)/installed
+	@$(BIN)/pip install --quiet --group docs
+	@touch $@
+
+docs: $(VENV)/docs
+	@rm -rf build/pages && mkdir -p build/pages
+	@cp -R docs *.md LICENSE build/pages
+	$(BIN)/zensical build --strict --clean
+
 clean:
-	rm -rf $(VENV) demo-vault
+	rm -rf $(VENV) demo-vault build
