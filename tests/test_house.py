@@ -14,7 +14,6 @@ LONGEST_FUNCTION = 40
 
 LONGER_MODULES = {
     "pipelines/store/proposals.py": 356,
-    "pipelines/tagging/local.py": 334,
     "pipelines/tagging/note_tags.py": 400,
     "pipelines/tagging/review_reading.py": 345,
     "pipelines/tagging/taxonomy.py": 366,
@@ -22,7 +21,6 @@ LONGER_MODULES = {
 """Modules that are older than the limit, which are one subject each. None may grow: split them along a seam instead."""
 
 LONGER_FUNCTIONS = {
-    "pipelines/tagging/propose.py:propose": 42,
 }
 """Functions that are older than the limit; likewise."""
 

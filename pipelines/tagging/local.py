@@ -1,7 +1,7 @@
 """Tags proposed without leaving the machine: what similar notes and the folder's have, and what tags say.
 
-A logistic regression weighs the evidence for a tag, and its score becomes a confidence. Both are learnt from the
-vault's own tagged notes, each left out while it is judged. Where these are few, `guesses` judges the evidence.
+`calibration` turns the evidence for a tag into a confidence, learnt from the vault's own tagged notes, each left out
+while it is judged. Where these are few, `guesses` judges the evidence.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import numpy.typing as npt
 
 from pipelines.chunk import CJK
 from pipelines.model import Suggestion, TagEntry, Taxonomy
-from pipelines.tagging.guesses import FEWEST, Guesses
+from pipelines.tagging.calibration import Calibration
+from pipelines.tagging.guesses import FEWEST, Bools, Floats, Guesses, Indices
 
 Vector = npt.NDArray[np.float32]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Indices = npt.NDArray[np.intp]
 
 THRESHOLD, GUESSED = 0.7, 0.5
 """What is less likely to be right is not proposed, unless the domain has a threshold: what was learnt, a guess."""
@@ -34,11 +32,6 @@ _WARMTH = 0.1  # of the neighbours' weights, in cosine
 _BELIEF = 2.0  # a tag's share of all notes counts like so many more notes of a folder
 _DESCRIBED = 5  # the tags with the nearest texts are weighed, whoever has them
 _READ = 4_000  # characters of a note that are searched for the names of tags
-_SUREST = 10  # pairs of a note and a tag that show how completely a vault is tagged
-_MOST_FORGOTTEN = 0.3
-_NEWTON_STEPS = 15
-_ONE_SIDED_90 = 1.2816  # quantiles of the normal distribution
-_ONE_SIDED_99 = 2.3263
 _WORD = re.compile(rf"[{CJK}]|[^\W_{CJK}]+")
 _INLINE_TAG = re.compile(r"(?<!\S)#\S+")
 _VOTES, _FOLDER, _DESCRIPTION, _IN_TITLE, _IN_TEXT, _NEAREST = range(6)
@@ -67,7 +60,7 @@ def tag_text(entry: TagEntry) -> str:
 class LocalProposer:
     """Proposes a vocabulary's active tags for the notes of a domain; `fit` makes it."""
 
-    def __init__(self, evidence: _Evidence, guesses: Guesses, calibration: _Calibration | None) -> None:
+    def __init__(self, evidence: _Evidence, guesses: Guesses, calibration: Calibration | None) -> None:
         self._evidence = evidence
         self._guesses = guesses
         self._calibration = calibration
@@ -87,7 +80,7 @@ class LocalProposer:
         guesses = Guesses(features, right, voters=len(evidence.notes), tags=len(active))
         if len(evidence.notes) < FEWEST_TAGGED:
             return cls(evidence, guesses, None)
-        return cls(evidence, guesses, _Calibration(features, right, tags))
+        return cls(evidence, guesses, Calibration(features, right, tags))
 
     def propose(self, note: EmbeddedNote, threshold: float | None = None) -> tuple[Suggestion, ...]:
         """Return at most five tags that the note lacks, the likeliest first; none where none is likely."""
@@ -242,93 +235,3 @@ def _stack(vectors: Iterable[Vector | None]) -> Vector:
 
 def _log_odds(share: Floats) -> Floats:
     return np.log((share + 0.01) / (1.01 - share))
-
-
-class _Calibration:
-    """Turns features into the chance that a proposal is right, from pairs of which it is known.
-
-    Features are (pairs, 6), `right` says which pairs are of a note that has the tag `tags` names. A logistic
-    regression (https://en.wikipedia.org/wiki/Logistic_regression) gives a score, isotonic regression
-    (https://en.wikipedia.org/wiki/Isotonic_regression) the share of right ones at a score. Of each share the lower
-    bound counts (Wilson's, https://en.wikipedia.org/wiki/Binomial_proportion_confidence_interval), so that few
-    pairs say little.
-    """
-
-    def __init__(self, features: Floats, right: Bools, tags: Indices) -> None:
-        self._mean, self._scale = features.mean(axis=0), features.std(axis=0) + 1e-9
-        self._weights = _logistic(self._standardised(features), right)
-        scores = self._scores(features)
-        edges, shares, sizes = _isotonic(scores, right)
-        self._edges = edges.ravel()
-        self._surely = np.maximum.accumulate(_lower_bound(shares, sizes))
-        self._likely = np.maximum.accumulate((shares * sizes + 1.0) / (sizes + 2.0))
-        self._missing = _missing(scores, right, tags)
-
-    def chances(self, features: Floats, *, tagged: bool) -> Floats:
-        """Return the chance that each pair is right: for a note without tags, or for what a tagged note lacks.
-
-        What a tagged note lacks may be forgotten or not meant. Were every tag forgotten as often as the surest
-        show, a lacking tag of share s is right with odds s / (1 - s) times (1 - c) / c, c the share that was not
-        forgotten (Elkan and Noto, Learning classifiers from only positive and unlabeled data, KDD 2008).
-        """
-        known = self._likely if tagged else self._surely
-        shares: Floats = np.interp(self._scores(features), self._edges, np.repeat(known, 2))
-        if not tagged:
-            return shares
-        odds: Floats = shares / (1.0 - shares) * self._missing / (1.0 - self._missing)
-        return odds.clip(0.0, 1.0)
-
-    def _standardised(self, features: Floats) -> Floats:
-        return np.column_stack([(features - self._mean) / self._scale, np.ones(len(features))])
-
-    def _scores(self, features: Floats) -> Floats:
-        return self._standardised(features) @ self._weights
-
-
-def _logistic(features: Floats, right: Bools) -> Floats:
-    """Return the weights of a logistic regression with an L2 penalty of 1, by Newton's method."""
-    weights = np.zeros(features.shape[1])
-    for _ in range(_NEWTON_STEPS):
-        chance = 1.0 / (1.0 + np.exp(-np.clip(features @ weights, -30.0, 30.0)))
-        slope = features.T @ (chance - right) + weights
-        curve = (features * (chance * (1.0 - chance))[:, None]).T @ features + np.eye(len(weights))
-        weights -= np.linalg.solve(curve, slope)
-    return weights
-
-
-def _isotonic(scores: Floats, right: Bools) -> tuple[Floats, Floats, Floats]:
-    """Return blocks by ascending score: its least and largest (blocks, 2), its share of right pairs, its size."""
-    order = np.argsort(scores, kind="stable")
-    blocks: list[tuple[float, float, float, int]] = []
-    for score, hit in zip(scores[order].tolist(), right[order].tolist(), strict=True):
-        start, end, hits, size = score, score, float(hit), 1
-        while blocks and (blocks[-1][1] == start or blocks[-1][2] * size >= hits * blocks[-1][3]):
-            lower = blocks.pop()
-            start, hits, size = lower[0], lower[2] + hits, lower[3] + size
-        blocks.append((start, end, hits, size))
-    found = np.array(blocks)
-    return found[:, :2], found[:, 2] / found[:, 3], found[:, 3]
-
-
-def _lower_bound(share: Floats | float, size: Floats | int, z: float = _ONE_SIDED_90) -> Floats:
-    share, size = np.asarray(share, np.float64), np.asarray(size, np.float64)
-    spread = z * np.sqrt(share * (1.0 - share) / size + (z / (2.0 * size)) ** 2)
-    lower: Floats = (share + z * z / (2.0 * size) - spread) / (1.0 + z * z / size)
-    return lower
-
-
-def _missing(scores: Floats, right: Bools, tags: Indices) -> float:
-    """Return the share of tags that were forgotten: of the surest pairs, those whose note lacks the tag.
-
-    Tags forgotten by chance are forgotten alike. So where one tag is hardly ever missing, none was forgotten, and
-    what the others lack is not meant. Where too many seem to be, it is the evidence that is weak.
-    """
-    order = np.argsort(-scores, kind="stable")
-    surest = right[order[: max(_SUREST, right.sum() // 4)]]
-    # One may lack it for a reason of its own.
-    missing = float((~surest).sum() - 1) / surest.size
-    for tag in np.unique(tags[right]):
-        of = right[order[tags[order] == tag]]
-        surest = of[: max(_SUREST, of.sum() // 2)]
-        missing = min(missing, 1.0 - float(_lower_bound(surest.mean(), surest.size, _ONE_SIDED_99)))
-    return missing if 0.0 < missing <= _MOST_FORGOTTEN else 0.0

@@ -91,32 +91,34 @@ def propose(
             continue
         before = known.get(path)
         attempts = before.attempts if before and before.outcome == "failed" else 0
-        answer = _ask(context, note, attempts, now)
-        lacking = [
-            (one, entry.group)
-            for one in answer.suggestions
-            if (entry := find(context.taxonomy, one.tag)) and one.tag.casefold() not in _names(note)
-        ]
-        if lacking:
-            context.proposals.add(
-                context.domain.slug,
-                path,
-                lacking,
-                proposer=answer.proposer,
-                note_hash=note_hash,
-                at=as_iso(now),
-            )
-        outcome = "nothing" if answer.outcome == "proposed" and not lacking else answer.outcome
-        failed = attempts + 1 if outcome == "failed" else 0
-        body = sketch(texts_of(context.cache, path))
-        context.proposals.look(
-            context.domain.slug,
-            {path: Looked(note_hash, body, outcome, answer.reason, failed, answer.next_attempt)},
-        )
+        outcome = _record(context, note, note_hash, _ask(context, note, attempts, now), attempts, now)
         counted[outcome] = counted.get(outcome, 0) + 1
         if enough():
             break
     return counted
+
+
+def _record(
+    context: ProposalContext, note: Note, note_hash: str, answer: _Answer, attempts: int, now: datetime
+) -> Outcome:
+    """Record the tags that a note lacks, and that it was examined; return the outcome."""
+    names = {tag.casefold() for tag in note.tags}
+    lacking = [
+        (one, entry.group)
+        for one in answer.suggestions
+        if (entry := find(context.taxonomy, one.tag)) and one.tag.casefold() not in names
+    ]
+    slug = context.domain.slug
+    if lacking:
+        context.proposals.add(
+            slug, note.path, lacking, proposer=answer.proposer, note_hash=note_hash, at=as_iso(now)
+        )
+    outcome = "nothing" if answer.outcome == "proposed" and not lacking else answer.outcome
+    failed = attempts + 1 if outcome == "failed" else 0
+    body = sketch(texts_of(context.cache, note.path))
+    looked = Looked(note_hash, body, outcome, answer.reason, failed, answer.next_attempt)
+    context.proposals.look(slug, {note.path: looked})
+    return outcome
 
 
 def _read(context: ProposalContext, path: str, note_hash: str) -> Note | None:
@@ -127,10 +129,6 @@ def _read(context: ProposalContext, path: str, note_hash: str) -> Note | None:
     except NoteError:
         return None
     return read_note(path, content.data) if content and content.sha256 == note_hash else None
-
-
-def _names(note: Note) -> set[str]:
-    return {tag.casefold() for tag in note.tags}
 
 
 def _ask(context: ProposalContext, note: Note, attempts: int, now: datetime) -> _Answer:

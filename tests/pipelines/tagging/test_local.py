@@ -15,8 +15,6 @@ from pipelines.tagging.local import (
     THRESHOLD,
     EmbeddedNote,
     LocalProposer,
-    _isotonic,
-    _lower_bound,
     tag_text,
 )
 
@@ -330,26 +328,3 @@ def test_whatever_the_notes_are_proposals_keep_the_rules(notes, note, entries):
     confidences = [suggestion.confidence for suggestion in found]
     assert confidences == sorted(confidences, reverse=True)
     assert all(GUESSED <= confidence <= 1 for confidence in confidences)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=60))
-def test_isotonic_shares_rise_with_the_score_and_keep_the_sum(pairs):
-    scores, right = np.array([p[0] for p in pairs], float), np.array([p[1] for p in pairs])
-    edges, shares, sizes = _isotonic(scores, right)
-    assert (np.diff(edges[:, 0]) > 0).all()
-    assert (edges[:-1, 1] < edges[1:, 0]).all()
-    assert (np.diff(shares) > 0).all()
-    assert sizes.sum() == len(pairs)
-    assert shares @ sizes == pytest.approx(right.sum())
-
-
-@given(st.integers(1, 10_000), st.floats(0, 1))
-def test_a_lower_bound_lies_below_the_share_and_rises_with_the_number(size, share):
-    assert _lower_bound(share, size) >= -1e-9
-    assert _lower_bound(share, size) <= share + 1e-9
-    assert _lower_bound(share, size) <= _lower_bound(share, size * 2) + 1e-9
-
-
-@pytest.mark.parametrize(("seen", "enough"), [(1, False), (3, False), (5, True)])
-def test_a_few_right_ones_are_not_enough(seen, enough):
-    assert (_lower_bound(1.0, seen) >= THRESHOLD) == enough
