@@ -20,7 +20,7 @@ from pipelines.errors import NoteError, NoteTagsError, NoteVanishedError, StateE
 from pipelines.store.rename_log import RenamedFile
 from pipelines.tagging.heads import restored
 from pipelines.tagging.note_tags import rename_tags
-from pipelines.tagging.taxonomy import without_renames
+from pipelines.tagging.taxonomy_edits import without_renames
 
 Replace = Callable[[str, bytes, bytes], bytes | None]
 """Replace a file of the vault, if its content still is the second argument, by the third.

@@ -21,6 +21,7 @@ from pipelines.tagging.promote import Notes, Promotion, promote
 from pipelines.tagging.review_queue import MARKER, Kept, QueuedNote, QueuedTag, render
 from pipelines.tagging.review_reading import Reading, read
 from pipelines.tagging.taxonomy import TaxonomyFile
+from pipelines.tagging.taxonomy_edits import add_tag
 
 NOTES_A_PAGE = 25
 _TRIES = 5
@@ -203,7 +204,7 @@ def _add_to_vocabulary(context: ReviewContext, tag: str) -> bool:
         return False
     try:
         mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-        new = mark + taxonomy.add_tag(data.decode("utf-8-sig"), tag).encode()
+        new = mark + add_tag(data.decode("utf-8-sig"), tag).encode()
     except (TaxonomyError, UnicodeDecodeError):
         return False
     return new == data or replace_if_unchanged(root, raw, data, new, context.notes.displaced) is None

@@ -7,62 +7,27 @@ below the heading `Renames` gives the tags to rename.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
-
-from markdown_it import MarkdownIt
 
 from pipelines import beneath
 from pipelines.errors import TaxonomyError, UnsafePathError
-from pipelines.frontmatter import is_tag, read_frontmatter
-from pipelines.markdown import line_starts
+from pipelines.frontmatter import is_tag
 from pipelines.model import TagEntry, TagStatus, Taxonomy
+from pipelines.tagging.taxonomy_outline import Item, read_outline
 
 TAXONOMY_FILE = "_taxonomy.md"
 TAXONOMY_LIMIT = 1_000_000
 """Upper bound on a taxonomy's bytes: about 20,000 tags, which are read within seconds whatever they are."""
-RENAMES = "Renames"
-NEW_TAGS = "New"
-"""The group of a tag that was added without a group."""
 
 _LONGEST_NAME = 3  # words: more of them before a colon are the beginning of a sentence
 _LONGEST_WAY = 100  # steps from an old name to the last one
-# Comments are blanked before the blocks are parsed; a fence is matched so that comments within it do not count. The
-# bound prevents quadratic time on comments that never end; as a block of their own they may be longer.
-_FENCE_OR_COMMENT = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)|\Z)|<!--.{0,2000}?-->|^[ \t]*%%.*?%%|%%[^\r\n]*?%%",
-    re.DOTALL | re.MULTILINE,
-)
-_MARKUP = re.compile(r"[*`]")
-_NO_LINE_END = re.compile(r"[^\r\n]")
 _COLON = re.compile(r"\s*:[*`]*(?:\s+|$)")
 _ARROW = re.compile(r"(?:\s+|^)(?:->|→)(?:\s+|$)")
 _DASHED = re.compile(r"\S+ [-–—] ")
 _FACTS = re.compile(r"\s*\(([^()]*)\)$")
 _FACT = re.compile(r"(?:aliases|alias|status|retired)\b|active$", re.IGNORECASE)
-_PARSER = MarkdownIt("commonmark").disable("inline")
-
-
-class _Item(NamedTuple):
-    """A list item: its first paragraph on one line, its lines (`first` from 0, `end` exclusive), its section."""
-
-    text: str
-    first: int
-    end: int
-    section: str
-    renames: bool
-
-
-class _Section(NamedTuple):
-    """A heading and its content up to the next heading: lines from 0, `end` exclusive."""
-
-    title: str
-    first: int
-    end: int
-    renames: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +74,9 @@ def parse(text: str, name: str = TAXONOMY_FILE) -> Taxonomy:
     Raises TaxonomyError with every error, one `file:line: reason` per line.
     """
     errors: list[tuple[int, str]] = []
-    items = _read(text)[0]
+    items = read_outline(text)[0]
     entries = tuple(_entries([item for item in items if not item.renames], errors))
-    renames = _renames([item for item in items if item.renames], entries, errors)
+    renames = find_renames([item for item in items if item.renames], entries, errors)
     if errors:
         raise TaxonomyError("\n".join(f"{name}:{line}: {reason}" for line, reason in sorted(errors)))
     return Taxonomy(entries, tuple(renames.values()))
@@ -120,10 +85,11 @@ def parse(text: str, name: str = TAXONOMY_FILE) -> Taxonomy:
 def find(taxonomy: Taxonomy, name: str) -> TagEntry | None:
     """Return the entry that has this name as its tag or among its aliases, compared without case."""
     wanted = name.casefold()
-    return next((entry for entry in taxonomy.entries if wanted in _names(entry)), None)
+    return next((entry for entry in taxonomy.entries if wanted in names_of(entry)), None)
 
 
-def _names(entry: TagEntry) -> set[str]:
+def names_of(entry: TagEntry) -> set[str]:
+    """Return a tag and its aliases, casefolded."""
     return {entry.tag.casefold(), *(alias.casefold() for alias in entry.aliases)}
 
 
@@ -145,40 +111,6 @@ def renamed(tag: str, renames: Mapping[str, str]) -> str | None:
     return None
 
 
-# Reading
-
-
-def _read(text: str) -> tuple[list[_Item], list[_Section]]:
-    """Return the list items and the sections outside code, quotes, comments and frontmatter."""
-    front = read_frontmatter(text).end
-    body = _FENCE_OR_COMMENT.sub(_blank_comment, text[front:])
-    shift = len(line_starts(text[:front])) - 1
-    tokens = _PARSER.parse(body)
-    items: list[_Item] = []
-    sections = [_Section("", shift, shift, renames=False)]
-    quotes, renames_level = 0, 0
-    for index, token in enumerate(tokens[:-1]):
-        quotes += token.nesting if token.type.startswith("blockquote") else 0
-        if token.type == "heading_open" and token.level == 0 and token.map:
-            title = _MARKUP.sub("", tokens[index + 1].content).strip(" _:")
-            level = int(token.tag[1])
-            if renames_level == 0 or level <= renames_level:
-                renames_level = level if title.casefold() == RENAMES.casefold() else 0
-            first = token.map[0] + shift
-            sections[-1] = sections[-1]._replace(end=first)
-            sections.append(_Section(title, first, first, renames=renames_level > 0))
-        elif token.type == "list_item_open" and tokens[index + 1].type == "paragraph_open" and not quotes:
-            first, end = tokens[index + 1].map or (0, 0)
-            content = " ".join(tokens[index + 2].content.split())
-            items.append(_Item(content, first + shift, end + shift, sections[-1].title, renames_level > 0))
-    sections[-1] = sections[-1]._replace(end=len(_lines(text)))
-    return items, sections
-
-
-def _blank_comment(match: re.Match[str]) -> str:
-    return match[0] if match["fence"] else _NO_LINE_END.sub(" ", match[0])
-
-
 def _is_prose(text: str) -> bool:
     """Say whether an item is a link, a task or an image."""
     return text.startswith(("[", "!", "<")) or "://" in _COLON.split(text, 1)[0]
@@ -188,7 +120,7 @@ def _clean(name: str) -> str:
     return name.strip(" *`").removeprefix("#").strip("/")
 
 
-def _entries(items: Sequence[_Item], errors: list[tuple[int, str]]) -> Iterator[TagEntry]:
+def _entries(items: Sequence[Item], errors: list[tuple[int, str]]) -> Iterator[TagEntry]:
     lines: dict[str, int] = {}
     for item in items:
         line = item.first + 1
@@ -207,7 +139,7 @@ def _entries(items: Sequence[_Item], errors: list[tuple[int, str]]) -> Iterator[
         yield entry
 
 
-def _entry(item: _Item) -> TagEntry | None:
+def _entry(item: Item) -> TagEntry | None:
     """Parse a tag's list item; return None if it is prose. Raises ValueError with the reason if it is invalid."""
     text, facts = item.text, []
     while (match := _FACTS.search(text)) and any(_FACT.match(part.strip()) for part in match[1].split(";")):
@@ -244,10 +176,10 @@ def _facts(facts: Sequence[str]) -> tuple[tuple[str, ...], TagStatus]:
     return tuple(aliases), status
 
 
-def _renames(
-    items: Sequence[_Item], entries: Sequence[TagEntry], errors: list[tuple[int, str]]
+def find_renames(
+    items: Sequence[Item], entries: Sequence[TagEntry], errors: list[tuple[int, str]]
 ) -> dict[int, tuple[str, str]]:
-    """Return the renames by the first line of their item (from 0)."""
+    """Return the renames by the first line of their item (from 0); add what is wrong with others to `errors`."""
     written: dict[str, tuple[str, str, int]] = {}
     for item in items:
         line = item.first + 1
@@ -277,90 +209,3 @@ def _renames(
         else:
             found[line - 1] = (old, tags[last.casefold()])
     return found
-
-
-# Editing
-
-
-def _lines(text: str) -> list[str]:
-    """Split a text into its lines, each with its line ending."""
-    return [text[start:end] for start, end in pairwise([*line_starts(text), len(text)]) if end > start]
-
-
-def add_tag(text: str, tag: str, group: str | None = None) -> str:
-    """Return a taxonomy's text with a tag added as the last list item of a group, which is created if it is missing.
-
-    Without a group the tag goes to `New`, for a person to sort. A name that exists, also as an alias, is not added;
-    every other byte stays. Raises TaxonomyError if the text is invalid, or if tag or group cannot be written.
-    """
-    before = parse(text)
-    if find(before, tag):
-        return text
-    title = group or NEW_TAGS
-    lines, (items, sections) = _lines(text), _read(text)
-    line_end = next((line[len(line.rstrip("\r\n")) :] for line in lines), "") or "\n"
-    section = next((s for s in sections if s.title.casefold() == title.casefold() and not s.renames), None)
-    if section is None:
-        at = next((s.first for s in sections if s.renames), len(lines))
-        new = ["" if at == 0 or not lines[at - 1].strip() else line_end, f"## {title}{line_end}", line_end]
-        new += [f"- {tag}{line_end}", line_end if at < len(lines) else ""]
-    else:
-        own = [item for item in items if section.first <= item.first < section.end]
-        at = 1 + max(number for number in range(section.first, section.end) if lines[number].strip())
-        bullet = re.match(r"[-*+][ \t]+", lines[own[-1].first]) if own else None
-        new = [
-            "" if own and at == own[-1].end else line_end,
-            f"{bullet[0] if bullet else '- '}{tag}{line_end}",
-        ]
-    if at and not lines[at - 1].endswith(("\n", "\r")):
-        lines[at - 1] += line_end
-    after = "".join([*lines[:at], *new, *lines[at:]])
-    entries = {*_meanings(before), (tag, title.casefold(), "")}
-    return _checked(after, entries, before.renames, f"{tag!r} cannot be added to {title!r}")
-
-
-def without_renames(text: str, done: Collection[tuple[str, str]]) -> str:
-    """Return a taxonomy's text without the renames (old, new) that were applied; other bytes stay.
-
-    If a renamed tag is in the vocabulary, its item is removed, because the new tag has one; a nested tag gets its new
-    name there. Raises TaxonomyError if the text is invalid, or if its lists are too entangled to be edited.
-    """
-    before = parse(text)
-    items, lines = _read(text)[0], _lines(text)
-    folded = {(old.casefold(), new.casefold()) for old, new in done}
-    found = _renames([item for item in items if item.renames], before.entries, [])
-    gone = {
-        line: (old, new) for line, (old, new) in found.items() if (old.casefold(), new.casefold()) in folded
-    }
-    rules = {old.casefold(): new for old, new in gone.values()}
-    taken = {name for entry in before.entries for name in _names(entry)}
-    entries = set()
-    for entry in before.entries:
-        first = entry.line - 1
-        new = renamed(entry.tag, rules) or entry.tag
-        if new.casefold() == entry.tag.casefold():
-            entries.add((entry.tag, entry.group.casefold(), entry.description))
-        elif new.casefold() in taken:
-            gone[first] = (entry.tag, new)
-        else:
-            taken.add(new.casefold())
-            lines[first] = lines[first].replace(entry.tag, new, 1)
-            entries.add((new, entry.group.casefold(), entry.description))
-    dropped = {line for item in items if item.first in gone for line in range(item.first, item.end)}
-    after = "".join(line for number, line in enumerate(lines) if number not in dropped)
-    left = [pair for pair in before.renames if pair not in gone.values()]
-    return _checked(after, entries, left, "the renames that were applied cannot be removed")
-
-
-def _meanings(taxonomy: Taxonomy) -> set[tuple[str, str, str]]:
-    return {(entry.tag, entry.group.casefold(), entry.description) for entry in taxonomy.entries}
-
-
-def _checked(
-    text: str, entries: set[tuple[str, str, str]], renames: Collection[tuple[str, str]], failure: str
-) -> str:
-    """Return an edited text if it parses as intended. Raises TaxonomyError."""
-    after = parse(text)
-    if _meanings(after) != entries or [*after.renames] != [*renames]:
-        raise TaxonomyError(f"{failure}; edit {TAXONOMY_FILE} by hand")
-    return text
