@@ -1,7 +1,7 @@
 """Add, remove and rename tags in a note's bytes; every other byte stays as it was.
 
-The YAML parser gives the position of a tag in the block, and only that position is edited. The result is then read
-again as the rest of Everindex reads it; if it is not exactly what was meant, the note is refused.
+Only the position of a tag is edited, which `tag_fields` finds. The result is then read again as the rest of Everindex
+reads it; if it is not exactly what was meant, the note is refused.
 """
 
 from __future__ import annotations
@@ -9,26 +9,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import count
-from typing import Literal, NoReturn
-
-import yaml
 
 from pipelines.errors import NoteTagsError
-from pipelines.frontmatter import TAG, distinct, is_tag, read_frontmatter, read_properties, strings
+from pipelines.frontmatter import TAG, distinct, is_tag, read_frontmatter, read_properties
 from pipelines.markdown import decode, parse_note
 from pipelines.model import Note
+from pipelines.tagging.tag_fields import (
+    LINE_END,
+    TAG_KEYS,
+    TagField,
+    TagItem,
+    bare_name,
+    first_tag,
+    parse_block,
+    readable_text,
+    refuse,
+    tag_fields,
+)
 from pipelines.tagging.taxonomy import renamed
 
-MOST_TAGS = 500  # each edit reads the block again
-_Style = Literal["list", "inline", "words", "empty", "null"]
-_KEYS = ("tags", "tag")
 _BOM = b"\xef\xbb\xbf"
-_LINE_END = re.compile(r"\r\n?|\n")
-_OPENING = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n|\Z)")
-_UNREADABLE = re.compile("[\0\udc80-\udcff]")
-_WORD = re.compile(r"[^\s,]+")
 _COMMA = re.compile(r"\s*,")
 _DASH = re.compile(r" *-[ \t]+")
 _INLINE = re.compile(f"#({TAG.pattern})")
@@ -40,39 +41,6 @@ _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 _WITH_KEY, _IN_EMPTY_BLOCK = "  ", " "
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A tag as it is written: its name, and its position including quotes, `#` and slashes."""
-
-    name: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """The property `tags` or `tag`: the positions of its key and value, its style, its items."""
-
-    name: str
-    key: int
-    key_end: int
-    start: int
-    end: int
-    style: _Style
-    items: tuple[_Item, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """A note's frontmatter: the lines between the two `---`, its end, the column of its keys."""
-
-    start: int
-    closing: int
-    end: int
-    column: int
-    fields: tuple[_Field, ...]
-
-
 def add_tags(data: bytes, tags: Iterable[str]) -> bytes:
     """Return a note's bytes with tags added to `tags` in its frontmatter, in the style already used there.
 
@@ -82,7 +50,7 @@ def add_tags(data: bytes, tags: Iterable[str]) -> bytes:
     wanted = distinct(tags)
     if bad := [tag for tag in wanted if not is_tag(tag) or tag.strip("/") != tag]:
         raise NoteTagsError(f"{bad[0]!r} is not a tag: use no spaces, punctuation or plain numbers")
-    has = _read(data)[0] if _parse(_text(data)) else set()
+    has = _read(data)[0] if parse_block(_text(data)) else set()
     for tag in wanted:
         if tag.casefold() not in has:
             has.add(tag.casefold())
@@ -97,7 +65,7 @@ def remove_tags(data: bytes, tags: Iterable[str]) -> bytes:
     does.
     """
     text, unwanted = _text(data), _folded(tags)
-    while found := _first(text, lambda name: name.casefold() in unwanted):
+    while found := first_tag(text, lambda name: name.casefold() in unwanted):
         text = _without(text, *found)
     return _checked(data, text, _read(data)[0] - unwanted)
 
@@ -118,12 +86,12 @@ def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
 
     text = _text(data)
     note = parse_note("", decode(data)[0])
-    in_block = TAG.finditer(text, 0, read_frontmatter(_readable(text)).end)
-    if all(new_name(name) == name for name in (*note.tags, *(_name(word[0]) for word in in_block))):
+    in_block = TAG.finditer(text, 0, read_frontmatter(readable_text(text)).end)
+    if all(new_name(name) == name for name in (*note.tags, *(bare_name(word[0]) for word in in_block))):
         return data
-    while found := _first(text, lambda name: new_name(name) != name):
+    while found := first_tag(text, lambda name: new_name(name) != name):
         field, item = found
-        taken = {other.name.casefold() for one in _fields(text) for other in one.items if other != item}
+        taken = {other.name.casefold() for one in tag_fields(text) for other in one.items if other != item}
         new = new_name(item.name)
         has_new = new.casefold() in taken
         text = _without(text, field, item) if has_new else _replaced(text, field, item, new)
@@ -135,112 +103,13 @@ def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
     return after
 
 
-# Reading
-
-
 def _text(data: bytes) -> str:
     """Decode a note so that encoding restores exactly the same bytes, whatever they are."""
     return data.removeprefix(_BOM).decode("utf-8", "surrogateescape")
 
 
-def _readable(text: str) -> str:
-    """Replace characters that are not text, one for one, so that positions stay the same."""
-    return _UNREADABLE.sub("\ufffd", text)
-
-
 def _folded(names: Iterable[str]) -> set[str]:
     return {name.casefold() for name in names}
-
-
-def _parse(text: str) -> _Block | None:
-    """Return the frontmatter with its tags, or None if the note has no frontmatter. Raises NoteTagsError."""
-    readable = _readable(text)
-    front = read_frontmatter(readable)
-    if front.warnings:
-        raise NoteTagsError(f"{front.warnings[0]}; correct the frontmatter first")
-    opening = _OPENING.match(readable)
-    if opening is None:
-        return None
-    if not front.end:
-        raise NoteTagsError("the frontmatter that begins on line 1 never ends; close it with a line `---`")
-    closing = readable.rindex("---", opening.end(), front.end)
-    block = readable[opening.end() : closing]
-    try:
-        root = yaml.compose(block, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError) as error:
-        raise NoteTagsError(f"the frontmatter cannot be read: {error}; correct it first") from error
-    if not isinstance(root, yaml.MappingNode):
-        return _Block(opening.end(), closing, front.end, 0, ())
-    fields, seen = [], set()
-    for key, value in root.value:
-        name = str(key.value).lower() if str(key.value).lower() in _KEYS else str(key.value)
-        if name in seen:
-            raise NoteTagsError(f"the frontmatter has {key.value!r} twice; remove one of them")
-        seen.add(name)
-        if name in _KEYS and isinstance(key, yaml.ScalarNode):
-            fields.append(_field(readable, opening.end(), name, key, value, front.values.get(key.value)))
-    return _Block(opening.end(), closing, front.end, root.start_mark.column, tuple(fields))
-
-
-def _fields(text: str) -> tuple[_Field, ...]:
-    block = _parse(text)
-    return block.fields if block else ()
-
-
-def _first(text: str, wanted: Callable[[str], bool]) -> tuple[_Field, _Item] | None:
-    """Return the first tag in the frontmatter whose name is wanted."""
-    return next(((f, item) for f in _fields(text) for item in f.items if wanted(item.name)), None)
-
-
-def _field(text: str, offset: int, name: str, key: yaml.Node, node: yaml.Node, value: object) -> _Field:
-    start, end = _span(node, offset)
-    style: _Style = "words"
-    items: Iterable[_Item] = ()
-    if text[start:end].startswith("!"):
-        _refuse("it has a YAML type (`!...`)")
-    if isinstance(node, yaml.SequenceNode):
-        style = "inline" if node.flow_style else "list"
-        items = _listed(text, offset, node, value if isinstance(value, list) else [])
-    elif isinstance(node, yaml.MappingNode):
-        _refuse("it holds `name: value` pairs")
-    elif value is None:
-        style = "null" if end > start else "empty"
-    else:
-        items = _words(text, start, end)
-    found = tuple(items)
-    if len(found) > MOST_TAGS:
-        _refuse(f"it holds more than {MOST_TAGS} tags")
-    return _Field(name, *_span(key, offset), start, end, style, found)
-
-
-def _span(node: yaml.Node, offset: int) -> tuple[int, int]:
-    return offset + node.start_mark.index, offset + node.end_mark.index
-
-
-def _refuse(why: str) -> NoReturn:
-    raise NoteTagsError(f"`tags` cannot be edited: {why}; write it as a list of tags")
-
-
-def _listed(text: str, offset: int, node: yaml.SequenceNode, values: list[object]) -> Iterator[_Item]:
-    for child, value in zip(node.value, values, strict=True):
-        start, end = _span(child, offset)
-        if not isinstance(child, yaml.ScalarNode) or text[start:end].startswith("!"):
-            _refuse("it holds more than plain tags")
-        yield _Item(_name(next(strings(value), "")), start, end)
-
-
-def _words(text: str, start: int, end: int) -> Iterator[_Item]:
-    if text[start] in "\"'":
-        start, end = start + 1, end - 1
-    elif text[start] in "|>":
-        header = _LINE_END.search(text, start, end)
-        start = header.end() if header else end
-    for word in _WORD.finditer(text, start, end):
-        yield _Item(_name(word[0]), *word.span())
-
-
-def _name(written: str) -> str:
-    return written.strip().removeprefix("#").strip("/")
 
 
 # Editing
@@ -248,7 +117,7 @@ def _name(written: str) -> str:
 
 def _with(text: str, tag: str) -> str:
     """Write a tag after the existing ones; add the property or the block if it is missing."""
-    block = _parse(text)
+    block = parse_block(text)
     line_end = _next_line(text, 0)[1]
     if block is None:
         top = 1 if text.startswith("\ufeff") else 0
@@ -292,11 +161,11 @@ def _line_start(text: str, at: int) -> int:
 
 def _next_line(text: str, at: int) -> tuple[int, str]:
     """Return where the next line begins, and the line ending before it."""
-    end = _LINE_END.search(text, at)
+    end = LINE_END.search(text, at)
     return (end.end(), end[0]) if end else (len(text), "\n")
 
 
-def _without(text: str, field: _Field, item: _Item) -> str:
+def _without(text: str, field: TagField, item: TagItem) -> str:
     """Remove a tag, and with the last one everything that `add_tags` would have created for it."""
     if field.style == "list":
         return _without_line(text, field, item)
@@ -312,11 +181,11 @@ def _without(text: str, field: _Field, item: _Item) -> str:
     return text[: item.start] + text[comma.end() if comma else item.end :]
 
 
-def _without_line(text: str, field: _Field, item: _Item) -> str:
+def _without_line(text: str, field: TagField, item: TagItem) -> str:
     start, (end, _) = _line_start(text, item.start), _next_line(text, item.end)
     if not _DASH.fullmatch(text, start, item.start):
-        _refuse("a tag of its list is not on a line of its own")
-    block = _parse(text)
+        refuse("a tag of its list is not on a line of its own")
+    block = parse_block(text)
     if block is None or len(field.items) > 1:
         return text[:start] + text[end:]
     written, line_end = text[item.start : item.end], _next_line(text, 0)[1]
@@ -328,7 +197,7 @@ def _without_line(text: str, field: _Field, item: _Item) -> str:
     return text[: key if text[key:end] in made else start] + text[end:]
 
 
-def _replaced(text: str, field: _Field, item: _Item, new: str) -> str:
+def _replaced(text: str, field: TagField, item: TagItem, new: str) -> str:
     written = text[item.start : item.end]
     quoted = text[field.start if field.style == "words" else item.start] in "\"'|>"
     among_words = field.style == "words" and len(field.items) > 1
@@ -343,11 +212,11 @@ def _renamed_inline(text: str, new_name: Callable[[str], str]) -> str:
     The parser does not return positions. So each candidate gets a number in its name, and the tags that the parser
     then returns show which candidates it recognised.
     """
-    readable = _readable(text)
+    readable = readable_text(text)
     body = read_frontmatter(readable).end
     labels = set(_inside_labels(readable, body))
     candidates = (match for match in _INLINE.finditer(readable, body) if match.start() not in labels)
-    found = [match for match in candidates if new_name(_name(match[0])) != _name(match[0])]
+    found = [match for match in candidates if new_name(bare_name(match[0])) != bare_name(match[0])]
     if not found:
         return text
     folded = readable.casefold()
@@ -356,7 +225,7 @@ def _renamed_inline(text: str, new_name: Callable[[str], str]) -> str:
     marked = _spliced(readable, places, [f"{mark}{number}x" for number in range(len(found))])
     numbers = [re.match(rf"{mark}(\d+)x", tag) for tag in parse_note("", marked).tags]
     seen = [found[number] for number in sorted(int(match[1]) for match in numbers if match)]
-    new = [match[0].replace(name, new_name(name), 1) for match in seen if (name := _name(match[0]))]
+    new = [match[0].replace(name, new_name(name), 1) for match in seen if (name := bare_name(match[0]))]
     return _spliced(text, [match.span() for match in seen], new)
 
 
@@ -384,15 +253,15 @@ def _checked(data: bytes, text: str, expected: set[str]) -> bytes:
     """Return the edited note's bytes if its tags read as expected and its other properties as before."""
     after = (_BOM if data.startswith(_BOM) else b"") + text.encode("utf-8", "surrogateescape")
     if _read(after) != (expected, _read(data)[1]):
-        _refuse("the change could not be read back")
+        refuse("the change could not be read back")
     return after
 
 
 def _read(data: bytes) -> tuple[set[str], list[tuple[str, object]]]:
     front = read_frontmatter(decode(data)[0])
     if front.warnings:
-        _refuse("the change could not be read back")
-    others = [(name, value) for name, value in front.values.items() if name.lower() not in _KEYS]
+        refuse("the change could not be read back")
+    others = [(name, value) for name, value in front.values.items() if name.lower() not in TAG_KEYS]
     return _folded(read_properties(front.values, ()).tags), others
 
 
