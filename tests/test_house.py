@@ -14,12 +14,10 @@ LONGEST_FUNCTION = 40
 
 LONGER_MODULES = {
     "pipelines/store/proposals.py": 356,
-    "pipelines/tagging/review_reading.py": 345,
 }
 """Modules that are older than the limit, which are one subject each. None may grow: split them along a seam instead."""
 
-LONGER_FUNCTIONS = {
-}
+LONGER_FUNCTIONS: dict[str, int] = {}
 """Functions that are older than the limit; likewise."""
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -55,7 +55,7 @@ def test_a_note_without_frontmatter_has_no_block():
     ("block", "reason"),
     [
         ("tags: {soil: 1}\n", "name: value"),
-        ("tags: !!set [soil]\n", "YAML type"),
+        ("tags: !!str soil\n", "YAML type"),
         ("tags: [[soil]]\n", "more than plain tags"),
         ("tags: a\nTags: b\n", "twice"),
         (f"tags: [{', '.join(f't{n}' for n in range(501))}]\n", "more than 500 tags"),
