@@ -33,7 +33,10 @@ class Resolved:
 
 
 def name_key(path: str) -> str:
-    """Return the key by which a file is looked up: its last part, without case and in one Unicode form."""
+    """Return the key by which a link's file is looked up: its last part, without case and in one Unicode form.
+
+    Diacritics and punctuation count, unlike when a question names a note (`retrieval.named.words_of_name`).
+    """
     return _lower(normalize("NFC", path.rpartition("/")[2]))
 
 

@@ -26,10 +26,11 @@ _APOSTROPHE = re.compile("['\u2019\u02bc]")
 _BETWEEN_CJK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
 
 
-def name_key(name: str) -> str:
-    """Return the form in which names are compared: its words without case, diacritics and punctuation.
+def words_of_name(name: str) -> str:
+    """Return a name's words without case, diacritics and punctuation, as a question is compared with names.
 
-    If a name has no words (an emoji, `???`), all of its characters count.
+    If a name has no words (an emoji, `???`), all of its characters count. `links.name_key`, by which links find
+    files, is stricter: there diacritics and punctuation count.
     """
     folded = fold_name(_APOSTROPHE.sub("", name))
     kept = "".join(c if c in _SIGNS or unicodedata.category(c)[0] in "LMN" else " " for c in folded)
@@ -58,7 +59,7 @@ class NoteNames:
         """
         asked = question if self.is_name(cache, question) else lexical.without_unwanted(question)
         with self._lock:
-            worth = dict(self._worth.get(name_key(asked), {}))
+            worth = dict(self._worth.get(words_of_name(asked), {}))
         there = store.first_chunks(cache, worth) if worth else {}  # a deleted note is still in memory
         worth = {path: own for path, own in worth.items() if path in there}
         if len(worth) > _MOST_NAMESAKES:
@@ -69,7 +70,7 @@ class NoteNames:
         """Say whether a text is a note's title or alias, character by character. Raises CacheError."""
         self.follow(cache)
         with self._lock:
-            paths = list(self._worth.get(name_key(text), {}))[: _MOST_NAMESAKES + 1]
+            paths = list(self._worth.get(words_of_name(text), {}))[: _MOST_NAMESAKES + 1]
         known = store.note_names(cache, paths) if paths else {}
         names = (name for title, aliases in known.values() for name in (title, *json.loads(aliases)))
         return _typed(text) in map(_typed, names)
@@ -107,7 +108,7 @@ def _worth(path: str, title: str, aliases: Sequence[str]) -> dict[str, float]:
         *((alias, ALIAS) for alias in aliases),
         (title, TITLE),
     ]
-    return {name_key(name): worth for name, worth in named}
+    return {words_of_name(name): worth for name, worth in named}
 
 
 def with_titles(hits: Sequence[Hit]) -> list[Hit]:

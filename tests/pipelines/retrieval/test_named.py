@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipelines.model import Domain
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for, rank_notes
-from pipelines.retrieval.named import NoteNames, name_key, with_titles
+from pipelines.retrieval.named import NoteNames, with_titles, words_of_name
 from tests.pipelines.conftest import housed
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -138,8 +138,8 @@ def test_case_form_and_punctuation_make_no_other_name(words, form, data):
     between = data.draw(st.sampled_from([" ", "-", "_", ", ", " / ", " (", ": "]))
     typed = unicodedata.normalize(form, between.join(words))
     typed = data.draw(st.sampled_from([typed, f"{typed}?", f'"{typed}"', f"  {typed}. ", f"#{typed}"]))
-    assert name_key(typed.upper().lower()) == name_key(" ".join(words).upper().lower())
-    assert name_key(typed) == name_key(" ".join(words))
+    assert words_of_name(typed.upper().lower()) == words_of_name(" ".join(words).upper().lower())
+    assert words_of_name(typed) == words_of_name(" ".join(words))
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.sampled_from([0.0, 1.1, 1.2])), min_size=1, max_size=8))
@@ -164,7 +164,7 @@ _titled = st.lists(
     ),
     min_size=1,
     max_size=6,
-    unique_by=lambda note: name_key(note[0]),
+    unique_by=lambda note: words_of_name(note[0]),
 )
 
 
@@ -172,8 +172,8 @@ _titled = st.lists(
 @given(_titled, st.sampled_from(["rrf", "convex"]))
 def test_any_note_with_a_title_of_its_own_comes_first_for_it_with_text_or_without(house, notes, fusion):
     files = [file.stem for file in house.root.rglob("*.md") if not file.name.startswith("any-")]
-    taken = {name_key(name) for name in (*NAMES, *files)}
-    notes = [(title, body) for title, body in notes if name_key(title) not in taken]
+    taken = {words_of_name(name) for name in (*NAMES, *files)}
+    notes = [(title, body) for title, body in notes if words_of_name(title) not in taken]
     for number in range(6):
         (house.root / f"any-{number}-any.md").unlink(missing_ok=True)
     for number, (title, body) in enumerate(notes):
