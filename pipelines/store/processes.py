@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from pipelines.store.clocks import AGE, SYSTEM_CLOCKS, Clocks
 from pipelines.store.connection import rows, transaction
 from pipelines.store.state_file import open_state
 
@@ -32,15 +31,9 @@ class Process:
 class Processes:
     """A connection to the processes in a vault's `state.db`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, folder: Path, clocks: Clocks = SYSTEM_CLOCKS) -> None:
         self._con = open_state(folder)
-        self._clock = clock
-        self._wall_clock = wall_clock
+        self._clocks = clocks
 
     def close(self) -> None:
         """Close the connection."""
@@ -48,12 +41,14 @@ class Processes:
 
     def put(self, process: Process) -> None:
         """Record that a process lives; delete those silent for an hour. Raises StorageUnavailableError."""
+        now = self._clocks.now()
         with transaction(self._con):
             self._con.execute(
-                "INSERT OR REPLACE INTO process VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*astuple(process), self._wall_clock(), self._clock()),
+                "INSERT OR REPLACE INTO process VALUES"
+                " (:name, :role, :version, :started_at, :rss_bytes, :at, :uptime)",
+                asdict(process) | now,
             )
-            self._con.execute("DELETE FROM process WHERE at < ?", (self._wall_clock() - _FORGOTTEN_SECONDS,))
+            self._con.execute("DELETE FROM process WHERE at < ?", (now["at"] - _FORGOTTEN_SECONDS,))
 
     def delete(self, name: str) -> None:
         """Record that a process ended normally. Raises StorageUnavailableError."""
@@ -62,10 +57,9 @@ class Processes:
 
     def recent(self) -> list[tuple[Process, float]]:
         """Return the processes that reported within the last hour, each with the seconds since then, oldest first."""
-        now, wall = self._clock(), self._wall_clock()
-        found = []
-        for *process, at, uptime in rows(self._con, "SELECT * FROM process ORDER BY started_at, name"):
-            # It was recorded before the last reboot, which resets the monotonic clock but not the wall clock.
-            age = now - uptime if uptime <= now else max(0.0, wall - at)
-            found.append((Process(*process), age))
-        return found
+        found = rows(
+            self._con,
+            f"SELECT name, role, version, started_at, rss_bytes, {AGE} FROM process ORDER BY started_at, name",
+            self._clocks.now(),
+        )
+        return [(Process(*process), age) for *process, age in found]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +9,7 @@ import apsw
 import structlog
 from pydantic import ValidationError
 
+from pipelines.store.clocks import AGE, SYSTEM_CLOCKS, Clocks
 from pipelines.store.connection import BUSY_MS, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.decisions import Decisions
@@ -24,15 +23,9 @@ log = structlog.get_logger()
 class State:
     """A connection to a vault's `state.db`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, folder: Path, clocks: Clocks = SYSTEM_CLOCKS) -> None:
         self._folder = folder
-        self._clock = clock
-        self._wall_clock = wall_clock
+        self._clocks = clocks
         self._con = open_state(folder)
         self.decisions = Decisions(self._con)
 
@@ -85,25 +78,27 @@ class State:
     def put(self, subject: Subject[T], value: T, about: str = "") -> None:
         """Tell the other processes a fact, replacing the last one with its key. Raises StorageUnavailableError."""
         written = subject.adapter().dump_json(value).decode()
-        now = self._wall_clock()
+        now = self._clocks.now()
         with transaction(self._con):
             self._con.execute(
-                "INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)",
-                (subject.key(about), written, now, self._clock()),
+                "INSERT OR REPLACE INTO fact VALUES (:key, :value, :at, :uptime)",
+                {"key": subject.key(about), "value": written, **now},
             )
             if subject.kept_s is not None:
                 self._con.execute(
                     "DELETE FROM fact WHERE key GLOB ? AND at < ?",
-                    (f"{subject.name}:*", now - subject.kept_s),
+                    (f"{subject.name}:*", now["at"] - subject.kept_s),
                 )
 
     def get(self, subject: Subject[T], about: str = "") -> Fact[T] | None:
         """Return the last fact of a key, or None; a value that does not fit its subject counts as none."""
         key = subject.key(about)
-        found = first(self._con, "SELECT value, at, uptime FROM fact WHERE key = ?", (key,))
+        found = first(
+            self._con, f"SELECT value, {AGE} FROM fact WHERE key = :key", {"key": key, **self._clocks.now()}
+        )
         if found is None:
             return None
-        written, at, uptime = found
+        written, age = found
         try:
             value = subject.adapter().validate_json(written)
         except ValidationError as error:
@@ -111,9 +106,6 @@ class State:
                 "a fact in state.db is unreadable and was ignored", key=key, errors=error.error_count()
             )
             return None
-        age = self._clock() - uptime
-        if age < 0:  # told before the last reboot, which resets the monotonic clock
-            age = max(0.0, self._wall_clock() - at)
         return Fact(value, age)
 
     def delete(self, subject: Subject[T], about: str = "") -> None:
@@ -133,10 +125,11 @@ class State:
 
     def is_first(self, name: str, kept_s: float) -> bool:
         """Record that something of this name began; say whether it is the first time within `kept_s` seconds."""
-        now = self._wall_clock()
+        now = self._clocks.now()
         with transaction(self._con):
-            self._con.execute("DELETE FROM fact WHERE key GLOB 'began:*' AND at < ?", (now - kept_s,))
+            self._con.execute("DELETE FROM fact WHERE key GLOB 'began:*' AND at < ?", (now["at"] - kept_s,))
             self._con.execute(
-                "INSERT OR IGNORE INTO fact VALUES (?, 'true', ?, ?)", (f"began:{name}", now, self._clock())
+                "INSERT OR IGNORE INTO fact VALUES (:key, 'true', :at, :uptime)",
+                {"key": f"began:{name}", **now},
             )
             return bool(self._con.changes())

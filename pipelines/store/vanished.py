@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
+from pipelines.store.clocks import AGE, SYSTEM_CLOCKS, Clocks
 from pipelines.store.connection import one, rows, transaction
 from pipelines.store.state_file import open_state
-
-# If told before the last reboot, which resets the monotonic clock, use the wall clock.
-_AGE = "CASE WHEN uptime <= :now THEN :now - uptime ELSE max(0.0, :wall - at) END"
 
 
 class Vanished:
     """A connection to the vanished notes in a vault's `state.db`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, folder: Path, clocks: Clocks = SYSTEM_CLOCKS) -> None:
         self._con = open_state(folder)
-        self._clock = clock
-        self._wall_clock = wall_clock
+        self._clocks = clocks
 
     def close(self) -> None:
         """Close the connection."""
@@ -35,8 +26,8 @@ class Vanished:
         """Return the vanished notes of a domain that wait, each with the seconds since it was first missed."""
         found = rows(
             self._con,
-            f"SELECT path, {_AGE} FROM vanished WHERE domain = :domain AND forgotten = 0",
-            {"domain": domain, **self._now()},
+            f"SELECT path, {AGE} FROM vanished WHERE domain = :domain AND forgotten = 0",
+            {"domain": domain, **self._clocks.now()},
         )
         return dict(found)
 
@@ -71,15 +62,15 @@ class Vanished:
         """Return how many notes of a domain were forgotten within the last `seconds`."""
         (count,) = one(
             self._con,
-            f"SELECT count(*) FROM vanished WHERE domain = :domain AND forgotten = 1 AND {_AGE} < :seconds",
-            {"domain": domain, "seconds": seconds, **self._now()},
+            f"SELECT count(*) FROM vanished WHERE domain = :domain AND forgotten = 1 AND {AGE} < :seconds",
+            {"domain": domain, "seconds": seconds, **self._clocks.now()},
         )
         return int(count)
 
     def add(self, domain: str, paths: Collection[str]) -> None:
         """Record that notes vanished just now; notes that already wait keep their time."""
         self._write(
-            "INSERT INTO vanished VALUES (:domain, :path, :wall, :now, 0) ON CONFLICT DO UPDATE"
+            "INSERT INTO vanished VALUES (:domain, :path, :at, :uptime, 0) ON CONFLICT DO UPDATE"
             " SET at = excluded.at, uptime = excluded.uptime, forgotten = 0 WHERE forgotten = 1",
             domain,
             paths,
@@ -87,7 +78,7 @@ class Vanished:
 
     def forget(self, domain: str, paths: Collection[str]) -> None:
         """Record that notes were forgotten just now."""
-        self._write("INSERT OR REPLACE INTO vanished VALUES (:domain, :path, :wall, :now, 1)", domain, paths)
+        self._write("INSERT OR REPLACE INTO vanished VALUES (:domain, :path, :at, :uptime, 1)", domain, paths)
 
     def drop(self, domain: str, paths: Collection[str]) -> None:
         """Remove notes that came back, or that the operator decided on."""
@@ -97,16 +88,13 @@ class Vanished:
         """Remove the notes that were forgotten more than `seconds` ago."""
         with transaction(self._con):
             self._con.execute(
-                f"DELETE FROM vanished WHERE forgotten = 1 AND {_AGE} >= :seconds",
-                {"seconds": seconds, **self._now()},
+                f"DELETE FROM vanished WHERE forgotten = 1 AND {AGE} >= :seconds",
+                {"seconds": seconds, **self._clocks.now()},
             )
 
     def _write(self, sql: str, domain: str, paths: Collection[str]) -> None:
         if paths:
             with transaction(self._con):
                 self._con.executemany(
-                    sql, ({"domain": domain, "path": path, **self._now()} for path in paths)
+                    sql, ({"domain": domain, "path": path, **self._clocks.now()} for path in paths)
                 )
-
-    def _now(self) -> dict[str, float]:
-        return {"now": self._clock(), "wall": self._wall_clock()}

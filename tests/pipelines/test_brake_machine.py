@@ -23,6 +23,7 @@ from pipelines.domains import load
 from pipelines.holds import HOLD_SECONDS, WINDOW_SECONDS, DeletionBrake
 from pipelines.ingest import index_words
 from pipelines.reconcile import check_paths, reconcile
+from pipelines.store.clocks import Clocks
 from pipelines.store.facts import HELD
 from pipelines.store.state import State
 from pipelines.store.vanished import Vanished
@@ -46,9 +47,9 @@ class Vault(RuleBasedStateMachine):
             (self.base / name).mkdir()
         self.house = House(self.base / "vault", self.base / "state", self.embedder)
         self.root = self.house.root
-        clocks = (lambda: self.house.now, lambda: self.house.now + 1_700_000_000)
-        self.state = State(self.base / "state", *clocks)
-        self.vanished = Vanished(self.base / "state", *clocks)
+        clocks = Clocks(lambda: self.house.now, lambda: self.house.now + 1_700_000_000)
+        self.state = State(self.base / "state", clocks)
+        self.vanished = Vanished(self.base / "state", clocks)
         self.made = 0
         self.unheard: set[str] = set()
         self.forgotten: list[float] = []
@@ -153,9 +154,9 @@ class Vault(RuleBasedStateMachine):
     def restart(self):
         self.state.close()
         self.vanished.close()
-        clocks = (lambda: self.house.now, lambda: self.house.now + 1_700_000_000)
-        self.state = State(self.base / "state", *clocks)
-        self.vanished = Vanished(self.base / "state", *clocks)
+        clocks = Clocks(lambda: self.house.now, lambda: self.house.now + 1_700_000_000)
+        self.state = State(self.base / "state", clocks)
+        self.vanished = Vanished(self.base / "state", clocks)
 
     # What must be true
 

@@ -12,10 +12,11 @@ import psutil
 import pytest
 
 from pipelines.heartbeat import heartbeat, lives, process_name
+from pipelines.store.clocks import Clocks
 from pipelines.store.processes import SILENT_SECONDS, Process, Processes
 
 
-class Clocks:
+class Times:
     """The monotonic and the wall clock of a machine."""
 
     def __init__(self):
@@ -28,12 +29,12 @@ class Clocks:
 
 @pytest.fixture
 def clocks():
-    return Clocks()
+    return Times()
 
 
 @pytest.fixture
 def processes(tmp_path, clocks):
-    opened = Processes(tmp_path, lambda: clocks.up, lambda: clocks.wall)
+    opened = Processes(tmp_path, Clocks(lambda: clocks.up, lambda: clocks.wall))
     yield opened
     opened.close()
 

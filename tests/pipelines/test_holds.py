@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.brake import Looked
 from pipelines.holds import HOLD_SECONDS, SETTLE_SECONDS, WINDOW_SECONDS, DeletionBrake
+from pipelines.store.clocks import Clocks
 from pipelines.store.facts import HELD
 from pipelines.store.state import State
 from pipelines.store.vanished import Vanished
@@ -25,9 +26,9 @@ class World:
         self.open()
 
     def open(self):
-        clocks = (lambda: self.up, lambda: self.wall)
-        self.state = State(self.folder, *clocks)
-        self.vanished = Vanished(self.folder, *clocks)
+        clocks = Clocks(lambda: self.up, lambda: self.wall)
+        self.state = State(self.folder, clocks)
+        self.vanished = Vanished(self.folder, clocks)
 
     def close(self):
         self.state.close()

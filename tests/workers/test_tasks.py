@@ -7,6 +7,7 @@ import time
 import pytest
 
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, FoundFile
+from pipelines.store.clocks import Clocks
 from pipelines.store.facts import RELOADED
 from queue_config.queue import ONCE_SECONDS
 from tests.consumer import work
@@ -111,7 +112,7 @@ def test_every_task_that_a_person_asks_for_is_done_once_a_message(resources, que
 
 def test_what_began_is_forgotten_in_time_and_not_before(resources):
     state, now = resources.state(), [1000.0]
-    state._wall_clock = lambda: now[0]
+    state._clocks = Clocks(wall=lambda: now[0])
     assert [state.is_first("a", 10.0), state.is_first("a", 10.0), state.is_first("b", 10.0)] == [
         True,
         False,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pipelines.store.clocks import Clocks
 from pipelines.store.facts import (
     COMPARISON,
     EMBEDDER,
@@ -33,7 +34,7 @@ from pipelines.store.state import State
 DAY = 24 * 3600.0
 
 
-class Clocks:
+class Times:
     up = 100.0
     wall = 1_800_000_000.0
 
@@ -44,12 +45,12 @@ class Clocks:
 
 @pytest.fixture
 def clocks():
-    return Clocks()
+    return Times()
 
 
 @pytest.fixture
 def state(tmp_path, clocks):
-    opened = State(tmp_path, lambda: clocks.up, lambda: clocks.wall)
+    opened = State(tmp_path, Clocks(lambda: clocks.up, lambda: clocks.wall))
     yield opened
     opened.close()
 
