@@ -12,6 +12,7 @@ from pipelines.model import EdgeKind
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, records, rows
 
+# The first fields of `WrittenLink`, in its order.
 _WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.property"
 
 
@@ -122,8 +123,9 @@ def links_in_state(cache: Cache, state: str, limit: int) -> list[WrittenLink]:
 
 
 def _written(found: tuple[Any, ...]) -> WrittenLink:
-    path, line, kind, target, fragment, text, section, name, meant, ambiguous = found
-    return WrittenLink(path, line, kind, target, fragment, text, section, name, meant, bool(ambiguous))
+    *written, ambiguous = found
+    values = (*written, bool(ambiguous))
+    return WrittenLink(*values)
 
 
 def broken_links_of(cache: Cache, path: str) -> list[WrittenLink]:

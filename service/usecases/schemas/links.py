@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel
 
+from pipelines.store.neighbours import WrittenLink
+
 State = Literal["broken", "ambiguous", "any"]
 
 
-class LinkRow(BaseModel):
+@dataclass(frozen=True, slots=True)
+class LinkRow(WrittenLink):
     """A link as written. `meant` is the file that it resolves to, null for a broken link, which has `suggestions`."""
 
     domain: str
-    path: str
-    line: int
-    kind: str
-    target: str
-    fragment: str
-    text: str
-    section: str
-    property: str | None
-    meant: str | None
-    ambiguous: bool
     suggestions: list[str]
 
 
