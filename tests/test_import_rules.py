@@ -115,7 +115,7 @@ HOMES = {
         "pipelines.embedding.embedder",
         "pipelines.embedding.bert",
         "pipelines.embedding.sentence_transformers_model",
-        "pipelines.retrieval.codes",
+        "pipelines.retrieval.quantized",
     ),
     "transformers": ("pipelines.embedding.sentence_transformers_model",),
     "tokenizers": ("pipelines.embedding.bert",),

@@ -13,13 +13,13 @@ from pipelines import lexical
 from pipelines.git_dates import NO_DATES, GitDates
 from pipelines.model import Domain, NoteFacts
 from pipelines.retrieval.bm25 import WordsFound
-from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.named import NoteNames, with_titles
 from pipelines.retrieval.pieces import nearest_pieces
 from pipelines.retrieval.postings import WordPostings, read_words
+from pipelines.retrieval.quantized import QuantizedVectors
 from pipelines.retrieval.rerank import (
     FEWEST_CITATIONS,
     LinearScore,
@@ -36,7 +36,7 @@ from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
 from pipelines.store.notes import first_chunks
-from pipelines.store.sentences import codes_of_chunks
+from pipelines.store.sentences import quantized_of_chunks
 
 _SHALLOWEST = 60
 _COMPARED = 40  # candidates that are compared sentence by sentence
@@ -48,7 +48,7 @@ Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
-    `codes` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
+    `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
     gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
     count. With `by_words` false, words are left out.
     """
@@ -57,7 +57,7 @@ class Source:
     cache: Cache
     vector: Vector | None
     only: Sequence[int] | None = None
-    codes: VectorCodes | None = None
+    quantized: QuantizedVectors | None = None
     words: WordPostings | None = None
     by_words: bool = True
     git: GitDates = NO_DATES
@@ -144,7 +144,7 @@ def _visible(
 def _nearest(source: Source, depth: int) -> list[tuple[int, float]]:
     if source.vector is None:
         return []
-    nearest = source.codes.nearest if source.codes is not None else store.nearest
+    nearest = source.quantized.nearest if source.quantized is not None else store.nearest
     return nearest(source.cache, source.vector, depth, source.only)
 
 
@@ -178,7 +178,7 @@ def _nearest_pieces(
     """
     if source.vector is None or not source.domain.sentences or len(query.split()) < _FEWEST_WORDS:
         return {}
-    return nearest_pieces(near, codes_of_chunks(source.cache, best), source.vector)
+    return nearest_pieces(near, quantized_of_chunks(source.cache, best), source.vector)
 
 
 def _best_of_notes(

@@ -8,13 +8,13 @@ from typing import TypeVar
 import numpy as np
 
 from pipelines.store.cache import Vector
-from pipelines.store.sentences import Codes
+from pipelines.store.sentences import Quantized
 
 Id = TypeVar("Id")
 
 
 def nearest_pieces(
-    passages: Mapping[Id, float], codes: Mapping[Id, Codes], question: Vector
+    passages: Mapping[Id, float], quantized: Mapping[Id, Quantized], question: Vector
 ) -> dict[Id, float]:
     """Return for each passage, given by its cosine, the best of that cosine and its sentences' cosines.
 
@@ -22,7 +22,7 @@ def nearest_pieces(
     what the model reads of a passage. Callan, "Passage-Level Evidence in Document Retrieval", SIGIR 1994, with
     sentences as passages. Return nothing while no passage's sentences are prepared.
     """
-    prepared = {item: own for item, own in codes.items() if len(own) and item in passages}
+    prepared = {item: own for item, own in quantized.items() if len(own) and item in passages}
     if not prepared:
         return {}
     vectors = np.concatenate(list(prepared.values())).astype(np.float32)

@@ -18,19 +18,19 @@ from pipelines.retrieval.merging import Asked
 from pipelines.retrieval.stages import stage
 from pipelines.retrieval.thresholds import Match
 from pipelines.store import passages
-from pipelines.store.sentences import Codes, codes_of_chunks
+from pipelines.store.sentences import Quantized, quantized_of_chunks
 
 _Stat = tuple[str, int, int, bool]
-Similarities = Callable[[Sequence[str], Codes | None], Sequence[float] | None]
-"""Return sentences' similarities to the question, by codes if they are prepared; None if it would take too long."""
+Similarities = Callable[[Sequence[str], Quantized | None], Sequence[float] | None]
+"""Return sentences' similarities to the question, by their vectors if prepared; None if it would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """A note among the answers: its best chunk, its place in each layer, whether the file changed since indexing.
 
-    `sentences` are the codes of the chunk's sentences if they are prepared. `match`: how near it is in meaning, None
-    if that is unknown.
+    `sentences` are the quantized vectors of the chunk's sentences if they are prepared. `match`: how near it is in
+    meaning, None if that is unknown.
     """
 
     domain: str
@@ -38,7 +38,7 @@ class Found:
     chunk: passages.ChunkRow
     ranks: Mapping[str, int]
     stale: bool
-    sentences: Codes | None
+    sentences: Quantized | None
     match: Match | None = None
 
 
@@ -69,9 +69,9 @@ def find(
     found = []
     for one, stale in kept:
         slug, chunk_id = one.source.domain.slug, one.hit.chunk_id
-        rows, codes = chunks.get(slug, ({}, {}))
+        rows, quantized = chunks.get(slug, ({}, {}))
         if row := rows.get(chunk_id):
-            found.append(Found(slug, one.hit, row, one.ranks, stale, codes.get(chunk_id), one.match))
+            found.append(Found(slug, one.hit, row, one.ranks, stale, quantized.get(chunk_id), one.match))
     return found, asked.failed
 
 
@@ -81,9 +81,9 @@ def _paths_of(source: Source, ranked: Sequence[Placed]) -> list[str]:
 
 def _chunks_of(
     source: Source, kept: Sequence[Placed]
-) -> tuple[dict[int, passages.ChunkRow], dict[int, Codes]]:
+) -> tuple[dict[int, passages.ChunkRow], dict[int, Quantized]]:
     ids = [one.hit.chunk_id for one in kept if one.source is source]
-    return passages.chunk_rows(source.cache, ids), codes_of_chunks(source.cache, ids)
+    return passages.chunk_rows(source.cache, ids), quantized_of_chunks(source.cache, ids)
 
 
 @stage("excerpts")

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import BadVectorError, ModelUnavailableError
-from pipelines.retrieval.codes import to_codes
 from pipelines.retrieval.excerpts import split_sentences
+from pipelines.retrieval.quantized import quantize
 from pipelines.retrieval.search import Similarities
 from pipelines.store import sentences as store
 from pipelines.store.cache import Cache, Vector
-from pipelines.store.sentences import Codes
+from pipelines.store.sentences import Quantized
 
 BUDGET_SECONDS = 0.03
 """Time budget for encoding one answer's sentences; past it, excerpts are chosen by matching words."""
@@ -35,20 +35,22 @@ def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
     while texts := store.owed_texts(cache, _TEXTS_AT_ONCE):
         split = {text_hash: [s.text for s in split_sentences(text)] for text_hash, text in texts.items()}
         # Store an empty result for a text whose sentences have no vectors, so that it is not retried for ever.
-        codes = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}
+        quantized = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}
         sentences = list(dict.fromkeys(s for several in split.values() for s in several))
         with suppress(BadVectorError):
-            of = dict(zip(sentences, to_codes(encode(sentences))[0], strict=True))
-            codes |= {text_hash: np.array([of[s] for s in several]) for text_hash, several in split.items()}
-        store.keep_codes(cache, codes)
+            of = dict(zip(sentences, quantize(encode(sentences))[0], strict=True))
+            quantized |= {
+                text_hash: np.array([of[s] for s in several]) for text_hash, several in split.items()
+            }
+        store.keep_quantized(cache, quantized)
         done += len(sentences)
         if enough():
             break
     return done
 
 
-def _cosines(codes: Codes, question: Vector) -> list[float]:
-    vectors = codes.astype(np.float32)
+def _cosines(quantized: Quantized, question: Vector) -> list[float]:
+    vectors = quantized.astype(np.float32)
     found: list[float] = (vectors @ question / np.linalg.norm(vectors, axis=1)).tolist()
     return found
 
@@ -66,7 +68,7 @@ class SentenceVectors:
         """Return the function that computes sentences' similarities to a question; its time budget starts now."""
         deadline = self._clock() + BUDGET_SECONDS
 
-        def similar(sentences: Sequence[str], prepared: Codes | None) -> list[float] | None:
+        def similar(sentences: Sequence[str], prepared: Quantized | None) -> list[float] | None:
             if prepared is not None and len(prepared) == len(sentences):
                 return _cosines(prepared, question)
             with self._turn:

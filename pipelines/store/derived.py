@@ -142,7 +142,7 @@ def time_drift(cache: Cache) -> list[str]:
 
 
 def sentence_drift(cache: Cache, count: Callable[[str], int]) -> list[str]:
-    """Return the hashes of texts whose sentences' codes are missing, belong to no text, or are not valid codes.
+    """Return the hashes of texts whose sentences' vectors are missing, belong to no text, or are not valid.
 
     `count` returns how many sentences a text has. The values are not recomputed, because a wrong one costs only an
     excerpt. What is checked: one row per sentence, and 127 as the largest number of each row.
@@ -158,21 +158,21 @@ def sentence_drift(cache: Cache, count: Callable[[str], int]) -> list[str]:
     )
     wrong = [
         h
-        for h, codes, text in kept
-        if not _are_codes(codes, None if text is None else count(text), cache.meta.dimension)
+        for h, quantized, text in kept
+        if not _are_quantized(quantized, None if text is None else count(text), cache.meta.dimension)
     ]
     return [text_hash for (text_hash,) in owed] + wrong
 
 
-def _are_codes(blob: object, sentences: int | None, dimension: int) -> bool:
+def _are_quantized(blob: object, sentences: int | None, dimension: int) -> bool:
     if not isinstance(blob, bytes) or len(blob) % dimension:
         return False
-    codes = np.frombuffer(blob, np.int8).reshape(-1, dimension)
-    if len(codes) == 0:
+    quantized = np.frombuffer(blob, np.int8).reshape(-1, dimension)
+    if len(quantized) == 0:
         return True  # its sentences have no vectors
-    if sentences is not None and len(codes) != sentences:
+    if sentences is not None and len(quantized) != sentences:
         return False
-    largest = np.abs(codes.astype(np.int16)).max(axis=1)
+    largest = np.abs(quantized.astype(np.int16)).max(axis=1)
     return bool((largest == _LARGEST_CODE).all())
 
 

@@ -90,7 +90,7 @@ CREATE TABLE vault_vector (
     unused_since REAL
 );
 
--- The vectors of a text's sentences, in its order: one row of signed bytes per sentence; NULL until prepared.
+-- The vectors of a text's sentences, in its order: one row of signed bytes (quantized) per sentence; NULL until prepared.
 CREATE TABLE vault_sentence (
     text_hash TEXT PRIMARY KEY,
     codes BLOB

@@ -12,7 +12,8 @@ from pipelines.store.cache import Cache
 from pipelines.store.connection import row, transaction
 from pipelines.store.connection import rows as select
 
-Codes = npt.NDArray[np.int8]
+Quantized = npt.NDArray[np.int8]
+"""Vectors with one signed byte per dimension; the column is named `codes`, as FAISS calls them."""
 
 
 def owes_sentences(cache: Cache) -> bool:
@@ -32,17 +33,20 @@ _OWED = (
 )
 
 
-def keep_codes(cache: Cache, codes: Mapping[str, Codes]) -> None:
-    """Store the codes of texts' sentences by text hash: shape (sentences, dimension)."""
+def keep_quantized(cache: Cache, quantized: Mapping[str, Quantized]) -> None:
+    """Store the quantized vectors of texts' sentences by text hash: shape (sentences, dimension)."""
     with transaction(cache.con):
         cache.con.executemany(
             "UPDATE vault_sentence SET codes = ? WHERE text_hash = ?",
-            ((matrix.tobytes(), text_hash) for text_hash, matrix in codes.items()),
+            ((matrix.tobytes(), text_hash) for text_hash, matrix in quantized.items()),
         )
 
 
-def codes_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Codes]:
-    """Return the codes of chunks' sentences by chunk id: shape (sentences, dimension); without unprepared ones."""
+def quantized_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Quantized]:
+    """Return the quantized vectors of chunks' sentences by chunk id, without unprepared ones.
+
+    Shape: (sentences, dimension).
+    """
     found = select(
         cache.con,
         "SELECT c.id, s.codes FROM vault_chunk c JOIN vault_sentence s USING (text_hash)"

@@ -10,10 +10,10 @@ import structlog
 
 from pipelines.errors import CacheError
 from pipelines.git_dates import NO_DATES, read_git_dates
-from pipelines.retrieval.codes import VectorCodes
 from pipelines.retrieval.compared import Compared
 from pipelines.retrieval.named import NoteNames
 from pipelines.retrieval.postings import WordPostings
+from pipelines.retrieval.quantized import QuantizedVectors
 from pipelines.store.cache import Cache
 from pipelines.store.notes import data_version
 
@@ -27,7 +27,7 @@ _END = 2**63 - 1
 
 log = structlog.get_logger()
 
-Held = TypeVar("Held", VectorCodes, WordPostings)
+Held = TypeVar("Held", QuantizedVectors, WordPostings)
 
 
 def _if_many(held: Held | None) -> Held | None:
@@ -42,7 +42,7 @@ class InMemory:
     """
 
     def __init__(self) -> None:
-        self._codes: dict[Path, VectorCodes] = {}
+        self._quantized: dict[Path, QuantizedVectors] = {}
         self._words: dict[Path, WordPostings] = {}
         self._names: dict[Path, NoteNames] = {}
         # A version is valid only for one connection; another one may have opened another file.
@@ -55,9 +55,9 @@ class InMemory:
         """Read when a vault's notes were committed, if HEAD names another commit. Any thread may call it."""
         self.git = read_git_dates(root, self.git)
 
-    def codes(self, cache: Cache) -> VectorCodes | None:
+    def quantized(self, cache: Cache) -> QuantizedVectors | None:
         """Return a cache's vectors."""
-        return _if_many(self._codes.get(cache.path))
+        return _if_many(self._quantized.get(cache.path))
 
     def words(self, cache: Cache) -> WordPostings | None:
         """Return a cache's words, even if few: merging several domains needs them."""
@@ -98,7 +98,7 @@ class InMemory:
             self._followed[cache.path] = now
 
     def _let_go(self, path: Path) -> None:
-        for held in (self._codes, self._words, self._names, self._followed, self._compared):
+        for held in (self._quantized, self._words, self._names, self._followed, self._compared):
             held.pop(path, None)
 
     def compare(self, cache: Cache) -> tuple[Compared, bool]:
@@ -106,15 +106,15 @@ class InMemory:
 
         What differs is let go of, and read anew by the next `follow`. Raises CacheError.
         """
-        words, codes = self._words.get(cache.path), self._codes.get(cache.path)
+        words, quantized = self._words.get(cache.path), self._quantized.get(cache.path)
         if words is None:
             return Compared(0, 0), False
         after = self._compared.get(cache.path, 0)
         upto = words.window(after, _CHUNKS_AT_ONCE)
         end = _END if upto is None else upto
         found = words.compare(cache, after, end, _WORDS_AT_ONCE)
-        if codes is not None:
-            found += codes.compare(cache, after, end, _VECTORS_AT_ONCE)
+        if quantized is not None:
+            found += quantized.compare(cache, after, end, _VECTORS_AT_ONCE)
         self._compared[cache.path] = upto or 0
         if found.differing:
             self._let_go(cache.path)
@@ -123,15 +123,15 @@ class InMemory:
     def _follow_vectors(self, cache: Cache) -> None:
         if not self._multiplies:
             return
-        codes = self._codes.get(cache.path)
-        if codes is None:
-            codes = VectorCodes(cache.meta.dimension)
-            self._multiplies = codes.is_right()
+        quantized = self._quantized.get(cache.path)
+        if quantized is None:
+            quantized = QuantizedVectors(cache.meta.dimension)
+            self._multiplies = quantized.is_right()
             if not self._multiplies:
                 log.warning(
                     "vectors are read from the file for each question: this machine cannot multiply bytes"
                 )
                 return
-        codes.follow(cache)
-        # Only now: codes for half of a cache would hide the other half.
-        self._codes[cache.path] = codes
+        quantized.follow(cache)
+        # Only now: the vectors of half of a cache would hide the other half.
+        self._quantized[cache.path] = quantized

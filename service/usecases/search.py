@@ -206,7 +206,7 @@ class SearchService:
             if model not in known:
                 known[model] = self._vector(model, query)
             only = matching_chunks(cache, filters)
-            memory = held.codes(cache), held.words(cache)
+            memory = held.quantized(cache), held.words(cache)
             source = Source(domain, cache, known[model], only, *memory, git=held.git, names=held.names(cache))
             return way(source)
 

@@ -5,32 +5,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.retrieval.codes import to_codes
 from pipelines.retrieval.pieces import nearest_pieces
+from pipelines.retrieval.quantized import quantize
 
 QUESTION = np.array([1.0, 0.0], np.float32)
 
 
-def codes(*angles):
+def quantized(*angles):
     vectors = np.array([[np.cos(angle), np.sin(angle)] for angle in angles], np.float32)
-    return to_codes(vectors.reshape(-1, 2))[0]
+    return quantize(vectors.reshape(-1, 2))[0]
 
 
 def test_a_passage_is_as_near_as_its_nearest_sentence_or_itself():
     found = nearest_pieces(
-        {1: 0.5, 2: 0.9, 3: 0.4}, {1: codes(2.0, 0.1, 1.0), 2: codes(1.0), 3: codes(1.5, 1.5)}, QUESTION
+        {1: 0.5, 2: 0.9, 3: 0.4},
+        {1: quantized(2.0, 0.1, 1.0), 2: quantized(1.0), 3: quantized(1.5, 1.5)},
+        QUESTION,
     )
     assert found == pytest.approx({1: np.cos(0.1), 2: 0.9, 3: 0.4}, abs=0.01)
 
 
 def test_a_passage_whose_sentences_are_not_prepared_counts_as_a_whole():
-    found = nearest_pieces({1: 0.5, 2: 0.3, 3: -0.2}, {1: codes(0.0), 2: codes()}, QUESTION)
+    found = nearest_pieces({1: 0.5, 2: 0.3, 3: -0.2}, {1: quantized(0.0), 2: quantized()}, QUESTION)
     assert found == pytest.approx({1: 1.0, 2: 0.3, 3: -0.2}, abs=0.01)
 
 
 def test_nothing_is_said_while_no_sentence_is_prepared():
     assert nearest_pieces({1: 0.5}, {}, QUESTION) == {}
-    assert nearest_pieces({1: 0.5}, {1: codes()}, QUESTION) == {}
+    assert nearest_pieces({1: 0.5}, {1: quantized()}, QUESTION) == {}
     assert nearest_pieces({}, {}, QUESTION) == {}
 
 
@@ -38,9 +40,9 @@ def test_nothing_is_said_while_no_sentence_is_prepared():
 @settings(max_examples=50)
 def test_pieces_of_many_passages_are_those_of_each_alone(angles):
     passages = dict.fromkeys(angles, 0.1)
-    every = nearest_pieces(passages, {item: codes(*own) for item, own in angles.items()}, QUESTION)
+    every = nearest_pieces(passages, {item: quantized(*own) for item, own in angles.items()}, QUESTION)
     alone = {
-        item: nearest_pieces({item: 0.1}, {item: codes(*own)}, QUESTION).get(item, 0.1)
+        item: nearest_pieces({item: 0.1}, {item: quantized(*own)}, QUESTION).get(item, 0.1)
         for item, own in angles.items()
     }
     assert every == pytest.approx(alone if any(angles.values()) else {})

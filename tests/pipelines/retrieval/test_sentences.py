@@ -5,7 +5,7 @@ from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.retrieval.excerpts import split_sentences
 from pipelines.retrieval.sentences import BUDGET_SECONDS, SentenceVectors, prepare
 from pipelines.store.passages import chunks_of
-from pipelines.store.sentences import codes_of_chunks, keep_codes, owed_texts, owes_sentences
+from pipelines.store.sentences import keep_quantized, owed_texts, owes_sentences, quantized_of_chunks
 
 
 class Encoder:
@@ -96,9 +96,11 @@ def test_prepared_sentences_are_as_similar_as_encoded_ones_and_cost_nothing(hous
     row = chunk(house, "a.md")
     sentences = [s.text for s in split_sentences(row.text)]
     question = encode(["the river"])[0]
-    codes = codes_of_chunks(house.cache, [row.chunk_id])[row.chunk_id]
+    quantized = quantized_of_chunks(house.cache, [row.chunk_id])[row.chunk_id]
     made = SentenceVectors(encode).similarities(question)(sentences, None)
-    assert SentenceVectors(never).similarities(question)(sentences, codes) == pytest.approx(made, abs=0.01)
+    assert SentenceVectors(never).similarities(question)(sentences, quantized) == pytest.approx(
+        made, abs=0.01
+    )
 
 
 def test_only_what_is_new_is_prepared(house, encode):
@@ -111,7 +113,7 @@ def test_only_what_is_new_is_prepared(house, encode):
     house.index()
     assert list(owed_texts(house.cache, 10).values()) == ["Sleep comes in winter."]
     assert prepare_all(house, encode) == 1
-    assert chunk(house, "c.md").chunk_id in codes_of_chunks(house.cache, [chunk(house, "c.md").chunk_id])
+    assert chunk(house, "c.md").chunk_id in quantized_of_chunks(house.cache, [chunk(house, "c.md").chunk_id])
 
 
 def test_it_stops_when_it_is_enough_and_goes_on_later(house, encode):
@@ -130,8 +132,8 @@ def test_a_text_whose_sentences_give_no_vectors_is_not_tried_for_ever(house):
     prepare_all(house, bad)
     assert not owes_sentences(house.cache)
     row = chunk(house, "a.md")
-    codes = codes_of_chunks(house.cache, [row.chunk_id])[row.chunk_id]
-    assert SentenceVectors(Encoder()).similarities(QUESTION)(["a"], codes) == pytest.approx(
+    quantized = quantized_of_chunks(house.cache, [row.chunk_id])[row.chunk_id]
+    assert SentenceVectors(Encoder()).similarities(QUESTION)(["a"], quantized) == pytest.approx(
         [np.cos(0.1)], abs=1e-3
     )
 
@@ -140,8 +142,8 @@ def test_codes_of_another_dimension_are_not_used(house, encode):
     house.save("a.md", NOTE)
     prepare_all(house, encode)
     ((text_hash,),) = house.cache.con.execute("SELECT text_hash FROM vault_sentence").fetchall()
-    keep_codes(house.cache, {text_hash: np.ones((3, 31), np.int8)})
-    assert codes_of_chunks(house.cache, [chunk(house, "a.md").chunk_id]) == {}
+    keep_quantized(house.cache, {text_hash: np.ones((3, 31), np.int8)})
+    assert quantized_of_chunks(house.cache, [chunk(house, "a.md").chunk_id]) == {}
 
 
 def test_what_is_prepared_goes_with_the_vector(house, encode):

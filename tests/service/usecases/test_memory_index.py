@@ -59,9 +59,9 @@ def test_a_question_has_the_same_answers_from_memory_as_from_the_file(resources,
     cache = index(resources, NOTES)
     questions = SearchService(resources, wait_for_model=True)
     before = answers(questions)
-    assert questions._in_memory.words(cache) is questions._in_memory.codes(cache) is None
+    assert questions._in_memory.words(cache) is questions._in_memory.quantized(cache) is None
     questions.follow_commits()
-    assert len(questions._in_memory.words(cache)) == len(questions._in_memory.codes(cache)) == 4
+    assert len(questions._in_memory.words(cache)) == len(questions._in_memory.quantized(cache)) == 4
     assert answers(questions) == before
     index(resources, {"Walrus.md": "# Walrus\n\nA walrus in the garden."})
     assert questions.search("walrus", 1).results[0].path == "Walrus.md"
@@ -103,7 +103,7 @@ def test_few_vectors_are_read_from_the_file(resources):
     cache = index(resources, NOTES)
     memory = InMemory()
     memory.follow([cache])
-    assert memory.codes(cache) is None
+    assert memory.quantized(cache) is None
     assert len(memory.words(cache)) == 4
 
 
@@ -114,16 +114,16 @@ def test_what_no_longer_serves_is_let_go(resources, monkeypatch):
     memory.follow([cache])
     assert memory.words(cache) is not None
     memory.follow([])
-    assert memory.words(cache) is memory.codes(cache) is None
+    assert memory.words(cache) is memory.quantized(cache) is None
 
 
 def test_a_machine_that_cannot_multiply_bytes_still_has_words_in_memory(resources, monkeypatch):
     monkeypatch.setattr("service.usecases.memory_index._FEWEST", 1)
-    monkeypatch.setattr("pipelines.retrieval.codes.VectorCodes.is_right", lambda _: False)
+    monkeypatch.setattr("pipelines.retrieval.quantized.QuantizedVectors.is_right", lambda _: False)
     cache = index(resources, NOTES)
     memory = InMemory()
     memory.follow([cache])
-    assert memory.codes(cache) is None
+    assert memory.quantized(cache) is None
     assert memory.words(cache) is not None
 
 
@@ -137,8 +137,8 @@ def damage_words(memory, cache):
 
 
 def damage_vectors(memory, cache):
-    codes = memory._codes[cache.path]
-    codes._table.codes[next(iter(codes._rows.values()))] = 0
+    quantized = memory._quantized[cache.path]
+    quantized._table.quantized[next(iter(quantized._rows.values()))] = 0
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_what_differs_in_memory_is_counted_reported_and_read_anew(resources, che
     assert problem.subject == "vault"
     assert "were reloaded" in problem.message
     assert questions.health(resources.queue()).status == "degraded"
-    assert questions._in_memory.words(cache) is questions._in_memory.codes(cache) is None
+    assert questions._in_memory.words(cache) is questions._in_memory.quantized(cache) is None
     questions.follow_commits()
     assert answers(questions) == before
     questions.check_memory()
@@ -225,7 +225,7 @@ def test_a_cache_that_cannot_be_read_keeps_no_other_from_being_followed(checked,
     with pytest.raises(CacheCorruptError):
         memory.follow([broken, cache])
     assert memory.words(cache) is not None
-    assert memory.words(broken) is memory.codes(broken) is None
+    assert memory.words(broken) is memory.quantized(broken) is None
     broken.close()
 
 

@@ -1,7 +1,7 @@
-"""A cache's vectors in memory, one byte per dimension: they select the candidates, the stored vectors decide.
+"""A cache's vectors in memory, quantized to bytes: they select the candidates, the stored vectors decide.
 
-A scan of 25,000 codes of 384 dimensions takes 0.25 ms on a processor with VNNI. For every query tried, the exact
-nearest sixty were among the best seventy-five (docs/notes/performance.md).
+A scan of 25,000 quantized vectors of 384 dimensions takes 0.25 ms on a processor with VNNI. For every query tried,
+the exact nearest sixty were among the best seventy-five (docs/notes/performance.md).
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _EVERY = 16
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Rows of codes, the value of each code's unit, and the chunk of each row; a free row has no chunk."""
+    """Quantized vectors as rows, the scale of each, and the chunk of each row; a free row has no chunk."""
 
-    codes: npt.NDArray[np.int8]
-    units: npt.NDArray[np.float32]
+    quantized: npt.NDArray[np.int8]
+    scales: npt.NDArray[np.float32]
     ids: npt.NDArray[np.int64]
 
     def first(self, count: int) -> _Table:
         """Return at least `count` rows plus one, rounded up: oneDNN compiles and caches a kernel per shape."""
         step = max(1, len(self.ids) // _SIZES)
         end = (count // step + 1) * step
-        return _Table(self.codes[:end], self.units[:end], self.ids[:end])
+        return _Table(self.quantized[:end], self.scales[:end], self.ids[:end])
 
 
-def to_codes(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """Return vectors as signed bytes, and the value of a unit of each: shapes (..., dimension), (...)."""
-    units = np.abs(vectors).max(axis=-1) / _LARGEST
-    return np.round(vectors / units[..., np.newaxis]).astype(np.int8), units
+def quantize(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """Return vectors as signed bytes, and the scale of each: shapes (..., dimension), (...)."""
+    scales = np.abs(vectors).max(axis=-1) / _LARGEST
+    return np.round(vectors / scales[..., np.newaxis]).astype(np.int8), scales
 
 
-class VectorCodes:
-    """The codes of one cache file. One thread keeps them up to date (`follow`); any thread may ask."""
+class QuantizedVectors:
+    """The quantized vectors of one cache file. One thread keeps them up to date (`follow`); any thread may ask."""
 
     def __init__(self, dimension: int) -> None:
         import torch  # noqa: PLC0415 - takes seconds; a process that asks has already loaded it
@@ -88,20 +88,20 @@ class VectorCodes:
             self._grow()
         for chunk, vector in vectors.items():
             row = self._freed.pop() if self._freed else len(self._rows)
-            self._table.codes[row], self._table.units[row] = to_codes(vector)
-            self._table.ids[row] = chunk  # after its code: until then the row has no chunk
+            self._table.quantized[row], self._table.scales[row] = quantize(vector)
+            self._table.ids[row] = chunk  # after its vector: until then the row has no chunk
             self._rows[chunk] = row
 
     def _grow(self) -> None:
         old = self._table
-        size, dimension = old.codes.shape
+        size, dimension = old.quantized.shape
         table = _room_for(2 * size, dimension)
-        for name in ("codes", "units", "ids"):
+        for name in ("quantized", "scales", "ids"):
             getattr(table, name)[:size] = getattr(old, name)
         self._table = table
 
     def compare(self, cache: Cache, after: int, upto: int, most: int) -> Compared:
-        """Compare with the cache which chunks with ids in (after, upto] are known, and some of their codes.
+        """Compare with the cache which chunks with ids in (after, upto] are known, and some of their vectors.
 
         Only for the thread that calls `follow`. Raises CacheError.
         """
@@ -115,10 +115,12 @@ class VectorCodes:
         return Compared(1 + len(vectors), int(stored != known) + len(differing))
 
     def _has(self, chunk: int, vector: Vector) -> bool:
-        row, (code, unit) = self._rows[chunk], to_codes(vector)
+        row, (quantized, scale) = self._rows[chunk], quantize(vector)
         table = self._table
         return bool(
-            table.ids[row] == chunk and table.units[row] == unit and np.array_equal(table.codes[row], code)
+            table.ids[row] == chunk
+            and table.scales[row] == scale
+            and np.array_equal(table.quantized[row], quantized)
         )
 
     def nearest(
@@ -131,8 +133,8 @@ class VectorCodes:
     def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:
         # A row that is being added or removed may be missing here; `first` returns spare rows.
         table = self._table.first(len(self._rows) + len(self._freed))
-        question, _ = to_codes(vector)
-        scores = self._product(table.codes, question).astype(np.float32) * table.units
+        question, _ = quantize(vector)
+        scores = self._product(table.quantized, question).astype(np.float32) * table.scales
         allowed = table.ids != _NO_CHUNK if only is None else np.isin(table.ids, np.fromiter(only, np.int64))
         scores[~allowed] = -np.inf
         count = min(count, int(allowed.sum()))
@@ -141,23 +143,23 @@ class VectorCodes:
         found: list[int] = table.ids[_best(scores, count)].tolist()
         return found
 
-    def _product(self, codes: npt.NDArray[np.int8], question: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
+    def _product(self, matrix: npt.NDArray[np.int8], question: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
         # `reshape`, because a view by `[:, None]` has a stride of 0, which torch misreads.
         column = self._torch.from_numpy(question.reshape(-1, 1))
         # torch has no public function for int8 times int8 on a CPU.
-        found = self._torch._int_mm(self._torch.from_numpy(codes), column)  # noqa: SLF001
+        found = self._torch._int_mm(self._torch.from_numpy(matrix), column)  # noqa: SLF001
         product: npt.NDArray[np.int32] = found.numpy()[:, 0]
         return product
 
     def is_right(self) -> bool:
-        """Say whether this machine multiplies codes correctly; the operation is not part of torch's public API."""
+        """Say whether this machine multiplies bytes correctly; the operation is not part of torch's public API."""
         chance = np.random.default_rng(0)
-        codes = chance.integers(-_LARGEST, _LARGEST, (256, self._table.codes.shape[1])).astype(np.int8)
+        matrix = chance.integers(-_LARGEST, _LARGEST, (256, self._table.quantized.shape[1])).astype(np.int8)
         try:
-            product = self._product(codes, codes[0])
+            product = self._product(matrix, matrix[0])
         except (RuntimeError, AttributeError, NotImplementedError):
             return False
-        return bool((product == codes.astype(np.int64) @ codes[0].astype(np.int64)).all())
+        return bool((product == matrix.astype(np.int64) @ matrix[0].astype(np.int64)).all())
 
 
 def _best(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
