@@ -36,7 +36,7 @@ def ignore(root: Path, path: str, displaced: Path) -> str:
         is_folder = stat.S_ISDIR(beneath.look(root, path).st_mode)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(f"there is no {path} in {root}; give its path as it is in the vault") from error
-    line = _line_for(path, is_folder=is_folder)
+    line = line_for(path, is_folder=is_folder)
 
     def added(lines: list[str]) -> list[str]:
         if line in map(_bare, lines):
@@ -52,7 +52,7 @@ def stop_ignoring(root: Path, path: str, displaced: Path) -> str:
 
     Raises NotFoundError where there is no such line, UnsafePathError, NoteError, StateError, OSError.
     """
-    wanted = {_line_for(path, is_folder=is_folder) for is_folder in (False, True)}
+    wanted = {line_for(path, is_folder=is_folder) for is_folder in (False, True)}
     removed: list[str] = []
 
     def left(lines: list[str]) -> list[str]:
@@ -71,7 +71,7 @@ def _bare(line: str) -> str:
     return line.removesuffix(_CR)
 
 
-def _line_for(path: str, *, is_folder: bool) -> str:
+def line_for(path: str, *, is_folder: bool) -> str:
     """Return the pattern that names one path and no other. Raises UnsafePathError."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or ".." in parts or not parts:

@@ -26,6 +26,7 @@ from service.commands import (
     links,
     listing,
     services,
+    setup,
     tags,
 )
 from service.commands import maintenance as upkeep
@@ -34,15 +35,15 @@ from service.commands.console import complain, err
 from service.commands.terminal import Commands
 
 _PARTS = (
-    *(services, demo, doctor, install, completion),
+    *(services, setup, demo, doctor, install, completion),
     *(ask, listing, names, links, deep, ignoring),
     *(tags, evidence, evaluate, upkeep),
 )
 # As the help shows them: by who uses them, in the order in which a user meets them.
 _SECTIONS = {
     "Your notes": (
-        *("up", "demo", "open", "search", "list", "show", "titles", "similar", "status", "why", "ignore"),
-        *("links", "backlinks", "orphans", "communities", "graph", "traverse", "deep"),
+        *("init", "up", "demo", "open", "search", "list", "show", "titles", "similar", "status", "why"),
+        *("ignore", "links", "backlinks", "orphans", "communities", "graph", "traverse", "deep"),
     ),
     "Tags, evidence and quality": (
         *("promote", "tags", "verify-quotes", "rx", "eval", "retry", "confirm-deletions", "reload"),

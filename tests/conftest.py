@@ -33,6 +33,8 @@ SLOW = (
             "commands/test_commands",
             "commands/test_demo",
             "commands/test_doctor",
+            "commands/test_live",
+            "commands/test_setup",
             "watcher/test_watcher",
         )
     ),

@@ -105,13 +105,15 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
             "Save another, and it will be too.",
         )
         if parked:
-            out.print(Text(f"{parked} could not be indexed:", "yellow"), f"`{_me()} status` says why.")
-        out.say(f'  {_me()} search "your question"')
-        out.say(f"  {_me()} open  (the page on {service.address}, signed in)")
+            out.print(
+                Text(f"{parked} could not be indexed:", "yellow"), f"`{this_command()} status` says why."
+            )
+        out.say(f'  {this_command()} search "your question"')
+        out.say(f"  {this_command()} open  (the page on {service.address}, signed in)")
         out.print("Ctrl-C stops it.")
 
 
-def _me() -> str:
+def this_command() -> str:
     """Return the command in a form that works in any terminal."""
     import shutil  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines import ignore_file
 from pipelines.errors import AlreadyThereError, NotARegularFileError, NotFoundError, UnsafePathError
 from pipelines.globs import read_globs
-from pipelines.ignore_file import IGNORE_FILE, _line_for, ignore, stop_ignoring
+from pipelines.ignore_file import IGNORE_FILE, ignore, line_for, stop_ignoring
 from pipelines.safe_replace import replace_if_unchanged
 
 NAMES = st.text(
@@ -37,7 +37,7 @@ def displaced(tmp_path):
 @example(parts=["Soil.md"], others=["Garden", "Soil.md"], is_folder=False)
 def test_a_line_ignores_its_path_and_no_other(parts, others, is_folder):
     path, other = (unicodedata.normalize("NFC", "/".join(one)) for one in (parts, others))
-    globs = read_globs(_line_for(path, is_folder=is_folder))
+    globs = read_globs(line_for(path, is_folder=is_folder))
     assert globs.verdict(path, is_folder=is_folder) is True
     if other != path:
         assert globs.verdict(other, is_folder=is_folder) is None

@@ -35,9 +35,9 @@ RUNS_ON = {
     "service uninstall",
     "service status",
 }
-TAKES_A_NEW_VAULT = {"index", "restore", "doctor"}
+TAKES_A_NEW_VAULT = {"init", "index", "restore", "doctor"}
 """They may be given a folder that was never indexed, beside those that run on."""
-NEEDS_NO_VAULT = {"config", "doctor"}
+NEEDS_NO_VAULT = {"init", "config", "doctor"}
 """They have an answer where no vault is named and none runs."""
 NEEDS_A_SERVICE = "is not running"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.commands.services import _me
+from service.commands.services import this_command
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def installed(tmp_path, monkeypatch):
 
 def test_a_command_that_is_printed_works_in_any_folder(installed, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    assert [Path(word) for word in shlex.split(_me())] == [installed]
+    assert [Path(word) for word in shlex.split(this_command())] == [installed]
 
 
 def test_a_command_on_the_path_is_printed_by_its_name(installed, monkeypatch):
     monkeypatch.setenv("PATH", str(installed.parent))
-    assert _me() == "everindex"
+    assert this_command() == "everindex"

@@ -1,0 +1,193 @@
+"""The command that sets up a vault: domains, a starting vocabulary, what to ignore."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipelines.errors import NotRunningError
+from service.commands.console import out, print_json
+from service.commands.services import this_command
+from service.commands.terminal import (
+    folder_argument,
+    json_option,
+    located,
+    options_given,
+    state_option,
+    vault_option,
+)
+from service.usecases.phrases import counted
+
+if TYPE_CHECKING:
+    from service.usecases.vault_setup import Choices, PlannedFile
+    from service.usecases.vault_survey import Survey
+
+app = click.Group()
+_ANSWERS = {"": True, "y": True, "yes": True, "n": False, "no": False}
+
+
+@app.command()
+@folder_argument
+@vault_option
+@state_option
+@click.option(
+    "--domain", "domains", multiple=True, metavar="FOLDER", help="Make this folder a domain of its own."
+)
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="FOLDER", help="Keep this folder out of the index."
+)
+@click.option("--no-ignore", is_flag=True, help="Write no .everindexignore.")
+@click.option("--no-vocabulary", is_flag=True, help="Write no _taxonomy.md.")
+@click.option("--yes", is_flag=True, help="Ask nothing, and write the files.")
+@click.option("--dry-run", is_flag=True, help="Ask nothing, and only show the files.")
+@json_option
+def init(
+    folder: Path | None,
+    vault: Path | None,
+    state: Path | None,
+    domains: tuple[str, ...],
+    ignored: tuple[str, ...],
+    *,
+    no_ignore: bool,
+    no_vocabulary: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Set up a vault: domains, a starting vocabulary, what to ignore. Files that exist stay as they are."""
+    from service.usecases.vault_setup import plan, write  # noqa: PLC0415 - help has to be instant
+
+    seen = _survey(_root(options_given(folder or vault, state)), quiet=as_json)
+    asks = not (yes or dry_run or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
+    choices = _choices(seen, domains, None if no_ignore else ignored, vocabulary=not no_vocabulary)
+    if asks:
+        choices = _ask(seen, choices, domains=not domains, ignored=not (ignored or no_ignore))
+    files = plan(seen, choices)
+    if not as_json:
+        _print_plan(seen, files)
+    new = [file for file in files if not file.exists]
+    agreed = (yes and not dry_run) or (asks and new and _is_yes(f"Write {_files(len(new))}?"))
+    written = [file.path for file, was_written in write(seen.root, new) if was_written] if agreed else []
+    if as_json:
+        print_json({"vault": str(seen.root), "files": [_row(file, written) for file in files]})
+        return
+    _print_end(seen.root, new, written)
+    if new and not (agreed or asks or dry_run):
+        raise click.UsageError("there is no terminal to ask on; --yes writes these files")
+
+
+def _root(given: dict[str, Any]) -> Path:
+    """Return the vault: the one that is given or around the current folder, else the current folder itself."""
+    place = located(given, or_running=False)
+    if "vault" not in place and "state" in place:
+        raise NotRunningError(
+            f"{place['state']} is not the state folder of a vault; name the vault with --vault"
+        )
+    return Path(place.get("vault", ".")).expanduser().resolve()
+
+
+def _survey(root: Path, *, quiet: bool) -> Survey:
+    from service.usecases.vault_survey import survey  # noqa: PLC0415 - help has to be instant
+
+    with nullcontext() if quiet else out.status("Reading the notes …"):
+        return survey(root)
+
+
+def _choices(
+    seen: Survey, domains: Sequence[str], ignored: Sequence[str] | None, *, vocabulary: bool
+) -> Choices:
+    """Return what the options ask for; `ignored` is None for nothing, and empty for what should be ignored."""
+    from service.usecases.vault_setup import Choices  # noqa: PLC0415 - likewise
+
+    folders = () if ignored is None else ignored or seen.ignorable()
+    return Choices(_without_slashes(domains), _without_slashes(folders), vocabulary)
+
+
+def _without_slashes(folders: Iterable[str]) -> tuple[str, ...]:
+    """Return folders as a shell completes them, without the slash at their ends."""
+    return tuple(folder.rstrip("/") or folder for folder in folders)
+
+
+def _ask(seen: Survey, choices: Choices, *, domains: bool, ignored: bool) -> Choices:
+    """Ask for what no option decided."""
+    from service.usecases.vault_setup import offered_domains  # noqa: PLC0415 - likewise
+
+    if ignored:
+        counts = seen.ignorable()
+        wanted = (f for f in choices.ignored if _is_yes(f"Ignore {f}/ ({counted(counts[f], 'note')})?"))
+        choices = replace(choices, ignored=tuple(wanted))
+    offered = offered_domains(seen.without(choices.ignored)) if domains else {}
+    if offered:
+        choices = replace(choices, domains=_ask_domains(offered))
+    return choices
+
+
+def _ask_domains(offered: Mapping[str, int]) -> tuple[str, ...]:
+    out.print(
+        "A domain is a folder with its own vocabulary, review queue and search settings. Most vaults need only one."
+    )
+    for number, (folder, count) in enumerate(offered.items(), start=1):
+        out.say(f"  {number}  {folder}/ ({counted(count, 'note')})")
+    folders = list(offered)
+    while True:
+        words = _answer("Domains of their own, as numbers (Enter: none):").replace(",", " ").split()
+        if all(word.isdecimal() and 1 <= int(word) <= len(folders) for word in words):
+            return tuple(folders[number - 1] for number in dict.fromkeys(map(int, words)))
+        out.say(f"Type numbers from 1 to {len(folders)}, as in 1 3, or nothing.")
+
+
+def _is_yes(question: str) -> bool:
+    while (answer := _answer(f"{question} [Y/n]").lower()) not in _ANSWERS:
+        out.say("Type y or n.")
+    return _ANSWERS[answer]
+
+
+def _answer(question: str) -> str:
+    out.print(question, end=" ", soft_wrap=True)
+    return input().strip()
+
+
+def _print_plan(seen: Survey, files: Sequence[PlannedFile]) -> None:
+    """Print what was found, and each file with all of its text."""
+    from service.usecases.vault_setup import LEAST_USES  # noqa: PLC0415 - likewise
+
+    read = "" if seen.read == len(seen.notes) else f"; the tags of the newest {seen.read:,} were read"
+    out.say(f"{seen.root}: {counted(len(seen.notes), 'note')}{read}")
+    for file in files:
+        if file.exists:
+            out.say(f"{file.path} exists, and stays as it is.", "dim")
+            continue
+        out.say(file.path, "bold")
+        for line in file.content.splitlines():
+            out.say(f"    {line}" if line else "")
+    if not files:
+        out.say(
+            f"There is nothing to set up: no tag is on {LEAST_USES} notes or more, and no folder to ignore."
+        )
+
+
+def _print_end(root: Path, new: Sequence[PlannedFile], written: Sequence[str]) -> None:
+    if written:
+        out.say(f"{_files(len(written))} written.", "green")
+    elif new:
+        out.say("Nothing was written.")
+    for file in new:
+        if written and file.path not in written:
+            out.say(f"{file.path} appeared meanwhile, and stays as it is.")
+    out.say(f"Next: {this_command()} up {shlex.quote(str(root))}")
+
+
+def _files(count: int) -> str:
+    return counted(count, "file")
+
+
+def _row(file: PlannedFile, written: Sequence[str]) -> dict[str, Any]:
+    state = "written" if file.path in written else "exists" if file.exists else "planned"
+    return {"path": file.path, "content": file.content, "state": state}

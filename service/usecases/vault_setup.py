@@ -1,0 +1,187 @@
+"""Plan and write the first files of a vault: its domains, a starting vocabulary, what to ignore."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from pipelines import beneath, domains, ignore_file
+from pipelines.domains import DOMAINS_FILE, WHOLE_VAULT, Registry
+from pipelines.errors import NotFoundError, TaxonomyError, UnsafePathError
+from pipelines.identity import DOT_FOLDER
+from pipelines.ignore_file import IGNORE_FILE
+from pipelines.model import Domain
+from pipelines.safe_replace import replace_if_unchanged
+from pipelines.tagging.taxonomy import parse
+from pipelines.vault import is_folder
+from service.usecases.vault_survey import Survey
+
+LEAST_NOTES = 10
+"""A folder with fewer notes is not offered as a domain."""
+LEAST_USES = 3
+"""A tag on fewer notes is not in the starting vocabulary."""
+_MOST_TAGS = 200
+_MOST_FOLDERS = 20
+_REST = WHOLE_VAULT[0].slug
+_NOT_IN_A_SLUG = re.compile(r"[^\w-]+")
+_LONGEST_SLUG = 30  # characters, which are at most 120 bytes; the reader refuses more than 150
+_ENCODING = ("utf-8", "surrogateescape")  # a folder's name may be any bytes
+
+_DOMAINS_HEAD = """\
+# Each domain has its own vocabulary, review queue and search settings.
+# `legacy` marks the domain that owns every note that no other domain owns.
+"""
+_TAXONOMY_HEAD = """\
+# Tags
+
+Only these tags are proposed for your notes. Describe each after a colon, because proposals depend on it:
+`- garden: what grows outside, and how to care for it`
+
+"""
+_IGNORE_HEAD = "# Kept out of the index, in the syntax of .gitignore.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What to set up: folders that become domains, folders to ignore (as on disk), and whether to collect tags."""
+
+    domains: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    vocabulary: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file to create: its path in the vault and its text. One that `exists` is left as it is."""
+
+    path: str
+    content: str
+    exists: bool = False
+
+
+def offered_domains(seen: Survey) -> dict[str, int]:
+    """Return the folders that may become domains, with the number of notes in each; none if there are fewer than two.
+
+    A vault that has a `_domains.yaml` is offered none.
+    """
+    if _exists(seen.root, DOMAINS_FILE):
+        return {}
+    found = {
+        folder: count
+        for folder, count in seen.top_folders().items()
+        if count >= LEAST_NOTES and is_folder(seen.root, folder)
+    }
+    return dict(list(found.items())[:_MOST_FOLDERS]) if len(found) > 1 else {}
+
+
+def plan(seen: Survey, choices: Choices) -> tuple[PlannedFile, ...]:
+    """Return the files to create, and those that exist and stay.
+
+    Raises NotFoundError for a folder that is not in the vault, UnsafePathError for one that no line can name,
+    DomainsFileError.
+    """
+    for folder in (*choices.domains, *choices.ignored):
+        if not is_folder(seen.root, folder):
+            raise NotFoundError(
+                f"there is no folder {folder} in {seen.root}; give its path as it is in the vault"
+            )
+    left = seen.without(choices.ignored)
+    files: list[PlannedFile] = []
+    registry = seen.registry
+    if choices.domains:
+        text = _domains_text(choices.domains)
+        files.append(PlannedFile(DOMAINS_FILE, text))
+        if not _exists(seen.root, DOMAINS_FILE):
+            registry = Registry(domains.parse(text), text)
+    if choices.vocabulary:
+        files += _vocabularies(left, registry)
+    if choices.ignored:
+        lines = (ignore_file.line_for(folder, is_folder=True) for folder in choices.ignored)
+        files.append(PlannedFile(IGNORE_FILE, _IGNORE_HEAD + "".join(f"{line}\n" for line in lines)))
+    return tuple(replace(file, exists=_exists(seen.root, file.path)) for file in files)
+
+
+def write(root: Path, files: Iterable[PlannedFile]) -> Iterator[tuple[PlannedFile, bool]]:
+    """Create each file that does not exist; yield it, and whether it was written: a file that appeared stays.
+
+    Raises NoteError if a file cannot be written.
+    """
+    # Only a file that is replaced is displaced, and none is.
+    nowhere = root / DOT_FOLDER
+    for file in files:
+        if not file.exists:
+            data = file.content.encode(*_ENCODING)
+            yield file, replace_if_unchanged(root, file.path, None, data, nowhere) is None
+
+
+def _exists(root: Path, path: str) -> bool:
+    """Say whether anything has this path; what is behind a link counts, because nothing may be written there."""
+    try:
+        beneath.look(root, path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, UnsafePathError):
+        return True
+    return True
+
+
+def _domains_text(folders: Sequence[str]) -> str:
+    """Return a `_domains.yaml` in which each folder is a domain, and one more domain owns all other notes."""
+    taken = {_REST}
+    values: dict[str, dict[str, object]] = {_REST: {"legacy": True}}
+    for folder in dict.fromkeys(folder.strip("/") for folder in folders):
+        values[_slug(folder, taken)] = {"path": folder}
+    # PyYAML quotes what would be read as something else, but reads Unicode's line breaks back as spaces unless they
+    # are escaped.
+    readable = all(folder.isprintable() for folder in folders)
+    return _DOMAINS_HEAD + yaml.safe_dump(values, allow_unicode=readable, sort_keys=False, width=1_000)
+
+
+def _slug(folder: str, taken: set[str]) -> str:
+    """Return a name for a domain, like its folder's and unlike those taken, to which it is added."""
+    base = _NOT_IN_A_SLUG.sub("-", folder).strip("-_")[:_LONGEST_SLUG].lower()
+    base = base if base.replace("-", "").replace("_", "").isalnum() else "folder"
+    slug, number = base, 2
+    while slug in taken:
+        slug, number = f"{base}-{number}", number + 1
+    taken.add(slug)
+    return slug
+
+
+def _vocabularies(seen: Survey, registry: Registry) -> Iterator[PlannedFile]:
+    """Yield a vocabulary for each domain that has tags in use and a folder to write it to."""
+    uses: dict[str, Counter[str]] = {domain.slug: Counter() for domain in registry.domains}
+    spelled: Counter[str] = Counter()
+    for note in seen.notes:
+        spelled.update(note.tags)
+        if owner := registry.owner(note.file.path):
+            uses[owner.slug].update({tag.casefold() for tag in note.tags})
+    spelling = {tag.casefold(): tag for tag, _ in reversed(spelled.most_common())}
+    for domain in registry.domains:
+        if (tags := _in_use(uses[domain.slug], spelling)) and _has_place(seen.root, domain):
+            items = "".join(f"- {tag}\n" for tag in tags)
+            yield PlannedFile(domain.within(domain.taxonomy), _TAXONOMY_HEAD + items)
+
+
+def _in_use(uses: Counter[str], spelling: dict[str, str]) -> list[str]:
+    """Return the tags that enough notes have, in alphabetical order, each in its most frequent spelling."""
+    found = [spelling[tag] for tag, count in uses.most_common() if count >= LEAST_USES]
+    return sorted(filter(_is_item, found[:_MOST_TAGS]), key=str.casefold)
+
+
+def _is_item(tag: str) -> bool:
+    """Say whether a list item is read as this tag: `---` is a line, not a tag."""
+    try:
+        return [entry.tag for entry in parse(_TAXONOMY_HEAD + f"- {tag}\n").entries] == [tag]
+    except TaxonomyError:
+        return False
+
+
+def _has_place(root: Path, domain: Domain) -> bool:
+    folder = domain.within(domain.taxonomy).rpartition("/")[0]
+    return not folder or is_folder(root, folder)

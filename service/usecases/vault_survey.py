@@ -1,0 +1,93 @@
+"""Look at a vault that may have no index yet: which notes it has, where, and with which tags."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipelines import apart, domains, vault
+from pipelines.domains import Registry
+from pipelines.errors import NoteError
+from pipelines.frontmatter import read_frontmatter, read_properties
+from pipelines.markdown import decode, read_note
+from pipelines.model import FoundFile
+from pipelines.reconcile import rules_of
+from pipelines.vault_scan import scan_vault
+
+_MOST_READ = 5_000
+"""Upper bound on the notes whose tags are read: about ten seconds of reading."""
+_LARGEST_READ = 1_000_000  # bytes
+# Also `99 Templates` and `_templates_`, as vaults are often sorted.
+_NO_NOTES_INSIDE = re.compile(r"[\W\d_]*(?:templates?|trash)[\W_]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNote:
+    """A note on disk with the tags that were read from it."""
+
+    file: FoundFile
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The notes of a vault that no rule ignores, its domains, and how many of the notes were read for their tags."""
+
+    root: Path
+    registry: Registry
+    notes: tuple[SeenNote, ...]
+    read: int
+
+    def without(self, folders: Collection[str]) -> Survey:
+        """Return the same survey without the notes in some folders, named as they are on disk."""
+        left = (note for note in self.notes if not any(_lies_in(note.file.raw, one) for one in folders))
+        return replace(self, notes=tuple(left))
+
+    def top_folders(self) -> dict[str, int]:
+        """Return the number of notes in each top-level folder (as in their keys), those with most notes first."""
+        paths = (note.file.path for note in self.notes)
+        counts = Counter(path.partition("/")[0] for path in paths if "/" in path)
+        return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+    def ignorable(self) -> dict[str, int]:
+        """Return the folders of templates and of deleted notes, as on disk, with the number of notes in each."""
+        found: Counter[str] = Counter()
+        for note in self.notes:
+            parts = note.file.raw.split("/")[:-1]
+            at = next((n for n, part in enumerate(parts, 1) if _NO_NOTES_INSIDE.fullmatch(part)), 0)
+            if at and not {"\r", "\n"} & set(note.file.raw):  # no line can name it
+                found["/".join(parts[:at])] += 1
+        return dict(sorted(found.items()))
+
+
+def survey(root: Path) -> Survey:
+    """Walk a vault as the scanner does and read the tags of its newest notes; nothing is written.
+
+    Raises VaultNotFoundError, and DomainsFileError if there is an invalid `_domains.yaml`.
+    """
+    registry = domains.load(root)
+    found = list(scan_vault(root, rules_of(root, registry)).notes.values())
+    found.sort(key=lambda file: (-file.mtime_ns, file.path))
+    notes = (
+        SeenNote(file, _tags_of(root, file) if number < _MOST_READ else ())
+        for number, file in enumerate(found)
+    )
+    return Survey(root, registry, tuple(notes), min(len(found), _MOST_READ))
+
+
+def _tags_of(root: Path, file: FoundFile) -> tuple[str, ...]:
+    """Return a note's tags; of a note that is expensive to parse only those in its frontmatter."""
+    try:
+        data = vault.read(root, file.raw, _LARGEST_READ).data
+    except (NoteError, OSError):
+        return ()  # the index will park it with its reason
+    if apart.is_heavy(data):
+        return read_properties(read_frontmatter(decode(data)[0]).values, ()).tags
+    return read_note(file.path, data).tags
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")

@@ -1,0 +1,228 @@
+"""The first files of a vault are what Everindex's own readers understand, whatever folders and tags are called."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pipelines import domains
+from pipelines.errors import DomainsFileError, NotFoundError
+from pipelines.frontmatter import is_tag
+from pipelines.reconcile import rules_of
+from pipelines.tagging import taxonomy
+from pipelines.vault_scan import scan_vault
+from service.usecases.vault_setup import LEAST_NOTES, Choices, PlannedFile, offered_domains, plan, write
+from service.usecases.vault_survey import survey
+
+
+def notes_in(folder, count=LEAST_NOTES, text="soil\n"):
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        (folder / f"{number}.md").write_text(text)
+
+
+def set_up(root, choices):
+    files = plan(survey(root), choices)
+    return {file.path for file, new in write(root, files) if new}
+
+
+def everything_below(root):
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
+
+
+def test_tags_of_enough_notes_are_the_vocabulary_in_their_usual_spelling(vault):
+    notes_in(vault, 2, "---\ntags: [Garden, rare]\n---\nsoil\n")
+    (vault / "a.md").write_text("#garden and #Sowing/early\n")
+    (vault / "b.md").write_text("#Garden #Sowing/early\n")
+    (vault / "c.md").write_text("#Sowing/early\n")
+    assert set_up(vault, Choices()) == {"_taxonomy.md"}
+    read = taxonomy.load(vault, "_taxonomy.md")
+    assert read.error is None
+    assert [(one.tag, one.description) for one in read.taxonomy.entries] == [
+        ("Garden", ""),
+        ("Sowing/early", ""),
+    ]
+
+
+def test_each_domain_has_the_vocabulary_of_its_own_notes(vault):
+    notes_in(vault / "Garden", text="#soil\n")
+    notes_in(vault / "Work", text="#meeting\n")
+    notes_in(vault, 3, "#inbox\n")
+    assert set_up(vault, Choices(("Garden", "Work"))) == {
+        "_domains.yaml",
+        "_taxonomy.md",
+        "Garden/_taxonomy.md",
+        "Work/_taxonomy.md",
+    }
+    registry = domains.load(vault)
+    assert [(one.slug, one.path, one.legacy) for one in registry.domains] == [
+        ("vault", "", True),
+        ("garden", "Garden", False),
+        ("work", "Work", False),
+    ]
+    tags = {
+        one.slug: [entry.tag for entry in taxonomy.load(vault, one.within(one.taxonomy)).taxonomy.entries]
+        for one in registry.domains
+    }
+    assert tags == {"vault": ["inbox"], "garden": ["soil"], "work": ["meeting"]}
+
+
+def test_what_is_ignored_counts_for_nothing_else(vault):
+    notes_in(vault / "99 Templates", text="#placeholder\n")
+    notes_in(vault / "Work" / "_template_", text="#placeholder\n")
+    notes_in(vault / "Work")
+    notes_in(vault / "Garden")
+    seen = survey(vault)
+    assert seen.ignorable() == {"99 Templates": LEAST_NOTES, "Work/_template_": LEAST_NOTES}
+    ignored = tuple(seen.ignorable())
+    assert offered_domains(seen.without(ignored)) == {"Garden": LEAST_NOTES, "Work": LEAST_NOTES}
+    assert set_up(vault, Choices(ignored=ignored)) == {".everindexignore"}
+    assert {note.file.path.rpartition("/")[0] for note in survey(vault).notes} == {"Work", "Garden"}
+
+
+def test_a_folder_that_no_line_can_name_is_not_offered_to_be_ignored(vault):
+    notes_in(vault / "Templates\n")
+    assert survey(vault).ignorable() == {}
+
+
+@pytest.mark.parametrize("folders", [("Garden",), ("Garden", "few")])
+def test_less_than_two_large_folders_are_not_offered_as_domains(vault, folders):
+    for folder in folders:
+        notes_in(vault / folder, LEAST_NOTES if folder == "Garden" else 1)
+    assert offered_domains(survey(vault)) == {}
+
+
+def test_files_that_exist_stay_as_they_are(vault, tmp_path):
+    notes_in(vault / "Garden", text="#soil\n")
+    notes_in(vault / "Templates")
+    (vault / "_domains.yaml").write_text("all: {legacy: true, taxonomy: Garden/tags.md}\n")
+    (vault / "Garden" / "tags.md").write_text("- mine\n")
+    (vault / ".everindexignore").symlink_to(tmp_path / "nowhere")
+    before = everything_below(vault)
+    files = plan(survey(vault), Choices(("Garden",), ("Templates",)))
+    assert {file.path: file.exists for file in files} == {
+        "_domains.yaml": True,
+        "Garden/tags.md": True,
+        ".everindexignore": True,
+    }
+    assert list(write(vault, files)) == []
+    assert everything_below(vault) == before
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_that_appears_after_the_plan_stays_as_it_is(vault):
+    (vault / "_taxonomy.md").write_text("- mine\n")
+    file = PlannedFile("_taxonomy.md", "- ours\n")
+    assert list(write(vault, [file])) == [(file, False)]
+    assert (vault / "_taxonomy.md").read_text() == "- mine\n"
+
+
+def test_a_folder_behind_a_link_is_neither_read_nor_written(vault, tmp_path):
+    notes_in(tmp_path / "outside", text="#secret\n")
+    (vault / "Garden").symlink_to(tmp_path / "outside")
+    assert survey(vault).notes == ()
+    for choices in (Choices(("Garden",)), Choices(ignored=("../outside",))):
+        with pytest.raises(NotFoundError):
+            plan(survey(vault), choices)
+
+
+def test_an_invalid_domains_file_is_reported(vault):
+    (vault / "_domains.yaml").write_text("- no\n")
+    with pytest.raises(DomainsFileError):
+        survey(vault)
+
+
+# Every name that a file system takes, also bytes that are no UTF-8; a name may be 255 bytes long.
+NAMES = (
+    st.binary(min_size=1, max_size=60).map(lambda name: name.replace(b"/", b"_").replace(b"\0", b"_"))
+    | st.text(
+        st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=60
+    ).map(str.encode)
+).filter(lambda name: name not in (b".", b".."))
+ODD_NAMES = [
+    *(b"on", b"null", b"123", b"1_000", b"~", b"*x", b"&a", b"a: b", b"# x", b"- x", b"? x", b"{x}", b"!x"),
+    *(b"x ", b" x", b"a\nb", b"a\x85b", "\u2028".encode(), "\ufeffx".encode(), b"\xff", b"\\xff", b"[x]*?"),
+    *(
+        "e\u0301".encode(),
+        "\u00e9".encode(),
+        "İ".encode() * 40,
+        "🏃 x".encode(),
+        b".hidden",
+        b"vault",
+        b"VAULT",
+    ),
+]
+
+
+def with_examples(examples):
+    def apply(test):
+        for one in examples:
+            test = example(one)(test)
+        return test
+
+    return apply
+
+
+@given(st.lists(NAMES, min_size=2, max_size=5, unique=True))
+@with_examples([[one, b"Plain"] for one in ODD_NAMES])
+@example([b"a b", b"a-b", b"a_b", b"A B"])
+@settings(max_examples=30)
+def test_domains_own_their_folders_whatever_these_are_called(names):
+    with tempfile.TemporaryDirectory() as base:
+        root = Path(base)
+        for name in names:
+            notes_in(root / os.fsdecode(name))
+        seen = survey(root)
+        chosen = tuple(offered_domains(seen))
+        set_up(root, Choices(chosen))
+        registry = domains.load(root)
+        for folder in chosen:
+            owner = registry.owner(f"{folder}/0.md")
+            assert owner is not None
+            assert owner.path == folder
+            assert (root / folder).is_dir()
+        assert len(registry.domains) == (len(chosen) + 1 if chosen else 1)
+        assert len({one.slug.casefold() for one in registry.domains}) == len(registry.domains)
+        if chosen:
+            assert yaml.safe_load((root / "_domains.yaml").read_text())
+
+
+@given(NAMES.filter(lambda name: not set(b"\r\n") & set(name)))
+@with_examples([one for one in ODD_NAMES if b"\n" not in one])
+@settings(max_examples=30)
+def test_an_ignored_folder_is_ignored_and_no_other(name):
+    folder = os.fsdecode(name)
+    with tempfile.TemporaryDirectory() as base:
+        root = Path(base)
+        notes_in(root / folder, 1)
+        notes_in(root / "Another", 1)
+        set_up(root, Choices(ignored=(folder,)))
+        left = scan_vault(root, rules_of(root, domains.load(root))).notes
+        assert {path.rpartition("/")[0] for path in left} == {"Another"}
+
+
+TAGS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(is_tag)
+
+
+@given(st.lists(TAGS, min_size=1, max_size=8))
+@example(["---", "-", "_", "___", "retired", "Renames", "-a", "a-", "a/b", "/a", "New", "x", "1a", "\u200d"])
+@settings(max_examples=30)
+def test_a_vocabulary_has_tags_that_are_in_use_and_is_valid(tags):
+    with tempfile.TemporaryDirectory() as base:
+        root = Path(base)
+        notes_in(root, 3, f"---\n{yaml.safe_dump({'tags': tags}, allow_unicode=True)}---\n")
+        set_up(root, Choices())
+        read = taxonomy.load(root, "_taxonomy.md")
+        assert read.error is None
+        found = {entry.tag.casefold() for entry in read.taxonomy.entries}
+        in_use = {tag.casefold() for note in survey(root).notes for tag in note.tags}
+        assert found <= in_use
+        assert {tag for tag in in_use if tag.isprintable() and tag.strip("-_/") == tag} <= found
