@@ -25,8 +25,9 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point of a line, and what it says."""
+    """A point of a line, which of the values it is, and what it says."""
 
+    index: int
     x: float
     y: float
     title: str
@@ -81,6 +82,6 @@ def line_chart(values: Sequence[float | None], titles: Sequence[str]) -> Chart:
             lines.append([])
         else:
             x, y = round((at + 0.5) * step, 2), round(HEIGHT * (1 - value / top), 2)
-            lines[-1].append(Dot(x, y, title))
+            lines[-1].append(Dot(at, x, y, title))
     drawn = tuple(tuple(line) for line in lines if line)
     return Chart((), drawn, top, not drawn)

@@ -1,23 +1,22 @@
-"""The dashboard's pages about work: overview, queue, jobs and parked notes."""
+"""The dashboard's pages about work: overview, queue and parked notes."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, get_args
-from urllib.parse import urlencode
+from typing import Any, Literal
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from starlette.requests import Request
 
-from pipelines.errors import NotFoundError
 from pipelines.model import HIGH_PRIORITY
 from pipelines.store.facts import HELD
-from pipelines.store.job_rows import LAST_ID, JobFilter, JobState
+from pipelines.store.job_rows import JobFilter
 from service.dashboard.charts import bar_chart, line_chart
 from service.dashboard.events import STOPPING, EventStream, Listeners, Pulse
+from service.dashboard.jobs import JobPages, add_job_pages
 from service.dashboard.note_page import add_note_page
 from service.dashboard.notes import NotePages, add_note_pages
 from service.dashboard.rendering import Pages
@@ -26,17 +25,17 @@ from service.dashboard.wording import count, millis, span
 from service.usecases.links import Graph
 from service.usecases.operations import Operations
 from service.usecases.reading import Reader
-from service.usecases.schemas.operations import DomainOverview, Overview, ParkedNote, QueueState
+from service.usecases.schemas.operations import DomainOverview, Overview, ParkedNote, QueueState, Series
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
 
-_JOBS_A_PAGE = 50
 _PARKED_A_KIND = 200
 _AGE_STEP_SECONDS = 5
+_MINUTE = 60
+_LINES = (1.0, 0.5, 0.0)  # of a chart, from the top
 _SUMMED = ("notes", "chunks", "pending", "vectors_pending", "parked", "review_waiting")
-_STATES: tuple[JobState, ...] = get_args(JobState)
 
 
 class WorkPages:
@@ -53,14 +52,6 @@ class WorkPages:
             self._operations.queue_state(),
             self._operations.series(hours),
         )
-        points = series.points
-        times = [point.start[11:16] for point in points]
-        done = [(point.done, point.failed) for point in points]
-        said = [
-            f"{at} UTC: {count(p.done)} done, {count(p.failed)} failed, {count(p.notes)} notes"
-            for at, p in zip(times, points, strict=True)
-        ]
-        medians = [f"{at} UTC: {millis(p.median_ms)}" for at, p in zip(times, points, strict=True)]
         saving = [one for one in now.domains if one.saved_p95_s is not None]
         sums = {name: sum(getattr(one, name) for one in now.domains) for name in _SUMMED}
         return self._pages.show(
@@ -69,10 +60,7 @@ class WorkPages:
             queue=queue,
             queue_hint=_queue_hint(queue),
             series=series,
-            throughput=bar_chart(done, said),
-            latency=line_chart([point.median_ms for point in points], medians),
-            span_start=f"{times[0]} UTC",
-            span_end="now",
+            charts=_charts(series),
             sums=sums,
             oldest=max((one.oldest_pending_s for one in now.domains), default=0.0),
             slowest=max(saving, key=lambda one: one.saved_median_s or 0.0) if saving else None,
@@ -88,30 +76,6 @@ class WorkPages:
         return self._pages.show(
             "queue", queue=queue, oldest=_oldest(queue), high=HIGH_PRIORITY, domains=self._slugs()
         )
-
-    def jobs(self, wanted: JobFilter, before: int | None) -> HTMLResponse:
-        """Show the history, newest first."""
-        found = self._operations.jobs(wanted, before=before, limit=_JOBS_A_PAGE)
-        given = {name: value for name, value in asdict(wanted).items() if value}
-        return self._pages.show(
-            "jobs",
-            jobs=found.jobs,
-            older=found.before,
-            before=before,
-            wanted=wanted,
-            filtered=bool(given),
-            query=urlencode(given),
-            states=_STATES,
-            tasks=sorted(found.counts),
-            domains=self._slugs(),
-        )
-
-    def job(self, number: int) -> HTMLResponse:
-        """Show one job, or that there is none."""
-        try:
-            return self._pages.show("job", job=self._operations.job(number))
-        except NotFoundError:
-            return self._pages.show("job", 404, job=None)
 
     def parked(self) -> HTMLResponse:
         """Show the notes that could not be indexed, by reason, and the deletions that are held."""
@@ -151,6 +115,7 @@ def add_ops(
     pulse = Pulse(lambda: _facts(operations))
     pages = Pages(templates, lambda: pulse.now()["badges"])
     _add_work_pages(app, WorkPages(pages, operations))
+    add_job_pages(app, JobPages(pages, operations))
     note_pages = NotePages(
         pages, questions=questions, names=names, tags=tags, graph=graph, traversal=traversal
     )
@@ -175,26 +140,6 @@ def _add_work_pages(app: FastAPI, pages: WorkPages) -> None:
     def queue() -> HTMLResponse:
         """Show the queue."""
         return pages.queue()
-
-    @app.get("/ops/jobs", response_class=HTMLResponse, include_in_schema=False)
-    def jobs(
-        state: JobState | Literal[""] = "",
-        task: Annotated[str, Query(max_length=200)] = "",
-        domain: Annotated[str, Query(max_length=200)] = "",
-        path: Annotated[str, Query(max_length=500)] = "",
-        error: Annotated[str, Query(max_length=200)] = "",
-        before: Annotated[int | None, Query(ge=1, le=LAST_ID)] = None,
-    ) -> HTMLResponse:
-        """Show the history of jobs; a form sends empty fields, too."""
-        wanted = JobFilter(
-            task or None, domain or None, state or None, path.strip() or None, error.strip() or None
-        )
-        return pages.jobs(wanted, before)
-
-    @app.get("/ops/jobs/{number:int}", response_class=HTMLResponse, include_in_schema=False)
-    def job(number: int) -> HTMLResponse:
-        """Show one job."""
-        return pages.job(min(number, LAST_ID))
 
     @app.get("/ops/parked", response_class=HTMLResponse, include_in_schema=False)
     def parked() -> HTMLResponse:
@@ -227,6 +172,36 @@ def _facts(operations: Operations) -> dict[str, Any]:
             )
         ],
     }
+
+
+def _charts(series: Series) -> list[dict[str, Any]]:
+    """Return the charts of the work done, each with the values of its lines and with a table of what happened."""
+    points = series.points
+    throughput = bar_chart(
+        [(p.done, p.failed) for p in points],
+        [f"{count(p.done)} done, {count(p.failed)} failed, {count(p.notes)} notes" for p in points],
+    )
+    latency = line_chart([p.median_ms for p in points], [millis(p.median_ms) for p in points])
+    happened = [p for p in points if p.done or p.failed]
+    timed = [p for p in points if p.median_ms is not None]
+    return [
+        {
+            "id": "throughput",
+            "name": "Jobs per minute" if series.bucket_s == _MINUTE else f"Jobs per {span(series.bucket_s)}",
+            "picture": throughput,
+            "scale": [f"{throughput.top * share:g}" for share in _LINES],
+            "headings": ("Done", "Failed", "Notes"),
+            "rows": [(p.start, (count(p.done), count(p.failed), count(p.notes))) for p in happened],
+        },
+        {
+            "id": "latency",
+            "name": "Median time of a job",
+            "picture": latency,
+            "scale": [millis(latency.top * share) for share in _LINES],
+            "headings": ("Median",),
+            "rows": [(p.start, (millis(p.median_ms),)) for p in timed],
+        },
+    ]
 
 
 def _steady(one: DomainOverview) -> list[Any]:

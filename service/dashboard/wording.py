@@ -1,4 +1,4 @@
-"""Numbers and times as the dashboard writes them."""
+"""Numbers, times and tasks as the dashboard writes them."""
 
 from __future__ import annotations
 
@@ -62,9 +62,43 @@ def moment(at: str) -> str:
     return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def clock(at: str) -> str:
+    """Return an ISO 8601 time as a clock here shows it, to the second; with the day if that is not today."""
+    here = _moment(at).astimezone()
+    today = here.date() == datetime.now(UTC).astimezone().date()
+    return f"{here:%H:%M:%S}" if today else f"{here.day} {here:%b %H:%M:%S}"
+
+
+def task(name: str) -> str:
+    """Return what a task does for the person who reads it; a task of another version by its name."""
+    return TASKS.get(name, name)
+
+
 def _moment(at: str) -> datetime:
     found = datetime.fromisoformat(at)
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-FILTERS = {"count": count, "span": span, "millis": millis, "size": size, "ago": ago, "moment": moment}
+TASKS = {
+    "index_notes": "Index saved notes",
+    "drain": "Index waiting notes",
+    "index_apart": "Index a large note",
+    "retry_parked": "Retry parked notes",
+    "reconcile_vault": "Compare vault and index",
+    "recompute_graph": "Rank notes by links",
+    "prepare_sentences": "Prepare excerpts",
+    "propose_tags": "Propose tags",
+    "review_tags": "Apply reviewed tags",
+    "apply_renames": "Rename tags",
+    "undo_change": "Undo a change of tags",
+    "undo_decisions": "Undo a review",
+}
+"""What each task does for a person."""
+
+BACKGROUND = ("reconcile_vault", "recompute_graph", "prepare_sentences", "propose_tags")
+"""The tasks that nobody asked for, and whose success is no news."""
+
+FILTERS = {
+    "count": count, "span": span, "millis": millis, "size": size, "ago": ago, "moment": moment, "clock": clock,
+    "task": task,
+}  # fmt: skip

@@ -16,6 +16,7 @@ from pipelines.moments import iso_ago, now_iso, seconds_since
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDER, EMBEDDING_SPEED, WATCHER
 from pipelines.store.history import History
+from pipelines.store.job_order import NEWEST, JobOrder
 from pipelines.store.job_rows import Job, JobFilter
 from pipelines.store.overview import edges_and_communities
 from pipelines.store.proposals import Proposals
@@ -180,9 +181,11 @@ class Operations:
 
     # Jobs
 
-    def jobs(self, wanted: JobFilter, *, before: int | None = None, limit: int = 50) -> JobList:
-        """List jobs, newest first."""
-        found = self.stores.of(History).page(wanted, before=before, limit=limit)
+    def jobs(
+        self, wanted: JobFilter, order: JobOrder = NEWEST, *, before: int | None = None, limit: int = 50
+    ) -> JobList:
+        """List jobs, newest first unless another order is given."""
+        found = self.stores.of(History).page(wanted, order, before=before, limit=limit)
         counts: dict[str, dict[str, int]] = {}
         for (task, state), count in self.stores.of(History).counts().items():
             counts.setdefault(task, {})[state] = count

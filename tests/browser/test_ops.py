@@ -24,6 +24,7 @@ PAGES = {
     "queue": "/ops/queue",
     "jobs": "/ops/jobs",
     "failed": "/ops/jobs?state=failed&error=cannot",
+    "sorted": "/ops/jobs?sort=ran&background=1",
     "job": "/ops/jobs/98",
     "no-job": "/ops/jobs/999999",
     "parked": "/ops/parked",
@@ -111,6 +112,25 @@ def test_jobs_are_paged_and_a_job_has_its_log(large, open_page):
     assert "ended <b>ms=12</b>" in page.locator(".log").inner_text()
 
 
+def test_times_are_those_of_the_browsers_clock_and_a_click_on_a_heading_sorts(large, open_page):
+    page = open_page(*large, timezone_id="Asia/Kathmandu")
+    page.goto("/ops/jobs?state=failed")
+    began = page.locator("#jobs tbody time").first
+    there = page.evaluate(
+        "(at) => new Date(at).toLocaleTimeString('en-GB', { timeZone: 'Asia/Kathmandu' })",
+        began.get_attribute("datetime"),
+    )
+    assert began.inner_text().endswith(there)
+    assert began.get_attribute("title").endswith(" UTC")
+    page.get_by_role("link", name="Ran", exact=True).click()
+    page.wait_for_url("**sort=ran**")
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Ran")
+    page.goto("/ops?hours=24")
+    page.get_by_text("As a table", exact=True).first.click()
+    assert page.locator(".chart tbody time").first.is_visible()
+    assert page.locator(".chart title[data-at]").first.text_content().count(":") > 1
+
+
 def test_why_a_hit_is_there_and_where_it_leads_is_one_click_away(large, open_page):
     page = open_page(*large)
     page.goto("/?q=soil")
@@ -189,7 +209,7 @@ def test_a_domain_is_paused_and_resumed_and_the_queue_emptied(small, open_page):
     tasks.retry_parked(None)
     page = open_page(stage, address)
     page.goto("/ops/queue")
-    assert "retry_parked" in page.locator("#lengths").inner_text()
+    assert "Retry parked notes" in page.locator("#lengths").inner_text()
     assert page.locator("[data-badge=Queue]").inner_text() == "2"
     page.get_by_role("button", name="Pause notes").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()

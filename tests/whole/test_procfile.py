@@ -65,7 +65,7 @@ def test_a_save_is_found_counted_and_shown(trio):
     )
     assert jobs[0]["task"] == "index_notes"
     page = trio.get("/ops/jobs", path="river.md").text
-    assert "index_notes" in page
+    assert "Index saved notes" in page
     assert "river.md" in page
     roles = {one["role"] for one in trio.get("/ops/overview.json").json()["processes"]}
     assert roles == {"watcher", "worker", "query"}

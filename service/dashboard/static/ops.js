@@ -22,7 +22,7 @@ function listen() {
       badge.textContent = facts.badges[badge.dataset.badge];
       badge.hidden = !facts.badges[badge.dataset.badge];
     }
-    for (const time of $$("time[datetime]")) time.textContent = ago(time.dateTime) ?? time.textContent;
+    for (const time of $$("time[datetime]:not([data-clock])")) time.textContent = ago(time.dateTime) ?? time.textContent;
     same = last === data ? same + 1 : 0;
     if (last !== null && same % IDLE === 0) refresh();
     last = data;
@@ -51,6 +51,19 @@ function ago(at) {
   return `${Math.round(seconds)} s ago`;
 }
 
+// The server writes times as its own clock shows them; the browser may stand elsewhere.
+function setClocks(within) {
+  for (const time of $$("[data-clock]", within)) time.textContent = clock(time.dateTime);
+  for (const title of $$("title[data-at]", within)) title.textContent = `${clock(title.dataset.at)}: ${title.dataset.said}`;
+}
+
+function clock(at) {
+  const then = new Date(at);
+  const time = then.toLocaleTimeString("en-GB");
+  if (then.toDateString() === new Date().toDateString()) return time;
+  return `${then.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${time}`;
+}
+
 export async function refresh() {
   if (refreshing || document.hidden) return;
   refreshing = true;
@@ -58,6 +71,7 @@ export async function refresh() {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    setClocks(fresh);
     for (const part of $$("[data-live]")) {
       const other = fresh.getElementById(part.id);
       if (other && !isBusy(part)) replace(part, other);
@@ -183,5 +197,6 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("input[type=checkbox]")) countChosen();
 });
 
+setClocks(document);
 countChosen();
 listen();

@@ -158,7 +158,7 @@ def test_a_domain_whose_cache_is_damaged_is_named_and_every_page_is_still_there(
 
 
 def test_following_older_shows_every_job_once(browser):
-    address, seen = "/ops/jobs", []
+    address, seen = "/ops/jobs?background=1", []
     while address:
         page = shown(browser, address)
         seen += re.findall(r'href="/ops/jobs/(\d+)"', page)
@@ -308,6 +308,17 @@ def test_a_stream_ends_by_itself_when_the_server_stops():
 
 
 # Charts and words
+
+
+def test_a_chart_has_the_values_of_its_lines_and_a_table_of_what_happened(browser):
+    figure = shown(browser, "/ops?hours=24").partition('<figure class="chart">')[2].partition("</figure>")[0]
+    scale = [float(value) for value in re.findall(r"<span>([\d.]+)</span>", figure)]
+    assert scale == [scale[0], scale[0] / 2, 0]
+    rows = re.findall(r'<td class="number">(\d+)</td><td class="number">(\d+)</td>', figure)
+    assert sum(int(done) + int(failed) for done, failed in rows) == 200
+    bars = re.findall(r'<title data-at="[^"]+" data-said="(\d+) done, (\d+) failed', figure)
+    assert [bar for bar in bars if bar != ("0", "0")] == rows
+
 
 counts = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), max_size=100)
 
