@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
@@ -15,7 +17,14 @@ SIGNED_IN = "signed_in"
 """In a request's state: whether the request had the token or a session's cookie."""
 
 _NOT_SIGNED_IN = "Run `everindex open` in a terminal on this machine: it opens this page, signed in."
-_TITLES = {401: "This browser is not signed in", 404: "Not found"}
+_TITLES = {
+    401: "This browser is not signed in",
+    404: "Not found",
+    500: "Something went wrong",
+    503: "Not available just now",
+}
+_NO_PAGE = "There is no page at this address."
+_COMMAND = re.compile(r"`([^`]+)`")
 
 
 def wants_page(scope: Scope) -> bool:
@@ -31,6 +40,8 @@ def error_page(scope: Scope, status: int, detail: Any) -> str:
     elif isinstance(detail, Mapping):
         reason = detail.get("reason")
         detail = f"{detail.get('path')} is {detail.get('state')}{f': {reason}' if reason else ''}"
+    elif status == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
+        detail = _NO_PAGE  # no route: the framework says no more
     title = _TITLES.get(status, HTTPStatus(status).phrase)
     return message_page(title, _shown(str(detail)), signed_in=signed_in)
 
@@ -46,8 +57,19 @@ def _shown(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def _with_commands(text: str) -> Markup:
+    """Return a text as HTML, with what stands between backticks as code."""
+    parts = _COMMAND.split(text)
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(parts)
+    )
+
+
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
-    return Environment(
+    templates = Environment(
         loader=PackageLoader("service.http"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    templates.filters["commands"] = _with_commands
+    return templates
