@@ -34,7 +34,8 @@ def open_map(large, open_page):
         if page.evaluate("!document.createElement('canvas').getContext('webgl2')"):
             pytest.skip("the map is not drawn: this browser has no WebGL")
         page.locator("#zoom").wait_for()
-        page.wait_for_function("[...written.values()].some((texts) => texts.length)")
+        while not written(page):  # our policy lets no expression be waited for
+            page.wait_for_timeout(50)
         return page
 
     return opened

@@ -94,7 +94,7 @@ def test_everything_can_be_read_without_javascript(large, open_page):
         page.locator(f"[aria-current=page]:has-text('{name}')").wait_for()
         assert page.locator("main").inner_text() or name == "Search"
     page.goto("/ops/jobs")
-    page.get_by_label("State").select_option("failed")
+    page.locator("select[name=state]").select_option("failed")
     page.get_by_role("button", name="Filter").click()
     page.wait_for_url("**state=failed**")
     assert set(page.locator("#jobs .state").all_inner_texts()) == {"failed"}
