@@ -13,6 +13,7 @@ from benchmarks import (
     links,
     load,
     match,
+    pages,
     quality,
     search,
     tags,
@@ -21,7 +22,7 @@ from benchmarks import (
 
 ALL = (
     freshness, links, graph, walks, heldout, quality, domains, match, frontmatters, tags, embedding, search, bulk,
-    load, growth, faults,
+    load, pages, growth, faults,
 )  # fmt: skip
 for benchmark in ALL:
     benchmark.main()
