@@ -24,8 +24,8 @@ from pipelines.errors import (
 from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain
 from pipelines.moments import now_iso
 from pipelines.safe_replace import replace_if_unchanged
+from pipelines.store.change_log import Change
 from pipelines.store.facts import REVIEWED, TAGGED
-from pipelines.store.proposals import Change
 from pipelines.store.rename_log import RENAMED, RENAMING, RenamedFile
 from pipelines.tagging import renames
 from pipelines.tagging.candidates import due
@@ -148,7 +148,7 @@ def _plain(done: Reviewed) -> dict[str, Any]:
 def take_back(context: TaggingContext, domain: Domain, number: int) -> dict[str, Any]:
     """Undo a promotion or a run of renames; return what was restored. Raises NotFoundError, CannotUndoError."""
     context.resources.require_present()
-    change = context.proposals().change(number)
+    change = context.proposals().changes.find(number)
     if change is None or change.domain != domain.slug:
         raise NotFoundError(f"{domain.slug} has no change {number}; `everindex tags log` lists them")
     done = {"change": number, "action": change.action, "tags": list(change.tags)}
@@ -250,8 +250,8 @@ def _take_back_renames(context: TaggingContext, domain: Domain, change: Change) 
         first = done.left[0]
         raise CannotUndoError(f"nothing was undone: {first.path}: {first.reason}")
     if done.finished:
-        store.undo(change.id, now_iso())
-        store.record(replace(change, at=now_iso(), action=UNDONE, undone_at=None))
+        store.changes.undo(change.id, now_iso())
+        store.changes.record(replace(change, at=now_iso(), action=UNDONE, undone_at=None))
     return {
         "restored": list(done.restored),
         "left": [[one.path, one.reason] for one in done.left],

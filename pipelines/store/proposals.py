@@ -1,4 +1,4 @@
-"""Tags in `state.db`: proposals and their outcomes, the pages shown to the operator, the audit log."""
+"""Tags in `state.db`: the notes examined for tags, and the proposals with their outcomes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.model import Suggestion
-from pipelines.store.connection import one, records, rows, transaction
-from pipelines.store.connection import row as first
-from pipelines.store.rename_log import RENAMED, RENAMING, RenameLog
+from pipelines.store.change_log import ChangeLog
+from pipelines.store.connection import records, rows, transaction
+from pipelines.store.rename_log import RenameLog
 from pipelines.store.review_pages import ReviewPages
 from pipelines.store.spending import Spending
 from pipelines.store.state_file import open_state
@@ -25,12 +25,6 @@ _SHOWN = (
     " (SELECT 1 FROM tag_gone g WHERE g.domain = tag_proposal.domain AND g.path = tag_proposal.path))"
 )
 
-# A run that died before its first file changed nothing.
-_CHANGE = (
-    "SELECT id, at, domain, path, tags, action, head_before, head_after, undone_at,"
-    " (SELECT count(*) FROM tag_renamed r WHERE r.change = id AND r.path <> tag_audit.path) AS notes"
-    f" FROM tag_audit WHERE (action <> '{RENAMING}' OR EXISTS (SELECT 1 FROM tag_renamed r WHERE r.change = id))"
-)
 _PROPOSAL = (
     'id, domain, path, tag, tag_group AS "group", confidence, proposer, note_hash, state, reason, proposed_at'
 )
@@ -65,30 +59,12 @@ class Looked:
     next_attempt: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change that Everindex made to a note: its bytes up to the last line that differs, before and after.
-
-    For renames (listed in `tags`) it is everything that one run did: in `notes` notes, and in the taxonomy at `path`.
-    """
-
-    id: int
-    at: str
-    domain: str
-    path: str
-    tags: tuple[str, ...]
-    action: str
-    head_before: bytes
-    head_after: bytes
-    undone_at: str | None
-    notes: int = 0
-
-
 class Proposals:
     """A connection to the tag tables in a vault's `state.db`."""
 
     def __init__(self, folder: Path) -> None:
         self._con = open_state(folder)
+        self.changes = ChangeLog(self._con)
         self.renames = RenameLog(self._con)
         self.spending = Spending(self._con)
         self.pages = ReviewPages(self._con)
@@ -298,59 +274,3 @@ class Proposals:
                 " WHERE state NOT IN ('accepted', 'applied')",
                 (domain, path, tag.casefold(), tag, group, OPERATOR, state, at),
             )
-
-    # Our changes
-
-    def record(self, change: Change, settled: Collection[int] = ()) -> int:
-        """Record a change in the audit log, mark the proposals that it applied, and return its id."""
-        with transaction(self._con):
-            self.settle(settled, "applied", change.at)
-            (number,) = one(
-                self._con,
-                "INSERT INTO tag_audit (at, domain, path, tags, action, head_before, head_after)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                (
-                    *(change.at, change.domain, change.path, json.dumps(change.tags), change.action),
-                    *(change.head_before, change.head_after),
-                ),
-            )
-        return int(number)
-
-    def changes(self, limit: int, path: str | None = None) -> list[Change]:
-        """Return the latest changes, newest first, of one note or all."""
-        found = rows(
-            self._con,
-            f"{_CHANGE} AND (?1 IS NULL OR path = ?1 OR id IN (SELECT change FROM tag_renamed WHERE path = ?1))"
-            " ORDER BY id DESC LIMIT ?2",
-            (path, limit),
-        )
-        return [_change(row) for row in found]
-
-    def change(self, number: int | None) -> Change | None:
-        """Return a change by its id, or the last one that can be undone; None if there is none."""
-        found = first(
-            self._con,
-            f"{_CHANGE} AND (id = ?1 OR"
-            f" (?1 IS NULL AND action IN ('promoted', '{RENAMED}', '{RENAMING}') AND undone_at IS NULL))"
-            " ORDER BY id DESC LIMIT 1",
-            (number,),
-        )
-        return _change(found) if found else None
-
-    def undo(self, number: int, at: str) -> None:
-        """Mark a change as undone; the tags of a promotion wait again."""
-        change = self.change(number)
-        if change is None:
-            return
-        with transaction(self._con):
-            self._con.execute("UPDATE tag_audit SET undone_at = ? WHERE id = ?", (at, number))
-            self._con.execute(
-                "UPDATE tag_proposal SET state = 'waiting', decided_at = NULL WHERE domain = ? AND path = ?"
-                " AND state = 'applied' AND key IN (SELECT value FROM json_each(?))",
-                (change.domain, change.path, json.dumps([tag.casefold() for tag in change.tags])),
-            )
-
-
-def _change(row: tuple[Any, ...]) -> Change:
-    number, at, domain, path, tags, *rest = row
-    return Change(number, at, domain, path, tuple(json.loads(tags)), *rest)

@@ -12,8 +12,9 @@ from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteT
 from pipelines.late_writes import Late
 from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.cache import Cache
+from pipelines.store.change_log import Change
 from pipelines.store.notes import texts_of
-from pipelines.store.proposals import OPERATOR, Change, Proposal, Proposals
+from pipelines.store.proposals import OPERATOR, Proposal, Proposals
 from pipelines.tagging.candidates import is_another, sketch
 from pipelines.tagging.heads import heads, restored
 from pipelines.tagging.note_tags import add_tags, remove_tags
@@ -94,7 +95,9 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
         if before == after:
             notes.proposals.settle(ids, "applied", at)  # a person, or an interrupted run, did it before
         else:
-            notes.proposals.record(_change(notes.domain, path, tags, PROMOTED, before, after, at), ids)
+            notes.proposals.changes.record(
+                _change(notes.domain, path, tags, PROMOTED, before, after, at), ids
+            )
         done.applied += [(path, tag) for tag in tags]
 
 
@@ -157,9 +160,11 @@ def undo(notes: Notes, change: Change, at: str) -> None:
         return remove_tags(data, change.tags) if found is None else found
 
     before, after = _edit(notes, change.path, without)
-    notes.proposals.undo(change.id, at)
+    notes.proposals.changes.undo(change.id, at)
     if before != after:
-        notes.proposals.record(_change(notes.domain, change.path, change.tags, UNDONE, before, after, at))
+        notes.proposals.changes.record(
+            _change(notes.domain, change.path, change.tags, UNDONE, before, after, at)
+        )
 
 
 def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tuple[str, str]]:
@@ -174,7 +179,7 @@ def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tupl
         tags = {_name_now(notes, one).casefold() for one in own if one.path == path}
         found = [
             change
-            for change in notes.proposals.changes(-1, path)
+            for change in notes.proposals.changes.latest(-1, path)
             if change.action == PROMOTED
             and change.undone_at is None
             and tags.intersection(tag.casefold() for tag in change.tags)
@@ -195,7 +200,7 @@ def merge_late(notes: Notes, path: str, late: Late) -> bool:
     The editor's version wins, with the tags that Everindex had added. If the note is no longer what Everindex made of
     it, both versions are a person's, and nothing is done.
     """
-    tags = [change.tags for change in notes.proposals.changes(1, path) if change.action == PROMOTED]
+    tags = [change.tags for change in notes.proposals.changes.latest(1, path) if change.action == PROMOTED]
     found = notes.cache.ledger.stat_of([path]).get(path)
     if not tags or found is None:
         return False

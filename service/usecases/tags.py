@@ -204,12 +204,12 @@ class Tags:
         """List the changes made to notes, newest first."""
         return [
             ChangeItem.model_validate(one, from_attributes=True)
-            for one in self.context.proposals().changes(limit, path)
+            for one in self.context.proposals().changes.latest(limit, path)
         ]
 
     def undo(self, number: int | None) -> Promoted:
         """Undo a promotion or a run of renames: the given one, or the last one that is not undone yet."""
-        change = self.context.proposals().change(number)
+        change = self.context.proposals().changes.find(number)
         if change is None:
             raise NotFoundError("there is no such change to undo; `everindex tags log` lists them")
         return self._each(change.domain, lambda slug, name: self._tasks.undo_change(slug, name, change.id))

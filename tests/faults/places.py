@@ -102,6 +102,7 @@ ELSEWHERE = {
             "pipelines.late_writes",
             "pipelines.safe_replace",
             "pipelines.in_folder",
+            "pipelines.store.change_log",
             "pipelines.store.proposals",
             "pipelines.store.review_pages",
             "pipelines.store.spending",

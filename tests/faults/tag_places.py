@@ -36,6 +36,7 @@ MODULES = (
     "pipelines.late_writes",
     "pipelines.safe_replace",
     "pipelines.in_folder",
+    "pipelines.store.change_log",
     "pipelines.store.proposals",
     "pipelines.store.review_pages",
     "pipelines.store.spending",
@@ -134,7 +135,7 @@ def _ask(_: World, service: TagService) -> None:
 
 def _undo(_: World, service: TagService) -> None:
     (domain,) = service.resources.domains()
-    change = service.context.proposals().change(None)
+    change = service.context.proposals().changes.find(None)
     service.carry_on(lambda: take_back(service.context, domain, change.id))
     service.live()
 
@@ -186,7 +187,7 @@ def picture(world: World, service: TagService) -> dict[str, Any]:
         },
         "states": sorted([one.path, one.tag, one.state] for one in proposals.of_state(None, *_STATES)),
         "shown": sorted(re.findall(r"^- \[ \] `([^`]+)`.*<!-- e:\d+ ", text, re.MULTILINE)),
-        "changes": sorted([one.path, *one.tags, one.action] for one in proposals.changes(100)),
+        "changes": sorted([one.path, *one.tags, one.action] for one in proposals.changes.latest(100)),
     }
 
 

@@ -152,7 +152,7 @@ def rename(gardener):
 
 
 def undo(gardener, number=None):
-    change = gardener.context.proposals().change(number)
+    change = gardener.context.proposals().changes.find(number)
     done = take_back(gardener.context, gardener.domain, change.id)
     gardener.index()
     return done
@@ -166,21 +166,21 @@ def test_renames_are_one_change_of_the_log_and_are_taken_back_byte_for_byte(rena
     before = contents(renaming)
     assert rename(renaming)["finished"]
     assert "dirt" not in "".join(contents(renaming).values())
-    (change,) = renaming.context.proposals().changes(10)
+    (change,) = renaming.context.proposals().changes.latest(10)
     assert (change.action, change.tags, change.path, change.notes) == (
         "renamed",
         ("dirt -> soil", "peat -> compost"),
         "_taxonomy.md",
         3,
     )
-    assert [one.id for one in renaming.context.proposals().changes(10, "deep/c.md")] == [change.id]
-    assert renaming.context.proposals().changes(10, "d.md") == []
+    assert [one.id for one in renaming.context.proposals().changes.latest(10, "deep/c.md")] == [change.id]
+    assert renaming.context.proposals().changes.latest(10, "d.md") == []
     done = undo(renaming)
     assert contents(renaming) == before
     assert set(done["restored"]) == {"_taxonomy.md", "a.md", "b.md", "deep/c.md"}
     assert done["left"] == []
-    assert [one.action for one in renaming.context.proposals().changes(10)] == ["undone", "renamed"]
-    assert renaming.context.proposals().change(None) is None
+    assert [one.action for one in renaming.context.proposals().changes.latest(10)] == ["undone", "renamed"]
+    assert renaming.context.proposals().changes.find(None) is None
     with pytest.raises(EverindexError, match="already undone"):
         undo(renaming, change.id)
 
@@ -197,7 +197,7 @@ def test_without_an_id_the_newest_change_is_taken_back_and_no_older_one(renaming
     assert contents(renaming) == promoted
     assert undo(renaming)["action"] == "promoted"
     assert renaming.text("d.md") == NOTES["d.md"]
-    assert proposals.change(None) is None
+    assert proposals.changes.find(None) is None
 
 
 def test_a_note_that_was_edited_where_it_was_renamed_is_left_alone_and_said(renaming):
@@ -253,7 +253,7 @@ def test_a_run_that_dies_is_finished_as_the_same_change_and_taken_back_whole(ren
     try:
         rename_tags(renaming.context, renaming.domain, dry_run=False)
     except KeyboardInterrupt:
-        (change,) = renaming.context.proposals().changes(10)
+        (change,) = renaming.context.proposals().changes.latest(10)
         assert change.action == "renaming"
         with pytest.raises(EverindexError, match="are not finished"):
             take_back(renaming.context, renaming.domain, change.id)
@@ -261,7 +261,7 @@ def test_a_run_that_dies_is_finished_as_the_same_change_and_taken_back_whole(ren
     renaming.index()
     review_now(renaming.context, renaming.domain, apply=False)
     assert "dirt" not in "".join(contents(renaming).values())
-    (change,) = renaming.context.proposals().changes(10)
+    (change,) = renaming.context.proposals().changes.latest(10)
     assert (change.action, change.notes) == ("renamed", 3)
     renaming.index()
     undo(renaming)
@@ -291,8 +291,8 @@ def test_renames_that_are_refused_are_no_change(renaming):
     renaming.write("broken.md", "---\ntags: [dirt\n---\n")
     renaming.index()
     assert not rename(renaming)["finished"]
-    assert renaming.context.proposals().changes(10) == []
-    assert renaming.context.proposals().change(None) is None
+    assert renaming.context.proposals().changes.latest(10) == []
+    assert renaming.context.proposals().changes.find(None) is None
 
 
 # A queue that cannot be used

@@ -24,7 +24,7 @@ def accepted(tagging):
 def test_an_accepted_tag_is_applied_and_written_down(accepted):
     done = promote(accepted.notes, AT)
     assert done.applied == [("a.md", "soil"), ("a.md", "compost")]
-    (change,) = accepted.proposals.changes(10)
+    (change,) = accepted.proposals.changes.latest(10)
     assert (change.path, change.tags, change.action) == ("a.md", ("soil", "compost"), "promoted")
     assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}
 
@@ -45,7 +45,7 @@ def test_a_rename_that_was_taken_back_or_was_before_the_proposal_changes_no_tag(
     log.finish(log.begin("vault", "_taxonomy.md", [("soil", "ground")], "2000-01-01T00:00:00+00:00"))
     number = log.begin("vault", "_taxonomy.md", [("compost", "humus")], AT)
     log.finish(number)
-    accepted.proposals.undo(number, AT)
+    accepted.proposals.changes.undo(number, AT)
     assert promote(accepted.notes, AT).applied == [("a.md", "soil"), ("a.md", "compost")]
 
 
@@ -57,7 +57,7 @@ def test_a_promotion_that_was_cut_off_after_the_note_is_finished_without_a_secon
     promote(accepted.notes, AT)
     assert accepted.text("a.md") == text
     assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}
-    assert len(accepted.proposals.changes(10)) == 1
+    assert len(accepted.proposals.changes.latest(10)) == 1
 
 
 @pytest.mark.parametrize("more", ["", "Another line.\r\n"])
@@ -65,7 +65,7 @@ def test_undo_takes_a_promotion_back_exactly_and_leaves_what_was_written_since(a
     promote(accepted.notes, AT)
     (accepted.house.root / "a.md").write_bytes((accepted.text("a.md") + more).encode())
     accepted.house.index()
-    undo(accepted.notes, accepted.proposals.change(None), AT)
+    undo(accepted.notes, accepted.proposals.changes.find(None), AT)
     assert accepted.text("a.md") == NOTE + more
     assert accepted.states("a.md") == {"soil": "waiting", "compost": "waiting"}
 
@@ -76,7 +76,7 @@ def test_frontmatter_that_a_promotion_made_goes_again_though_the_text_below_was_
     promote(tagging.notes, AT)
     (tagging.house.root / "a.md").write_text(tagging.text("a.md").replace("garden", "good"))
     tagging.house.index()
-    undo(tagging.notes, tagging.proposals.change(None), AT)
+    undo(tagging.notes, tagging.proposals.changes.find(None), AT)
     assert tagging.text("a.md") == "The good soil.\nMore.\n"
 
 
@@ -87,7 +87,7 @@ def test_a_tag_that_was_edited_since_is_not_cut_in_two(tagging):
     edited = tagging.text("a.md").replace("soil", "soils")
     (tagging.house.root / "a.md").write_text(edited)
     tagging.house.index()
-    undo(tagging.notes, tagging.proposals.change(None), AT)
+    undo(tagging.notes, tagging.proposals.changes.find(None), AT)
     assert tagging.text("a.md") == edited
 
 
@@ -95,17 +95,17 @@ def test_undo_of_a_note_whose_frontmatter_changed_takes_the_tags_alone(accepted)
     promote(accepted.notes, AT)
     (accepted.house.root / "a.md").write_bytes(accepted.text("a.md").replace("'A'", "'B'").encode())
     accepted.house.index()
-    undo(accepted.notes, accepted.proposals.change(None), AT)
+    undo(accepted.notes, accepted.proposals.changes.find(None), AT)
     assert "soil" not in accepted.text("a.md").partition("---\r\nThe")[0]
     assert "'B'   # kept" in accepted.text("a.md")
 
 
 def test_a_promotion_is_taken_back_once(accepted):
     promote(accepted.notes, AT)
-    change = accepted.proposals.change(None)
+    change = accepted.proposals.changes.find(None)
     undo(accepted.notes, change, AT)
     with pytest.raises(EverindexError, match="is not a promotion that can be undone"):
-        undo(accepted.notes, accepted.proposals.change(change.id), AT)
+        undo(accepted.notes, accepted.proposals.changes.find(change.id), AT)
 
 
 def test_a_note_that_is_another_one_by_now_is_not_tagged_and_asked_about_again(accepted):
@@ -160,7 +160,7 @@ def test_what_is_in_its_note_is_taken_out_with_the_tags_of_the_same_change(accep
 def test_two_tags_of_one_change_are_taken_back_once(accepted):
     promote(accepted.notes, AT)
     assert take_accepted_back(accepted.notes, ids_of(accepted, "soil", "compost"), AT) == []
-    assert [change.action for change in accepted.proposals.changes(10)] == ["undone", "promoted"]
+    assert [change.action for change in accepted.proposals.changes.latest(10)] == ["undone", "promoted"]
 
 
 def test_a_tag_that_was_renamed_is_taken_back_by_its_new_name(accepted):
