@@ -96,7 +96,7 @@ class PatternError(EverindexError):
 
 
 class NoteError(EverindexError):
-    """A note cannot be indexed; `kind` names the reason, as shown by `status` and `why`."""
+    """A note cannot be indexed or changed; `kind` names the reason, as shown by `status` and `why`."""
 
     kind = "unreadable"
 
@@ -138,6 +138,12 @@ class NameCollisionError(NoteError):
     """Two files have the same name in Unicode's composed form (NFC)."""
 
     kind = "name-collision"
+
+
+class NoteTagsError(NoteError):
+    """A note's tags cannot be changed without a risk to its contents; the note was left alone."""
+
+    kind = "tags"
 
 
 class ParserDiedError(NoteError):
@@ -239,10 +245,6 @@ class OtherVaultError(BackupError):
 
 class TaxonomyError(ConfigurationError):
     """A `_taxonomy.md` is invalid; the message names file, line and reason, one error per line."""
-
-
-class NoteTagsError(EverindexError):
-    """A tag cannot be added to a note's frontmatter without a risk to its contents; the note was left alone."""
 
 
 class CannotUndoError(EverindexError):

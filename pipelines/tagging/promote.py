@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pipelines import vault
-from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
+from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.late_writes import Late
 from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.cache import Cache
@@ -81,8 +81,6 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
         before, after = _edit(notes, path, lambda data: add_tags(data, tags))
     except NoteVanishedError:
         _miss(notes, path, wanted, at, done)
-    except NoteTagsError as error:
-        _refuse(notes, wanted, str(error), at, done)
     except NoteChangedError:
         done.put_off.append(path)
     except NoteError as error:
@@ -128,7 +126,7 @@ def _refuse(
 def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
     """Replace a note by its edited version; return its bytes before and after.
 
-    Raises NoteError (NoteChangedError: it is being written), and what `edited` raises.
+    Raises NoteError (NoteChangedError: it is being written).
     """
     found = notes.cache.ledger.stat_of([path]).get(path)
     if found is None:
@@ -150,7 +148,7 @@ def _change(
 def undo(notes: Notes, change: Change, at: str) -> None:
     """Undo a promotion: exactly if the note still begins as Everindex left it, else only by removing the tags.
 
-    Raises CannotUndoError if there is nothing to undo, NoteError, NoteTagsError.
+    Raises CannotUndoError if there is nothing to undo, and NoteError if the note cannot be changed.
     """
     if change.action != PROMOTED or change.undone_at is not None:
         raise CannotUndoError(f"change {change.id} is not a promotion that can be undone")
@@ -189,7 +187,7 @@ def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tupl
         try:
             for change in found:
                 undo(notes, change, at)
-        except (NoteError, NoteTagsError) as error:
+        except NoteError as error:
             left.append((path, str(error)))
     return left
 

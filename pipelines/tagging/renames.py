@@ -194,7 +194,7 @@ def _finish(written: _Journal, root: Path, journal: Path, replace: Replace) -> R
                 changed.append(path)
         except NoteVanishedError:
             vanished.append(path)
-        except (NoteError, NoteTagsError, TaxonomyError) as error:
+        except (NoteError, TaxonomyError) as error:
             refused.append(Refusal(path, str(error)))
 
     for path in written.notes:
