@@ -82,21 +82,25 @@ def configure(process: str) -> None:
 
 
 class Trouble:
-    """A recurring problem, logged when it begins, once a minute while it lasts, and when it ends."""
+    """A recurring problem, logged when it begins, once a minute while it lasts, and when it ends.
 
-    def __init__(self, what: str) -> None:
+    `what` is the constant name of the event; `fields` go with each line.
+    """
+
+    def __init__(self, what: str, **fields: str) -> None:
         self._what = what
+        self._fields = fields
         self._said_at: float | None = None
 
     def met(self, reason: str) -> None:
         """Record that the problem exists."""
         now = time.monotonic()
         if self._said_at is None or now - self._said_at >= _SAY_AGAIN_SECONDS:
-            structlog.get_logger().warning(self._what, reason=reason)
+            structlog.get_logger().warning(self._what, reason=reason, **self._fields)
             self._said_at = now
 
     def over(self) -> None:
         """Record that the problem does not exist, or no longer."""
         if self._said_at is not None:
-            structlog.get_logger().info("this is over", trouble=self._what)
+            structlog.get_logger().info("this is over", trouble=self._what, **self._fields)
             self._said_at = None

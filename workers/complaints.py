@@ -37,7 +37,7 @@ class Complaint:
     def __init__(self, resources: Resources, part: str) -> None:
         self._resources = resources
         self._part = part
-        self._trouble = Trouble(f"{part} failed; it is retried")
+        self._trouble = Trouble("a part of this process failed; it is retried", part=part)
         self._since: float | None = None
         self._cleared = False
 

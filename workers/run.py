@@ -169,7 +169,7 @@ def _repeat(
                 trouble.met(str(error))
                 pause = after_failure
             except Exception as error:
-                log.exception("failed; it is retried", what=what)
+                log.exception("a part of this process failed unexpectedly; it is retried", part=what)
                 trouble.met(repr(error))
                 pause = after_failure
 

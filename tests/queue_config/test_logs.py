@@ -127,7 +127,7 @@ def test_a_secret_inside_a_logged_mapping_is_redacted():
 def test_a_trouble_is_said_when_it_begins_and_when_it_is_over_however_often_it_is_met():
     text = stderr_of(
         "from queue_config.logs import Trouble\n"
-        "trouble = Trouble('the disk is full')\n"
+        "trouble = Trouble('the disk is full', folder='state')\n"
         "for _ in range(2):\n"
         "    trouble.over()\n"
         "    for number in range(100):\n"
@@ -139,6 +139,7 @@ def test_a_trouble_is_said_when_it_begins_and_when_it_is_over_however_often_it_i
         ("the disk is full", "reason 0"),
         ("this is over", "the disk is full"),
     ] * 2
+    assert {line["folder"] for line in lines} == {"state"}
 
 
 def test_a_terminal_gets_columns_instead_of_json():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from pipelines.errors import ModelUnavailableError
 from queue_config.settings import Settings
@@ -34,6 +35,15 @@ def test_a_trouble_is_reported_when_it_lasts_and_no_sooner(resources, monkeypatc
     assert said(resources) == []
     complaint.met("Redis is full again")
     assert said(resources) == []
+
+
+def test_failures_are_logged_under_one_name_with_the_part_in_a_field(resources):
+    parts = ["the sweep", "the sweep of tags"]
+    with capture_logs() as lines:
+        for part in parts:
+            Complaint(resources, part).met("Redis is full")
+    assert [line["part"] for line in lines] == parts
+    assert len({line["event"] for line in lines}) == 1
 
 
 def test_what_an_earlier_process_reported_goes_with_the_first_success(resources):
