@@ -53,7 +53,17 @@ SLOW = (
     *(f"pipelines/retrieval/test_{name}.py" for name in ("merging", "postings", "traverse")),
     *(
         f"workers/test_{name}.py"
-        for name in ("flood", "history", "models", "parsing", "tagging", "tasks", "background")
+        for name in (
+            "flood",
+            "models",
+            "parsing",
+            "review_state",
+            "signals",
+            "sweeping",
+            "tagging",
+            "tasks",
+            "background",
+        )
     ),
 )
 """What starts processes or a browser, waits for them, computes for seconds, or makes a sweep."""

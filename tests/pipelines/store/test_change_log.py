@@ -26,7 +26,9 @@ def promoted(path, *tags, action="promoted"):
 
 
 def propose(proposals, path, *tags):
-    proposals.add("d", path, [(Suggestion(tag, 0.8), "") for tag in tags], proposer="p", note_hash="h", at="2026")
+    proposals.add(
+        "d", path, [(Suggestion(tag, 0.8), "") for tag in tags], proposer="p", note_hash="h", at="2026"
+    )
     return {one.tag: one.id for one in proposals.of_note("d", path)}
 
 
@@ -38,7 +40,12 @@ def test_a_change_is_found_again_as_it_was_recorded(proposals):
     number = proposals.changes.record(promoted("a.md", "Soil", "Äpfel"))
     found = proposals.changes.find(number)
     assert found is not None
-    assert (found.id, found.tags, found.head_before, found.undone_at) == (number, ("Soil", "Äpfel"), b"before", None)
+    assert (found.id, found.tags, found.head_before, found.undone_at) == (
+        number,
+        ("Soil", "Äpfel"),
+        b"before",
+        None,
+    )
     assert proposals.changes.find(number + 1) is None
 
 
