@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ app = click.Group()
 
 
 @app.command()
-@click.argument("query", nargs=-1, required=True, help="A question, or exact words.")
+@click.argument("query", nargs=-1, help="A question, or exact words. Without one: search as you type.")
 @click.option("-k", type=click.IntRange(1, 200), default=10, help="How many notes.")
 @filter_options
 @vault_option
@@ -60,7 +61,11 @@ def search(
     """Find notes."""
     from service.commands.render import print_search, shown_hits  # noqa: PLC0415
 
-    question, given = question_of(query), options_given(vault, state)
+    given = options_given(vault, state)
+    if not query:
+        _search_live(given, filters, k=k, every=every, prints=explain or as_json or opened is not None)
+        return
+    question = question_of(query)
     root, answer = _found(given, filters, question, k=k, explain=explain, fold=not every)
     if as_json:
         print_json(answer)
@@ -73,6 +78,29 @@ def search(
         from service.commands.opening import open_note  # noqa: PLC0415 - most searches open nothing
 
         open_note(root, hits[opened - 1]["path"], hits[opened - 1]["lines"][0])
+
+
+def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, prints: bool) -> None:
+    """Search as the user types, and open the chosen note.
+
+    Raises UsageError without a terminal or if the user asked for what only a printed answer has, NotRunningError.
+    """
+    if prints or not (sys.stdin.isatty() and sys.stdout.isatty()) or out.is_dumb_terminal:
+        raise click.UsageError(
+            "Missing argument 'QUERY...': give words. On a terminal, `everindex search` alone searches as you type"
+        )
+    from pipelines.filters import parse_filters  # noqa: PLC0415
+    from service.commands.live import choose_note  # noqa: PLC0415 - most searches have words
+    from service.commands.opening import open_note  # noqa: PLC0415 - likewise
+
+    parse_filters(filters)
+    service = need_service(given)
+    chosen = choose_note(
+        lambda question: service.call("GET", "/search", filters, q=question, k=k, fold=not every), every=every
+    )
+    if chosen:
+        out.say(f"{chosen[0]}:{chosen[1]}", "cyan")
+        open_note(service.root, *chosen)
 
 
 def _found(

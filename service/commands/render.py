@@ -37,7 +37,7 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
                 f"    {notes} not close to the question; `--all` shows {'it' if left == 1 else 'them'}", "dim"
             )
         )
-    console.print(Text(_about(answer, len(shown)), "dim"))
+    console.print(Text(about(answer, len(shown)), "dim"))
 
 
 def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
         console.print(Text(place, "dim"))
 
 
-def _about(answer: dict[str, Any], shown: int) -> str:
+def about(answer: dict[str, Any], shown: int) -> str:
     """Say how many notes answer, how well they match, and how far the index is behind."""
     index = answer["index"]
     tail = f"{counted(shown, 'note')} in {answer['took_ms']:.0f} ms"

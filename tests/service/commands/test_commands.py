@@ -72,7 +72,7 @@ def arguments(command, folder):
     given = []
     for one in command.params:
         value = values.get(one.name, "soil")
-        if isinstance(one, click.Argument) and (one.required or one.name == "path"):
+        if isinstance(one, click.Argument) and (one.required or one.name in ("path", "query")):
             given.append(value)
         elif one.required:
             given += [one.opts[0], value]

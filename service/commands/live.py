@@ -1,0 +1,253 @@
+"""Search as you type, on a terminal."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from pipelines.errors import EverindexError
+from queue_config.visible import visible
+from service.commands.console import out
+from service.commands.keyboard import Key, Keys, single_keys
+from service.commands.render import about, shown_hits
+
+_PAUSE_SECONDS = 0.15
+"""A question is asked when no key was pressed for this time."""
+_ESCAPE_SECONDS = 0.05
+"""An Escape byte without a successor for this time is the Escape key, not the beginning of another."""
+_LINES_PER_HIT = 3
+_LINES_AROUND = 4
+_HELP = "↑ ↓ select   Enter opens the note   Esc leaves"
+
+Ask = Callable[[str], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    question: str
+    hits: list[dict[str, Any]]
+    about: str
+
+
+def choose_note(ask: Ask, *, every: bool) -> tuple[str, int] | None:
+    """Let the user search and choose a note; return its path and line, or None without one.
+
+    `ask` returns the service's answer to a question; `every` shows all of its hits. Raises KeyboardInterrupt for
+    Ctrl-C, SystemExit for SIGTERM and SIGHUP, and what `ask` raises besides EverindexError; the terminal is restored
+    first.
+    """
+    ended_by: list[int] = []
+    with (
+        _woken_by_signals(ended_by) as (wakes, wake),
+        single_keys(sys.stdin.fileno()),
+        Live(
+            console=out, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        ) as live,
+    ):
+        chosen = _Session(_Asker(ask, wake, every=every), wakes, live, ended_by).run()
+    if ended_by:
+        sys.exit(128 + ended_by[0])
+    return chosen
+
+
+@contextmanager
+def _woken_by_signals(ended_by: list[int]) -> Iterator[tuple[int, Callable[[], None]]]:
+    """Yield a descriptor that is readable after a signal or a call of the function.
+
+    SIGTERM and SIGHUP are recorded in `ended_by` instead of ending the process, which has to restore the terminal.
+    """
+    # Never closed, because the thread that asks may still write when the user has left.
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def wake() -> None:
+        with suppress(BlockingIOError):  # a full pipe wakes, too
+            os.write(writing, b".")
+
+    def handle(number: int, _: object) -> None:
+        if number != signal.SIGWINCH:
+            ended_by.append(number)
+        wake()
+
+    before = {
+        number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH)
+    }
+    try:
+        yield reading, wake
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Asker:
+    """Asks in a thread of its own, only the newest question of those that wait."""
+
+    def __init__(self, ask: Ask, wake: Callable[[], None], *, every: bool) -> None:
+        self._ask, self._wake, self._every = ask, wake, every
+        self._wanted: SimpleQueue[str] = SimpleQueue()
+        self.answers: SimpleQueue[_Answer | Exception] = SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def want(self, question: str) -> None:
+        """Ask this question next, in place of one that was not asked yet."""
+        self._wanted.put(question)
+
+    def _work(self) -> None:
+        while True:
+            question = self._wanted.get()
+            while not self._wanted.empty():
+                question = self._wanted.get()
+            try:
+                self.answers.put(self._answer(question))
+            except Exception as error:  # noqa: BLE001 - it is raised again in the main thread
+                self.answers.put(error)
+            self._wake()
+
+    def _answer(self, question: str) -> _Answer:
+        try:
+            answer = self._ask(question)
+        except EverindexError as error:
+            return _Answer(question, [], str(error))
+        hits = shown_hits(answer, every=self._every)
+        return _Answer(question, hits, about(answer, len(hits)))
+
+
+class _Session:
+    """What was typed, what was answered, and which hit is selected."""
+
+    def __init__(self, asker: _Asker, wakes: int, live: Live, ended_by: list[int]) -> None:
+        self._asker, self._wakes, self._live, self._ended_by = asker, wakes, live, ended_by
+        self._keys = Keys()
+        self._typed = ""
+        self._asked: str | None = ""
+        self._typed_at = 0.0
+        self._answer = _Answer("", [], "")
+        self._selected = 0
+
+    def run(self) -> tuple[str, int] | None:
+        """Return the chosen note's path and line, or None. Raises KeyboardInterrupt."""
+        terminal = sys.stdin.fileno()
+        while not self._ended_by:
+            self._live.update(self._view(), refresh=True)
+            ready, _, _ = select.select([terminal, self._wakes], [], [], self._patience())
+            if self._wakes in ready:
+                os.read(self._wakes, 1_024)
+                self._take_answers()
+            if terminal in ready and not (data := os.read(terminal, 1_024)):
+                return None
+            pressed = self._keys.feed(data) if terminal in ready else () if ready else self._keys.give_up()
+            for key in pressed:
+                if key is Key.ESCAPE:
+                    return None
+                if key is Key.ENTER and (hit := self._chosen()):
+                    return hit["path"], hit["lines"][0]
+                self._press(key)
+            self._ask_after_pause()
+        return None
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for a key, in seconds; None: until there is one."""
+        if self._keys.waiting:
+            return _ESCAPE_SECONDS
+        if self._question == self._asked:
+            return None
+        return max(0.0, self._typed_at + _PAUSE_SECONDS - time.monotonic())
+
+    @property
+    def _question(self) -> str:
+        return self._typed.strip()
+
+    def _press(self, key: Key | str) -> None:
+        if key is Key.INTERRUPT:
+            raise KeyboardInterrupt
+        if key in (Key.UP, Key.DOWN):
+            step = 1 if key is Key.DOWN else -1
+            self._selected = max(0, min(self._selected + step, len(self._answer.hits) - 1))
+            return
+        before = self._question
+        if isinstance(key, str):
+            self._typed += key
+        elif key is Key.BACKSPACE:
+            self._typed = self._typed[:-1]
+        elif key is Key.DELETE_WORD:
+            self._typed = self._typed.rstrip().rpartition(" ")[0]
+            self._typed += " " if self._typed else ""
+        elif key is Key.DELETE_ALL:
+            self._typed = ""
+        if self._question != before:
+            self._typed_at = time.monotonic()
+
+    def _ask_after_pause(self) -> None:
+        if self._question == self._asked or time.monotonic() < self._typed_at + _PAUSE_SECONDS:
+            return
+        self._asked = self._question
+        if self._question:
+            self._asker.want(self._question)
+        else:
+            self._answer, self._selected = _Answer("", [], ""), 0
+
+    def _take_answers(self) -> None:
+        while not self._asker.answers.empty():
+            answer = self._asker.answers.get()
+            if isinstance(answer, Exception):
+                raise answer
+            if answer.question == self._question:
+                self._answer, self._selected = answer, 0
+            elif answer.question == self._asked:
+                self._asked = None  # dropped, so it has to be asked again if the user returns to it
+
+    def _chosen(self) -> dict[str, Any] | None:
+        """Return the selected hit, but none of an answer to what was typed earlier."""
+        if self._answer.question != self._question or not self._answer.hits:
+            return None
+        return self._answer.hits[self._selected]
+
+    def _view(self) -> Group:
+        """Return the screen: the question, as many hits as fit around the selected one, and what to press."""
+        width, height = self._live.console.size
+        fitting = max(1, (height - _LINES_AROUND) // _LINES_PER_HIT)
+        first = max(0, min(self._selected - fitting // 2, len(self._answer.hits) - fitting))
+        lines = [
+            Text("Search: ", "dim").append(visible(self._typed)[-max(1, width - 10) :], "bold").append("▏")
+        ]
+        answered = self._answer.question == self._question
+        lines.append(Text(visible(self._answer.about) if answered else "…", "dim"))
+        for number, hit in enumerate(self._answer.hits[first : first + fitting], start=first):
+            lines += _hit_lines(hit, selected=number == self._selected)
+        lines += [Text(), Text(_HELP, "dim")]
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(*lines)
+
+
+def _hit_lines(hit: dict[str, Any], *, selected: bool) -> list[Text]:
+    """Return the lines of a hit, escaped here already: the console would make a line longer than the screen."""
+    head = Text("▸ " if selected else "  ", "bold green")
+    head.append(_line(hit["title"]), "bold reverse" if selected else "bold")
+    if hit["section"] and hit["section"] != hit["title"]:
+        head.append(f" › {_line(hit['section'])}")
+    where = Text(f"    {_line(hit['path'])}:{hit['lines'][0]}", "cyan")
+    excerpt, at = Text("    "), 0
+    for start, end in hit["marks"]:
+        excerpt.append(_line(hit["excerpt"][at:start])).append(
+            _line(hit["excerpt"][start:end]), "bold yellow"
+        )
+        at = end
+    return [head, where, excerpt.append(_line(hit["excerpt"][at:]))]
+
+
+def _line(text: str) -> str:
+    return visible(text.replace("\n", " ").replace("\t", " "))

@@ -1,0 +1,174 @@
+"""Search as you type, on a real terminal: what is shown, what a key does, and how the terminal is left."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+
+from service.commands.keyboard import Key, Keys
+from tests.terminal import Terminal
+
+HIT = {"section": "", "lines": [7, 9], "excerpt": "soil and clay", "marks": [[0, 4]]}
+# An answer comes after the file `go` exists; `boom` raises what no service raises.
+PROGRAM = """
+import json, pathlib, sys, time
+from service.commands.live import choose_note
+here, odd = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
+def ask(question):
+    (here / f"asked {question}").touch()
+    while question == "slow" and not (here / "go").exists():
+        time.sleep(0.01)
+    if question == "boom":
+        raise ZeroDivisionError
+    hits = [{"title": f"{question} {n}{odd}", "path": f"{n}.md", **json.loads(sys.argv[3])} for n in range(1, 31)]
+    index = dict.fromkeys(("pending", "vectors_pending", "waits", "model_problem"), None) | {"model_ready": True}
+    return {"results": hits, "answers": 20, "count": 30, "took_ms": 1, "reason": "", "match": "", "index": index}
+chosen = choose_note(ask, every=len(sys.argv) > 4)
+print("chosen", chosen)
+"""
+
+
+@pytest.fixture
+def live(tmp_path):
+    """Start a search with answers of a function's, on a terminal of its own."""
+    started = []
+
+    def start(*more, odd=""):
+        words = [sys.executable, "-c", PROGRAM, tmp_path, json.dumps(odd), json.dumps(HIT), *more]
+        started.append(Terminal([*map(str, words)]))
+        started[-1].until("Search: ")
+        return started[-1]
+
+    yield start
+    for terminal in started:
+        terminal.close()
+
+
+def test_arrows_select_and_enter_chooses(live):
+    terminal = live()
+    terminal.press("soil")
+    terminal.until("▸ soil 1")
+    terminal.press("\x1b[B\x1bOB\x1b[A\x1b[B")
+    terminal.until("▸ soil 3")
+    terminal.press("\r")
+    assert terminal.ended() == 0
+    assert "chosen ('3.md', 7)" in terminal.said
+    assert terminal.is_restored
+
+
+def test_the_selection_stays_in_the_answers_and_on_the_screen(live):
+    terminal = live()
+    terminal.press("soil")
+    terminal.until("▸ soil 1")
+    terminal.press("\x1b[B" * 25)
+    terminal.until("▸ soil 20")
+    assert "soil 21" not in terminal.said
+    terminal.press("\x1b[A" * 25)
+    terminal.press("\r")
+    assert terminal.ended() == 0
+    assert "chosen ('1.md', 7)" in terminal.said
+
+
+def test_all_hits_are_shown_if_wanted(live):
+    terminal = live("every")
+    terminal.press("soil")
+    terminal.until("▸ soil 1")
+    terminal.press("\x1b[B" * 25)
+    terminal.until("▸ soil 26")
+
+
+def test_an_answer_to_what_was_typed_earlier_is_dropped(live, tmp_path):
+    terminal = live()
+    terminal.press("slow")
+    terminal.until_file(tmp_path / "asked slow")
+    terminal.press("er")
+    terminal.until("Search: slower")
+    (tmp_path / "go").touch()
+    terminal.until("▸ slower 1")
+    assert "slow 1" not in terminal.said
+
+
+def test_a_question_to_which_the_user_returns_is_asked_again(live, tmp_path):
+    terminal = live()
+    terminal.press("slow")
+    terminal.until_file(tmp_path / "asked slow")
+    terminal.press("er")
+    terminal.until("Search: slower")
+    (tmp_path / "go").touch()
+    terminal.press("\x7f\x7f")
+    terminal.until("▸ slow 1")
+
+
+def test_deleting_everything_empties_the_list(live):
+    terminal = live()
+    terminal.press("soil and")
+    terminal.until("▸ soil and 1")
+    terminal.press("\x17")
+    terminal.until("▸ soil 1")
+    terminal.press("\x15\r")
+    terminal.until("Search: ▏")
+    terminal.press("\x1b")
+    assert terminal.ended() == 0
+    assert "chosen None" in terminal.said
+
+
+@pytest.mark.parametrize(("key", "code"), [("\x1b", 0), ("\x04", 0), ("\x03", -signal.SIGINT)])
+def test_a_key_leaves_and_the_terminal_is_restored(live, key, code):
+    terminal = live()
+    assert not terminal.is_restored
+    terminal.press(key)
+    assert terminal.ended() == code
+    assert terminal.is_restored
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_the_terminal_is_restored(live, number):
+    terminal = live()
+    terminal.send_signal(number)
+    assert terminal.ended() == 128 + number
+    assert terminal.is_restored
+
+
+def test_an_exception_ends_it_and_the_terminal_is_restored(live):
+    terminal = live()
+    terminal.press("boom")
+    assert terminal.ended() == 1
+    assert "ZeroDivisionError" in terminal.said
+    assert terminal.is_restored
+
+
+def test_nothing_that_a_note_is_called_is_obeyed_or_breaks_the_lines(live):
+    terminal = live(odd="\x1b[2J\n\u202e" + "x" * 200)
+    terminal.press("soil")
+    terminal.until("▸ soil 1\\x1b[2J \\u202ex")
+    assert "\u202e" not in terminal.raw
+    assert "x" * 80 not in terminal.said
+
+
+@pytest.mark.parametrize(
+    ("parts", "keys"),
+    [
+        ([b"a\xc3", b"\xa4"], ["a", "ä"]),
+        ([b"\x1b", b"[", b"A"], [Key.UP]),
+        ([b"\x1b[1;5A", b"x"], ["x"]),
+        ([b"\x1b"], []),
+        ([b"\x1b\x1b"], [Key.ESCAPE]),
+        ([b"\xff\x00\x01"], ["\ufffd"]),
+        ([b"a\rb"], ["a", Key.ENTER, "b"]),
+    ],
+)
+def test_bytes_are_keys_however_they_arrive(parts, keys):
+    decoder = Keys()
+    assert [key for part in parts for key in decoder.feed(part)] == keys
+
+
+def test_an_escape_byte_alone_is_the_escape_key_once_nothing_follows():
+    decoder = Keys()
+    assert list(decoder.feed(b"\x1b")) == []
+    assert decoder.waiting
+    assert list(decoder.give_up()) == [Key.ESCAPE]
+    assert not decoder.waiting
+    assert list(decoder.feed(b"[")) == ["["]
