@@ -22,6 +22,7 @@ README = PAGE.parent.parent / "README.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PORT = "127.0.0.1:8741"
 LATER = "everindex tags list"
+WRITTEN = "grep '`dilution`' _review-queue.md"
 PATIENCE = 60.0
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
 
@@ -91,8 +92,10 @@ def test_each_command_prints_what_the_page_shows(terminal, section):
     for command, shown in examples(section):
         wanted, deadline = pattern(shown), time.monotonic() + PATIENCE
         done = terminal(command)
-        # Proposals are made in the background, and asking for them again changes nothing.
-        while command == LATER and not wanted.match(done.stdout) and time.monotonic() < deadline:
+        # Proposals are made and written in the background, and asking for them again changes nothing.
+        while command == LATER and time.monotonic() < deadline:
+            if wanted.match(done.stdout) and terminal(WRITTEN).returncode == 0:
+                break
             done = terminal(command)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         assert wanted.match(done.stdout), f"{command}\n{done.stdout}\n\nis not\n\n{shown}"
