@@ -65,8 +65,10 @@ def in_child(job: Callable[[], Any], log: Path) -> Ended:
 def _read_until_it_ends(pid: int, reading: int) -> bytes:
     """Return what a child writes. Raises AssertionError for one that hung before it could set its own alarm."""
     answer, until = b"", time.monotonic() + 2 * _LONGEST_SECONDS
+    poll = select.poll()  # `select` knows no descriptor above 1,023
     with os.fdopen(reading, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
+        poll.register(pipe, select.POLLIN)
+        while poll.poll(1_000 * max(0.0, until - time.monotonic())):
             data = pipe.read(65536)
             if not data:
                 return answer
