@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pipelines.open_files import raise_limit
 from tests.sweeps import ALL
 from tests.tiny import build_tiny_model
 
@@ -24,6 +25,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("everindex")
+
+# Commands that run in the process of the tests keep their databases open until it ends: more than a shell's 1,024.
+raise_limit()
 
 SLOW = (
     *("browser", "faults", "hostile", "upgrades", "whole"),

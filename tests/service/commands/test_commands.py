@@ -21,6 +21,7 @@ from service.cli import app, main
 from service.runtime.client import announced
 from service.usecases.indexing import index_once
 from tests.queue_config.test_visible import is_obeyed
+from tests.whole.conftest import free_port
 from workers.resources import Resources
 
 # They run until they are stopped, or install themselves: without a vault they end at once.
@@ -94,6 +95,12 @@ def program(monkeypatch, capsys):
         return ended.value.code or 0, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def own_port(monkeypatch):
+    """A port that nothing uses: Everindex may be running beside the tests."""
+    monkeypatch.setenv("EVERINDEX_PORT", str(free_port()))
 
 
 @pytest.fixture
