@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from queue_config.queue import ForeignMessageError, Queue, RedisQueue
+from queue_config.messages import ForeignMessageError
+from queue_config.queue import Queue, RedisQueue
 
 PEEKED = 64
 """Upper bound on the messages read per priority to find a waiting task: the queue may be long."""

@@ -1,14 +1,11 @@
-"""The queue: an SQLite file on one machine, or Redis; JSON messages signed with the vault's key.
+"""The queue: an SQLite file on one machine, or Redis.
 
-Huey delivers at most once, and its default serializer is pickle. So a message carries only hints (the ledger
-records the pending work), and only messages that we signed are decoded into tasks.
+Huey delivers at most once, so a message carries only hints (the ledger records the pending work), and only messages
+that we signed are decoded into tasks.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -20,18 +17,14 @@ import cysqlite
 import structlog
 from huey import CySqliteHuey, PriorityRedisHuey
 from huey.exceptions import HueyException
-from huey.registry import Message
-from huey.serializer import Serializer
 from huey.storage import CySqliteStorage
 from redis import ConnectionPool
 from redis.exceptions import RedisError
 
 from queue_config.logs import Trouble
-from queue_config.private import QUEUE_KEY, read_secret
+from queue_config.messages import ForeignMessageError, SignedJsonSerializer, read_key
 
 QUEUE_FILE = "queue.db"
-_DIGEST = hashlib.sha256
-_SIGNATURE_BYTES = _DIGEST().digest_size
 _RETRY_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
 _MOST_PRIORITIES = 16
@@ -41,58 +34,16 @@ ONCE_SECONDS = 3600.0
 log = structlog.get_logger()
 
 
-class ForeignMessageError(ValueError):
-    """A message on the queue is not signed with this vault's key; it is dropped, never executed."""
-
-
 class QueueUnavailableError(OSError):
     """The queue's file cannot be used now: its disk is full or failing, or the file is damaged."""
 
 
+class NotRecordedError(OSError):
+    """The start of a run-once task cannot be recorded, so a replay of its message would not be detected."""
+
+
 QUEUE_ERRORS = (QueueUnavailableError, RedisError)
 """What an unavailable queue raises. Nothing is lost: the ledger records the pending work."""
-
-
-class Sent(Message):  # type: ignore[misc]  # huey has no types
-    """A message and when it was enqueued: wall clock in seconds; None: by a version that did not record it."""
-
-    enqueued_at: float | None = None
-
-
-class SignedJsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
-    """Messages as JSON (scalars, lists, dicts) behind an HMAC-SHA256 of their bytes."""
-
-    def __init__(self, key: bytes) -> None:
-        super().__init__()
-        self._key = key
-
-    def _sign(self, body: bytes) -> bytes:
-        return hmac.new(self._key, body, _DIGEST).digest()
-
-    def _serialize(self, data: Any) -> bytes:
-        message = isinstance(data, Message)
-        plain = {"message": data._asdict(), "at": time.time()} if message else {"value": data}
-        body = json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
-        return self._sign(body) + body
-
-    def _deserialize(self, data: bytes) -> Any:
-        signature, body = data[:_SIGNATURE_BYTES], data[_SIGNATURE_BYTES:]
-        if not hmac.compare_digest(signature, self._sign(body)):
-            raise ForeignMessageError(
-                "a message on the queue was not signed with this vault's key, and was dropped; "
-                "if another program uses the same queue, give it its own queue"
-            )
-        plain = json.loads(body)
-        if "message" not in plain:
-            return plain["value"]
-        sent = Sent(**plain["message"])
-        sent.enqueued_at = plain.get("at")
-        return sent
-
-
-def read_key(state: Path) -> bytes:
-    """Return the vault's signing key, created by the first call (32 bytes, mode 0600). Raises NotPrivateError."""
-    return bytes.fromhex(read_secret(state, QUEUE_KEY))
 
 
 class _Guarded:
@@ -105,23 +56,38 @@ class _Guarded:
         self.aside: Executor | None = None
         """Runs the tasks marked `aside=True`; None: they run like all others."""
         self.is_first: Callable[[str], bool] = lambda _: True
-        """Says whether the task with this id, marked `once=True`, is executed for the first time, and records it."""
+        """Says whether the task with this id, marked `once=True`, is executed for the first time, and records it.
+
+        Raises NotRecordedError.
+        """
 
     def execute(self, task: Any, timestamp: Any = None) -> Any:
         """Run a task, or hand it to `aside` if it takes so long that no other task should wait for it.
 
         A run-once task is refused if it was executed before or is old: an attacker who can write to the queue may
-        replay its signed message.
+        replay its signed message. It is dropped if its start cannot be recorded.
         """
-        if getattr(task, "once", False):
-            at = getattr(task, "enqueued_at", None)
-            if at is None or abs(time.time() - at) > ONCE_SECONDS or not self.is_first(task.id):
-                self._refuse("replayed", f"the request {task.name} ran before or is too old; send it again")
-                return None
+        if getattr(task, "once", False) and not self._may_run(task):
+            return None
         execute = super().execute  # type: ignore[misc]  # huey has no types
         if self.aside is not None and getattr(task, "aside", False):
             return self.aside.submit(execute, task, timestamp)
         return execute(task, timestamp)
+
+    def _may_run(self, task: Any) -> bool:
+        at = getattr(task, "enqueued_at", None)
+        try:
+            first = at is not None and abs(time.time() - at) <= ONCE_SECONDS and self.is_first(task.id)
+        except NotRecordedError as error:
+            log.warning(
+                "a request was dropped because its start could not be recorded; send it again",
+                task=task.name,
+                reason=str(error),
+            )
+            return False
+        if not first:
+            self._refuse("replayed", f"the request {task.name} ran before or is too old; send it again")
+        return first
 
     def dequeue(self) -> Any:
         """Return the next task, or None; wait if the queue cannot be reached."""

@@ -20,6 +20,7 @@ from pipelines.errors import (
     CacheMissingError,
     ConfigurationError,
     DomainNotFoundError,
+    EverindexError,
     ModelNotAllowedError,
     VaultNotFoundError,
 )
@@ -33,7 +34,7 @@ from pipelines.store.problems import Problems
 from pipelines.store.processes import Processes
 from pipelines.store.state import State
 from pipelines.store.vanished import Vanished
-from queue_config.queue import ONCE_SECONDS, Queue, open_queue
+from queue_config.queue import ONCE_SECONDS, NotRecordedError, Queue, open_queue
 from queue_config.settings import Settings
 from workers.embedders import Embedders
 from workers.models import chosen_model, recorded_model
@@ -254,6 +255,12 @@ class Resources:
         queue = open_queue(
             self.place.state, redis.get_secret_value() if redis else None, self.place.identity.vault_id
         )
-        # Longer than the maximum age of a message, in case the clock is set back.
-        queue.is_first = lambda task: self.state().is_first(task, 2 * ONCE_SECONDS)
+        queue.is_first = self._is_first
         return queue
+
+    def _is_first(self, task: str) -> bool:
+        try:
+            # Longer than the maximum age of a message, in case the clock is set back.
+            return self.state().is_first(task, 2 * ONCE_SECONDS)
+        except EverindexError as error:
+            raise NotRecordedError(str(error)) from error

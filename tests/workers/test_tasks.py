@@ -47,6 +47,25 @@ def test_a_request_that_waited_for_long_is_not_executed(resources, queue, monkey
     assert queue.refused["replayed"] == 1
 
 
+def test_a_request_whose_start_cannot_be_recorded_is_dropped_with_a_warning_and_the_next_is_executed(
+    resources, queue, capsys
+):
+    tasks = make_tasks(queue, resources)
+    state = resources.state()
+    tasks.reconcile_vault("dropped", True)  # noqa: FBT003 - a task's argument
+    state._con.execute("PRAGMA query_only = 1")  # what a disk that became read-only does to writes
+    work(queue)
+    warned = capsys.readouterr().out
+    assert "a request was dropped" in warned
+    assert "send it again" in warned
+    assert "readonly" in warned
+    state._con.execute("PRAGMA query_only = 0")
+    assert state.get(RELOADED, "dropped") is None
+    tasks.reconcile_vault("sent again", True)  # noqa: FBT003 - likewise
+    work(queue)
+    assert state.get(RELOADED, "sent again")
+
+
 def test_every_task_that_a_person_asks_for_is_done_once_a_message(resources, queue):
     make_tasks(queue, resources)
     make_tag_tasks(queue, TaggingContext(resources))
