@@ -70,8 +70,8 @@ def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
             properties.append((fold(name.removeprefix(_PROPERTY)), fold(value.strip())))
         else:
             given.setdefault(name, []).append(value.strip())
-    if unknown := sorted(set(given) - set(_NAMES)):
-        known = ", ".join((*_NAMES, f"{_PROPERTY}<name>"))
+    if unknown := sorted(set(given) - set(NAMES)):
+        known = ", ".join((*NAMES, f"{_PROPERTY}<name>"))
         raise FilterError(f"there is no filter {unknown[0]!r}; the filters are {known}")
     since, until = _day("since", given), _day("until", given)
     if since and until and since > until:
@@ -90,7 +90,8 @@ def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
     )
 
 
-_NAMES = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
+NAMES = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
+"""The filters, except for those by a property, `property.<name>`."""
 
 
 def _each(given: dict[str, list[str]], name: str, read: Callable[[str], str]) -> tuple[str, ...]:

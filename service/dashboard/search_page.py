@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from pipelines.errors import DomainNotFoundError, FilterError
-from pipelines.filters import HAS, parse_filters
+from pipelines.filters import HAS, NAMES, parse_filters
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
 from service.http.sessions import Sessions
@@ -39,7 +39,6 @@ _TITLES = 5
 _LINKED = 20
 _LONGEST_NAME = 500
 _DIGITS = 8
-_FILTERS = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
 _ONCE = ("since", "until")
 _WORKER = "graph-layout.js"
 _SCRIPTED = {"Content-Security-Policy": SCRIPTED_POLICY}
@@ -235,9 +234,7 @@ def _add_search_page(
 
 def _asked(q: str, given: QueryParams) -> _Asked:
     # A form sends every field, also those that were left empty.
-    pairs = [
-        (name, value.strip()) for name, value in given.multi_items() if name in _FILTERS and value.strip()
-    ]
+    pairs = [(name, value.strip()) for name, value in given.multi_items() if name in NAMES and value.strip()]
     last = dict(pairs)
     filters = [pair for pair in pairs if pair[0] not in _ONCE or pair[1] == last[pair[0]]]
     return _Asked(

@@ -55,8 +55,9 @@ def test_a_filter_that_is_given_twice_is_kept_twice():
     [
         (
             [("colour", "red")],
-            "domain, folder, tag, author, kind, since, until, community, has, property.<name>",
+            "domain, folder, tag, author, kind, since, until, community, has",
         ),
+        ([("colour", "red")], "property.<name>"),
         ([("colour", "red")], "'colour'"),
         ([("property", "red")], "'property'"),
         ([("property.", "red")], "'property.'"),
