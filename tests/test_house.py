@@ -12,6 +12,8 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 LONGEST_MODULE = 300
 LONGEST_FUNCTION = 40
 
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 each_module = pytest.mark.parametrize("path", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in MODULES])
@@ -69,6 +71,24 @@ def test_only_the_console_prints(path):
         calls & (printing | {f"click.{name}" for name in ("echo", "secho", "style", "prompt", "confirm")})
         == set()
     )
+
+
+def event_names(tree):
+    """Yield what each call that logs, or that names a trouble, has as its event."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args:
+            called = ast.unparse(node.func)
+            owner, _, level = called.rpartition(".")
+            if called == "Trouble" or (level in LEVELS and owner in {"log", "structlog.get_logger()"}):
+                yield node.args[0]
+
+
+@each_module
+def test_the_name_of_a_log_event_is_a_constant_so_that_it_can_be_searched_for(path):
+    """What differs from one time to the next goes into fields."""
+    varying = [ast.unparse(name) for name in event_names(parse(path)) if not isinstance(name, ast.Constant)]
+    # A Trouble logs the name that it was made with.
+    assert varying == (["self._what"] if path == ROOT / "queue_config" / "logs.py" else [])
 
 
 def test_no_module_is_a_drawer():
