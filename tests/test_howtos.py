@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("setting", "filter", "layer", "route")
-COPIED = ("pipelines", "queue_config", "service", "workers", "tests", "docs", "pyproject.toml")
+COPIED = (
+    *("pipelines", "queue_config", "service", "workers", "tests", "docs"),
+    *("pyproject.toml", "README.md"),
+)
 RULES = (
     *(f"tests/test_{name}.py" for name in ("house", "import_rules", "docs_commands", "docs_settings")),
     *("tests/pipelines/test_filters.py", "tests/service/test_cli.py"),
