@@ -112,7 +112,7 @@ def operators(query: str) -> Operators:
 
 def _telling(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the texts that contain a word or symbol, once each, up to the number of terms that a query may have."""
-    return tuple(dict.fromkeys(text for text in texts if _TOKEN.search(text)))[:MOST_TERMS]
+    return tuple(dict.fromkeys(text for text in texts if _tokens(text)))[:MOST_TERMS]
 
 
 def without_unwanted(query: str) -> str:
@@ -126,11 +126,9 @@ def without_unwanted(query: str) -> str:
 
 
 def whole_words(text: str) -> tuple[str, ...]:
-    """Return the words of a text unchanged: identifiers in one piece, each character of CJK, and symbols."""
-    composed = _composed(text)
-    return tuple(
-        chain.from_iterable(found if _IS_CJK.match(found) else (found,) for found in _TOKEN.findall(composed))
-    )
+    """Return a text's words that have index tokens, unchanged: identifiers in one piece, letters of CJK, symbols."""
+    found = _TOKEN.findall(_composed(text))
+    return tuple(chain.from_iterable(filter(str.isalnum, t) if _IS_CJK.match(t) else (t,) for t in found))
 
 
 def index_tokens(text: str) -> tuple[str, ...]:

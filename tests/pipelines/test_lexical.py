@@ -3,7 +3,16 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pipelines.lexical import MOST_TERMS, index_text, query_terms, telling_words, wanted
+from pipelines.lexical import (
+    MOST_TERMS,
+    index_text,
+    index_tokens,
+    operators,
+    query_terms,
+    telling_words,
+    wanted,
+    whole_words,
+)
 
 CREATE = """CREATE VIRTUAL TABLE t USING fts5(
     text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')"""
@@ -240,3 +249,16 @@ def test_no_query_makes_fts5_raise(query):
         assert database.execute("SELECT rowid FROM t WHERE t MATCH ?", (found.expression(),)).fetchall() == []
     assert len(query_terms(query)) <= MOST_TERMS
     database.close()
+
+
+def test_every_word_of_a_phrase_has_an_index_token():
+    for character in map(chr, (*range(0x2000), *range(0x3000, 0x3200), *range(0xFF00, 0x10000))):
+        assert bool(whole_words(character)) == bool(index_tokens(character)), hex(ord(character))
+    assert whole_words("・ジョン・") == ("ジ", "ョ", "ン")
+
+
+def test_marks_between_words_require_nothing():
+    asked = operators('apple "・" -・ -"・"')
+    assert not asked
+    assert asked.asks
+    assert not operators('"・"').asks

@@ -14,7 +14,8 @@ from pipelines import lexical
 from pipelines.model import Domain
 from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.retrieval.postings import WordPostings
-from pipelines.retrieval.restrict import notes_with_phrase, nothing_left, why_not
+from pipelines.retrieval.restrict import notes_with_phrase, nothing_left, restricted, why_not
+from pipelines.store import passages
 from tests.pipelines.conftest import housed
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -32,6 +33,7 @@ NOTES = {
     "being.md": "It is not to be. Be it or not.",
     "chinese.md": "# 食品\n\n发酵食品和豆腐。Obsidian笔记。",
     "other.md": "豆腐和食品发酵。",
+    "katakana.md": "ジョン・スミスは先生です。",
     "long.md": f"# Long\n\n{LONG}",
     "joined.md": "---\ntitle: First half\naliases: [second half]\n---\nApart.",
 }
@@ -78,6 +80,10 @@ def ask(request, house):
         ('"食品和豆腐"', {"chinese.md"}),
         ('"obsidian笔记"', {"chinese.md"}),
         ("食品 -发酵食品", NOTES.keys() - {"chinese.md"}),
+        ('"ジョン・スミス"', {"katakana.md"}),
+        ('"ジョンスミスは"', {"katakana.md"}),
+        ('apple -"ジョン・スミス"', NOTES.keys() - {"katakana.md"}),
+        ('apple -・ "・" -"゛"', NOTES.keys()),
         ('"half second"', set()),
         ('"daily notes"', set()),
         ('"note is dail"', set()),
@@ -148,6 +154,19 @@ def test_a_note_that_is_left_out_is_told_why(house):
     assert "lacks the phrase" in why_not(house.cache, '"daily note"', "order.md")
     assert "leaves out with a minus sign" in why_not(house.cache, "note -template", "daily.md")
     assert why_not(house.cache, '"daily note" -template', "plain.md") is None
+
+
+_CHARACTERS = st.sampled_from('"- -"a7') | st.characters(min_codepoint=0x3000, max_codepoint=0x31FF)
+
+
+@given(st.text(_CHARACTERS | st.characters(), max_size=30))
+def test_a_question_with_any_characters_between_its_quotes_and_minus_signs_can_be_asked(house, query):
+    asked = lexical.operators(query)
+    nothing_left([house.cache], query)
+    left = restricted(house.cache, query, None)
+    (chunk,) = passages.chunks_of(house.cache, "katakana.md")
+    kept = (asked.asks or not asked) and why_not(house.cache, query, "katakana.md") is None
+    assert (left is None or chunk.chunk_id in left) == kept
 
 
 # The oracle splits texts by itself, and knows nothing of the index.
