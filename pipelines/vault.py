@@ -135,6 +135,19 @@ def is_folder(root: Path, raw: str) -> bool:
         return False
 
 
+def path_on_disk(root: Path, key: str) -> str:
+    """Return the path on disk of the file with this key, relative to the vault; the key itself if there is none.
+
+    A name on disk may be in another Unicode form than its key, and no program finds it by the key on Linux.
+    """
+    if key.isascii() and "\\x" not in key:
+        return key
+    found = [""]
+    for part in key.split("/"):
+        found = [f"{raw}/{name}" if raw else name for raw in found for name in _forms(root, raw, part)]
+    return key if key in found else next((raw for raw in found if look(root, raw)), key)
+
+
 def twins(root: Path, raw: str) -> list[str]:
     """Return the other files whose names have the same composed form (NFC) as this one."""
     if not may_have_twin(raw):
@@ -142,7 +155,9 @@ def twins(root: Path, raw: str) -> list[str]:
     own = look(root, raw)
     candidates = [""]
     for part in raw.split("/"):
-        candidates = [f"{c}/{name}" if c else name for c in candidates for name in _forms(root, c, part)]
+        candidates = [
+            f"{c}/{name}" if c else name for c in candidates for name in _other_forms(root, c, part)
+        ]
     found = ((other, look(root, other)) for other in candidates if other != raw)
     # A file system that normalises names shows the same file under both names.
     return [other for other, file in found if file and (own is None or file.inode != own.inode)]
@@ -153,17 +168,18 @@ def may_have_twin(raw: str) -> bool:
     return unicodedata.normalize("NFD", raw) != unicodedata.normalize("NFC", raw)
 
 
-def _forms(root: Path, folder: str, name: str) -> list[str]:
-    """Return the names in a folder that have the same composed form as this one."""
-    if not may_have_twin(name):
-        return [name]
+def _other_forms(root: Path, folder: str, name: str) -> list[str]:
+    return _forms(root, folder, disk_key(name)) if may_have_twin(name) else [name]
+
+
+def _forms(root: Path, folder: str, key: str) -> list[str]:
+    """Return the names in a folder that have this key; only the key itself if the folder cannot be listed."""
     try:
         with beneath.folder(root, folder) as fd:
             names = os.listdir(fd)  # noqa: PTH208 - a descriptor has no Path
     except (OSError, UnsafePathError):
-        return [name]
-    key = disk_key(name)
-    return [other for other in names if not other.isascii() and disk_key(other) == key]
+        return [key]
+    return [name for name in names if disk_key(name) == key]
 
 
 def read(root: Path, raw: str, max_bytes: int) -> FileContent:

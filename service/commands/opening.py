@@ -11,21 +11,25 @@ from urllib.parse import quote
 
 from pipelines import beneath
 from pipelines.errors import ConfigurationError, UnsafePathError
+from pipelines.vault import path_on_disk
 from service.commands.browser import open_address
 
 _OBSIDIAN = ".obsidian"
 
 
 def open_note(root: Path, path: str, line: int) -> None:
-    """Open a note of the vault: in Obsidian if the vault is one of Obsidian's, else in `$VISUAL` or `$EDITOR`.
+    """Open the note with this key: in Obsidian if the vault is one of Obsidian's, else in `$VISUAL` or `$EDITOR`.
 
     Raises UnsafePathError for what is no regular file of the vault, ConfigurationError where no program opens it,
     OSError.
     """
-    if not stat.S_ISREG(beneath.look(root, path).st_mode):
+    raw = path_on_disk(root, path)
+    if not stat.S_ISREG(beneath.look(root, raw).st_mode):
         raise UnsafePathError(f"{path!r} is not a regular file; it was not opened")
-    file = root.resolve() / path
-    if (root / _OBSIDIAN).is_dir() and open_address(f"obsidian://open?path={quote(str(file), safe='')}"):
+    file = root.resolve() / raw
+    if (root / _OBSIDIAN).is_dir() and open_address(
+        f"obsidian://open?path={quote(os.fsencode(file), safe='')}"
+    ):
         return
     try:
         editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")

@@ -349,6 +349,32 @@ def test_a_path_that_cannot_be_below_the_vault_is_no_note(vault, tmp_path, raw):
     assert disk.look(vault, raw) is None
 
 
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        ("a/Soil.md", "a/Soil.md"),
+        ("e\u0301/u\u0308.md", "\u00e9/\u00fc.md"),
+        ("\u00e9/u\u0308.md", "\u00e9/\u00fc.md"),
+        (os.fsdecode(b"a\xff.md"), "a\\xff.md"),
+        ("a\\xff.md", "a\\x5cxff.md"),
+    ],
+)
+def test_a_key_leads_to_the_file_on_disk_whatever_the_form_of_its_name(vault, raw, key):
+    write(vault, raw)
+    assert disk.disk_key(raw) == key
+    assert disk.path_on_disk(vault, key) == raw
+
+
+def test_a_key_without_a_file_is_its_own_path(vault):
+    assert disk.path_on_disk(vault, "\u00e9/\u00fc.md") == "\u00e9/\u00fc.md"
+
+
+def test_of_two_files_whose_names_differ_only_in_form_a_key_means_the_one_that_has_it(vault):
+    for raw in ("e\u0301.md", "\u00e9.md"):
+        write(vault, raw)
+        assert disk.path_on_disk(vault, raw) == raw
+
+
 def test_a_second_form_of_a_folders_name_is_not_followed_out_of_the_vault(vault, tmp_path):
     write(tmp_path, "outside/e\u0301.md", b"secret")
     write(vault, "e\u0301/\u00e9.md", b"note")

@@ -71,6 +71,39 @@ def test_what_is_no_file_of_the_vault_is_not_opened(vault, tmp_path, opened, pat
         opened()
 
 
+DECOMPOSED, COMPOSED = "Cafe\u0301/Mu\u0308sli.md", "Caf\u00e9/M\u00fcsli.md"
+
+
+def test_a_name_that_the_disk_has_in_another_form_is_opened_as_the_disk_has_it(vault, opened):
+    (vault / DECOMPOSED).parent.mkdir()
+    (vault / DECOMPOSED).write_text("oats")
+    open_note(vault, COMPOSED, 1)
+    assert opened() == ["--wait", "+1", str(vault / DECOMPOSED)]
+    (vault / ".obsidian").mkdir()
+    open_note(vault, COMPOSED, 1)
+    (address,) = opened()
+    assert parse_qs(urlsplit(address).query) == {"path": [str(vault / DECOMPOSED)]}
+
+
+def test_an_editor_s_quotes_are_those_of_a_shell(vault, tmp_path, opened, monkeypatch):
+    (vault / "Soil.md").write_text("clay")
+    (tmp_path / "bin/editor").rename(tmp_path / "bin/my editor")
+    monkeypatch.setenv("EDITOR", "'my editor' --title \"two words\"")
+    open_note(vault, "Soil.md", 3)
+    assert opened() == ["--title", "two words", "+3", str(vault / "Soil.md")]
+
+
+def test_an_editor_whose_quotes_are_open_is_refused(vault, opened, monkeypatch):
+    (vault / "Soil.md").write_text("clay")
+    monkeypatch.setenv("EDITOR", "'editor --wait")
+    with pytest.raises(
+        ConfigurationError, match=r"EDITOR cannot be read \(No closing quotation\); correct its"
+    ):
+        open_note(vault, "Soil.md", 3)
+    with pytest.raises(FileNotFoundError):
+        opened()
+
+
 @pytest.mark.parametrize("editor", ["", "no-such-editor"])
 def test_a_missing_editor_is_named(vault, opened, monkeypatch, editor):
     (vault / "Soil.md").write_text("clay")
