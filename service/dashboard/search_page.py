@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from starlette.types import Scope
 
 from pipelines.errors import DomainNotFoundError, FilterError
 from pipelines.filters import HAS, NAMES, parse_filters
+from pipelines.vault import path_on_disk
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
 from service.http.sessions import Sessions
@@ -173,6 +175,7 @@ class _SearchPage:
             index=answer.index if answer else self._questions.index_state(),
             notes=count_notes(self._questions.readers()),
             root=self._questions.resources.root,
+            divided=len(self._questions.resources.domains()) > 1,
             **context,
         )
         return HTMLResponse(text, 422 if complaint else 200, _SCRIPTED)
@@ -251,4 +254,5 @@ def _offset(given: QueryParams) -> int:
 
 def obsidian_link(root: Path, path: str) -> str:
     """Return the link that opens a note in Obsidian."""
-    return f"obsidian://open?path={quote(str(root / path), safe='')}"
+    file = root / path_on_disk(root, path)
+    return f"obsidian://open?path={quote(os.fsencode(file), safe='')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _UNITS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
@@ -74,6 +75,12 @@ def task(name: str) -> str:
     return TASKS.get(name, name)
 
 
+def lines(first_and_last: Sequence[int]) -> str:
+    """Return the first and the last line of a passage, as one reads them."""
+    first, last = first_and_last
+    return f"line {first}" if first == last else f"lines {first}–{last}"
+
+
 def _moment(at: str) -> datetime:
     found = datetime.fromisoformat(at)
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
@@ -100,5 +107,5 @@ BACKGROUND = ("reconcile_vault", "recompute_graph", "prepare_sentences", "propos
 
 FILTERS = {
     "count": count, "span": span, "millis": millis, "size": size, "ago": ago, "moment": moment, "clock": clock,
-    "task": task,
+    "task": task, "lines": lines,
 }  # fmt: skip

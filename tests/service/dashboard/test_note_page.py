@@ -72,6 +72,14 @@ def test_links_lead_where_the_index_says_also_into_another_domain(browser, writt
     )
 
 
+def test_obsidian_is_given_the_name_that_the_disk_has(browser, written, settings):
+    decomposed = written / "Mu\u0308sli.md"
+    decomposed.write_text("oats")
+    index_once(Resources(settings), lambda *_: None)
+    page = shown(browser, "/notes/M\u00fcsli.md")
+    assert f'href="obsidian://open?path={quote(str(decomposed), safe="")}"' in page
+
+
 def test_backlinks_of_every_domain_lead_to_their_lines(browser):
     beside = links(shown(browser, "/notes/fitness/Rest.md"), "aside")
     assert "/notes/Soil.md#L6" in beside

@@ -8,8 +8,10 @@ from html import unescape
 import pytest
 
 from queue_config.settings import Settings
+from service.usecases.indexing import index_once
 from tests.browser.stage import make_stage
 from tests.service.dashboard.test_pages import shown, signed_in
+from workers.resources import Resources
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +34,20 @@ def test_a_part_is_what_the_whole_page_shows(browser):
 def test_a_hit_leads_to_its_lines(browser):
     page = shown(browser, "/parts/answers?q=soil")
     named = [re.search(r"\.md#L(\d+)-L(\d+)$", address) for address in hits(page)]
-    assert [found and found.groups() for found in named] == re.findall(r"lines (\d+)–(\d+)", page)
+    said = [(first, last or first) for first, last in re.findall(r"lines? (\d+)(?:–(\d+))?", page)]
+    assert [found and found.groups() for found in named] == said
     assert named
+
+
+def test_a_hit_names_its_domain_only_where_there_are_several(browser, vault, tmp_path, tiny_model):
+    assert " · vault" not in shown(browser, "/parts/answers?q=soil")
+    (vault / "_domains.yaml").write_text("garden: {legacy: true}\nwork: {}\n")
+    (vault / "Soil.md").write_text("Soil is alive.\n")
+    settings = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+    index_once(Resources(settings), lambda *_: None)
+    page = shown(signed_in(settings), "/parts/answers?q=soil")
+    assert " · line 1 · garden · " in page
+    assert "1 note in " in page
 
 
 def test_titles_are_those_of_the_notes_that_are_called_so(browser):
@@ -78,6 +92,7 @@ def test_before_a_question_the_page_lists_notes_and_says_what_can_be_typed(brows
 def test_in_an_empty_vault_the_page_says_how_to_begin(vault, tmp_path, tiny_model):
     empty = signed_in(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     assert "There is no note in this vault yet" in shown(empty, "/")
+    assert "run <code>everindex tags propose --all-untagged</code>" in shown(empty, "/ops/review")
 
 
 def test_a_filter_that_narrows_down_keeps_the_question_and_the_filters_in_use(browser):
