@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pipelines import vault
@@ -45,7 +46,9 @@ def percent(counts: Counts) -> float:
     return round(100 * (1 - owed / total), 1) if owed else 100.0
 
 
-def why(path: str, registry: Registry, rules: IgnoreRules, caches: Mapping[str, Cache]) -> dict[str, Any]:
+def why(
+    path: str, root: Path, registry: Registry, rules: IgnoreRules, caches: Mapping[str, Cache]
+) -> dict[str, Any]:
     """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
     key = vault.note_key(path)
     answer: dict[str, Any] = {"path": key, "domain": None, "state": "unknown", "reason": None}
@@ -66,8 +69,17 @@ def why(path: str, registry: Registry, rules: IgnoreRules, caches: Mapping[str, 
         vectors = "its vectors are pending" if row.vectors_pending else None
         return answer | {"state": "indexed", "reason": vectors, "indexed_at": row.indexed_at}
     if not vault.is_note(key):
-        return answer | {"state": "ignored", "reason": "not a Markdown file (.md, .markdown)"}
+        return answer | _of_no_note(root, vault.path_on_disk(root, key))
     rule = rules.for_file(path) or next((r for c in caches.values() if (r := c.ignored_rule(key))), None)
     if rule:
         return answer | {"state": "ignored", "reason": rule}
     return answer | {"reason": "there is no such file, or it has not been seen yet; run `everindex reload`"}
+
+
+def _of_no_note(root: Path, raw: str) -> dict[str, str]:
+    """Return the state and the reason of a path that is not that of a Markdown file."""
+    if vault.is_folder(root, raw):
+        return {"state": "ignored", "reason": "a folder, not a note"}
+    if vault.look(root, raw):
+        return {"state": "ignored", "reason": "not a Markdown file (.md, .markdown)"}
+    return {"state": "unknown", "reason": "no note has this path or title"}

@@ -210,6 +210,11 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool)
 
 
 def _parked(given: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the parked notes, from the service if it runs: the caches take longer to open than it to answer."""
+    service = service_of(given)
+    if service:
+        notes = service.call("GET", "/ops/parked.json")["notes"]
+        return [{name: note[name] for name in ("path", "domain", "kind", "reason")} for note in notes]
     from pipelines.status import unforgotten  # noqa: PLC0415
     from pipelines.store.overview import parked_notes  # noqa: PLC0415
 

@@ -153,7 +153,7 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
     columns = ("notes", "chunks", "vectors", "pending", "parked", "ignored")
     table.add_column("domain")
     for name in columns:
-        table.add_column(name, justify="right")
+        table.add_column("passages" if name == "chunks" else name, justify="right")
     table.add_column("model")
     for slug, domain in facts["domains"].items():
         table.add_row(slug, *(f"{domain[name]:,}" for name in columns), domain["model"])

@@ -281,7 +281,8 @@ class SearchService:
         """Return the state of a path, with the reason."""
         registry = self.resources.registry()
         caches = {domain.slug: cache for domain, cache in self.readers()}
-        known = why(path, registry, rules_of(self.resources.root, registry), caches)
+        root = self.resources.root
+        known = why(path, root, registry, rules_of(root, registry), caches)
         if known["state"] == "pending" and (paused := paused_because(self.resources, known["domain"])):
             known["reason"] = paused
         if known["state"] == "indexed":

@@ -26,7 +26,7 @@ def vanished_because(resources: Resources, slug: str, path: str) -> str | None:
             "its file vanished with many others, and no answer has it; the index keeps it until it is back,"
             " until `everindex confirm-deletions`, or until nothing about them has changed for an hour"
         )
-    return "its file vanished, and no answer has it; it is forgotten when no other one vanishes"
+    return "its file is gone, so no answer has it; the index forgets it within a minute"
 
 
 def paused_because(resources: Resources, slug: str) -> str | None:

@@ -24,6 +24,7 @@ def run(vault, tmp_path, tiny_model, monkeypatch, capsys):
     }.items():
         (vault / path).parent.mkdir(exist_ok=True)
         (vault / path).write_text(text)
+    (vault / "Sleep.png").touch()
     options = ("--vault", str(vault), "--state", str(tmp_path / "state"))
     index_once(Resources(Settings(vault=vault, state=tmp_path / "state")), lambda *_: None)
 
@@ -99,4 +100,6 @@ def test_an_empty_question_is_refused_with_a_sentence(run, command, question):
 
 
 def test_why_says_of_a_name_that_no_note_has_what_is_known_of_that_path(run):
-    assert run("why", "Nowhere") == (0, "Nowhere is ignored: not a Markdown file (.md, .markdown)\n", "")
+    assert run("why", "Nowhere") == (0, "Nowhere is unknown: no note has this path or title\n", "")
+    assert run("why", "Attic")[1].startswith("Attic is ignored: a folder, not a note")
+    assert run("why", "Sleep.png") == (0, "Sleep.png is ignored: not a Markdown file (.md, .markdown)\n", "")
