@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pipelines.chunk import CJK
 from pipelines.model import Suggestion, TagEntry, Taxonomy
 from pipelines.tagging.calibration import Calibration
-from pipelines.tagging.guesses import FEWEST, Bools, Floats, Guesses, Indices
+from pipelines.tagging.guesses import FEWEST, FEWEST_TAGS, Bools, Floats, Guesses, Indices
 
 Vector = npt.NDArray[np.float32]
 
@@ -77,8 +77,9 @@ class LocalProposer:
         active = [entry for entry in taxonomy.entries if entry.status == "active"]
         evidence = _Evidence(active, notes, tag_vectors)
         tags, features, right = evidence.leave_one_out()
-        guesses = Guesses(features, right, voters=len(evidence.notes), tags=len(active))
-        if len(evidence.notes) < FEWEST_TAGGED:
+        one_sided = evidence.is_one_sided(of=len(notes))
+        guesses = Guesses(features, right, voters=0 if one_sided else len(evidence.notes), tags=len(active))
+        if len(evidence.notes) < FEWEST_TAGGED or one_sided:
             return cls(evidence, guesses, None)
         return cls(evidence, guesses, Calibration(features, right, tags))
 
@@ -132,6 +133,13 @@ class _Evidence:
         tags = [self._has[i] for i in notes]
         found = np.concatenate(tags) if tags else np.zeros(0, np.intp)
         return np.bincount(found, minlength=len(self.names)).astype(np.float64)
+
+    def is_one_sided(self, of: int) -> bool:
+        """Say whether few tags are in use, and not on most of this many notes.
+
+        Then tagged notes tell which of these tags a note has, but not whether it has any.
+        """
+        return bool(np.count_nonzero(self.counts) < FEWEST_TAGS) and len(self.notes) < THRESHOLD * of
 
     def indices(self, tags: Iterable[str]) -> Indices:
         """Return the places in the vocabulary of those tags that it has, by their names or other names."""

@@ -138,6 +138,17 @@ def test_a_vault_whose_notes_all_have_one_tag_proposes_it():
     assert tags(world.fit(notes).propose(world.note("garden", tags=()))) == ["garden"]
 
 
+@pytest.mark.parametrize("unused", [(), TOPICS], ids=["all in use", "others not in use"])
+@pytest.mark.parametrize("used", [("garden",), ("garden", "chess", "music")])
+def test_the_few_tags_in_use_are_not_proposed_for_everything_that_has_none(used, unused):
+    world = World()
+    notes = [world.note(name) for name in used for _ in range(40)]
+    notes += [world.note(*world.rng.choice(TOPICS, 2), tags=()) for _ in range(90)]
+    vocabulary = dict.fromkeys((*used, *unused))
+    proposer = world.fit(notes, Taxonomy(tuple(TagEntry(name, "", "") for name in vocabulary)))
+    assert [proposer.propose(note) for note in notes if not note.tags] == [()] * 90
+
+
 # Notes that have tags
 
 
