@@ -64,7 +64,7 @@ def make_tag_tasks(huey: Queue, context: TaggingContext) -> TagTasks:
         if found is None:
             return  # the domain no longer exists
         with job(task, domain) as doing:
-            doing.update(_answered(context, request, lambda: work(found)))
+            doing.update(_counts(_answered(context, request, lambda: work(found))))
 
     @huey.task(name="propose_tags", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def propose_tags(domain: str, task: Task) -> None:
@@ -87,6 +87,11 @@ def make_tag_tasks(huey: Queue, context: TaggingContext) -> TagTasks:
         run(task, domain, request, lambda found: take_decisions_back(context, found, ids))
 
     return TagTasks(propose_tags, review_tags, apply_renames, undo_change, undo_decisions)
+
+
+def _counts(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer for the log, which quotes no note: with the length of each list instead of the list."""
+    return {name: len(value) if isinstance(value, list) else value for name, value in answer.items()}
 
 
 def _answered(context: TaggingContext, request: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from pipelines.errors import EverindexError, NoteError
 from pipelines.late_writes import UNCLAIMED
@@ -183,6 +184,17 @@ def test_renames_are_one_change_of_the_log_and_are_taken_back_byte_for_byte(rena
     assert renaming.context.proposals().changes.find(None) is None
     with pytest.raises(EverindexError, match="already undone"):
         undo(renaming, change.id)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_the_log_of_a_rename_counts_what_it_did_and_quotes_no_note(renaming, dry_run):
+    renaming.sweep.tasks.apply_renames("vault", "asked", dry_run)
+    with capture_logs() as lines:
+        renaming.queue.execute(renaming.queue.dequeue())
+    (said,) = [line for line in lines if line["event"] == "job done"]
+    assert (said["renames"], said["refused"]) == (2, 0)
+    assert "No frontmatter, but" not in str(lines)
+    assert "No frontmatter, but" in str(renaming.resources.state().get(TAGGED, "asked").value) or not dry_run
 
 
 def test_without_an_id_the_newest_change_is_taken_back_and_no_older_one(renaming):
