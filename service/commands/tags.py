@@ -108,8 +108,9 @@ def propose(
         return service.call("POST", "/proposals/ask", path=found, domain=domain)
 
     answer = about_note(given, path, ask) if path else ask(None)
-    notes = counted(len(answer["paths"]), "note")
-    out.print(f"proposals requested for {notes}; `everindex tags list` shows them")
+    if answer["paths"] or not answer["problems"]:
+        notes = counted(len(answer["paths"]), "note")
+        out.print(f"proposals requested for {notes}; `everindex tags list` shows them")
     for problem in answer["problems"]:
         out.print(problem, soft_wrap=True)
 
@@ -148,9 +149,11 @@ def rename(
     )
     if as_json:
         print_json(answer)
-        return
-    for slug, done in _worked(answer):
-        _print_renames(slug, done)
+    else:
+        for slug, done in _worked(answer):
+            _print_renames(slug, done)
+    if any(done.get("refused") for done in answer["domains"].values()):
+        sys.exit(1)
 
 
 def _print_renames(slug: str, done: dict[str, Any]) -> None:
@@ -165,7 +168,9 @@ def _print_renames(slug: str, done: dict[str, Any]) -> None:
     for path, why in done.get("refused", []):
         out.say(f"  refused: {path}: {why}")
     if done.get("refused"):
-        out.print("  nothing is renamed until you fix the refused notes")
+        out.say(
+            "  nothing is renamed until you correct these notes, or ignore them with `everindex ignore PATH`"
+        )
     elif done.get("change"):
         out.print(f"  `everindex tags undo {done['change']}` undoes all of it")
 

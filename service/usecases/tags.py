@@ -168,23 +168,22 @@ class Tags:
             cache = self._resources.reader(one)
             known = untagged(cache) if path is None else cache.ledger.settled()
             wanted = [note for note in known if path in (None, note) and note not in one.configuration]
+            if path in one.configuration:
+                problems.append(f"{path} configures the domain {one.slug}, and gets no tags")
+            if not wanted:
+                continue
+            vocabulary = self.context.vocabulary(one)
+            if vocabulary.source is None and not vocabulary.error:
+                problems.append(_without_vocabulary(one))
+                continue
+            if problem := vocabulary_problem(vocabulary):
+                problems.append(problem)
             self.context.proposals().ask(one.slug, wanted)
             self._tasks.propose_tags(one.slug)
             asked += wanted
-            if path in one.configuration:
-                problems.append(f"{path} configures the domain {one.slug}, and gets no tags")
-            if wanted and (problem := self._vocabulary_problem(one)):
-                problems.append(problem)
         if path is not None and not asked and not problems:
             raise self._questions.no_such_note(path)
         return Asked(paths=asked, problems=problems)
-
-    def _vocabulary_problem(self, domain: Domain) -> str | None:
-        vocabulary = self.context.vocabulary(domain)
-        if vocabulary.source is None and not vocabulary.error:
-            file = domain.within(domain.taxonomy)
-            return f"{domain.slug} has no vocabulary, so no tags are proposed; write one: {file}"
-        return vocabulary_problem(vocabulary)
 
     def missing(self, domain: str | None) -> MissingTags:
         """List what many notes share and no tag of their domain covers, as far as the indexes can be read."""
@@ -226,3 +225,8 @@ class Tags:
             enqueue(slug, name)
         state, until = self._resources.state(), time.monotonic() + _PATIENCE_SECONDS
         return {slug: wait_for_answer(state, TAGGED, name, until) for slug, name in names.items()}
+
+
+def _without_vocabulary(domain: Domain) -> str:
+    file = domain.within(domain.taxonomy)
+    return f"{domain.slug} has no vocabulary, so no tags are proposed; write {file}, or run `everindex init`"

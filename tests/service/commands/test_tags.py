@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from click.testing import CliRunner
 
 from service.cli import app
@@ -30,3 +31,20 @@ def test_a_note_is_listed_once_with_all_the_tags_that_wait_for_it(monkeypatch):
     monkeypatch.setattr("service.commands.tags.need_service", lambda _: Service())
     lines = CliRunner().invoke(app, ["tags", "list"]).output.splitlines()
     assert lines == ["a.md", "  soil  90% local", "  compost  90% local", "b.md", "  soil  90% local"]
+
+
+class Renaming:
+    """A service that refuses a rename because a note cannot be changed."""
+
+    def call(self, *_, **__):
+        refused = [["a.md", "unreadable frontmatter; correct the frontmatter first"]]
+        return {"domains": {"garden": {"renames": [["dirt", "soil"]], "refused": refused}}}
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--dry-run",)])
+def test_a_rename_that_is_refused_fails_and_says_what_to_do(monkeypatch, options):
+    monkeypatch.setattr("service.commands.tags.need_service", lambda _: Renaming())
+    done = CliRunner().invoke(app, ["tags", "rename", *options])
+    assert done.exit_code == 1
+    assert "a.md" in done.output
+    assert "--json" in options or "correct these notes, or ignore them" in done.output

@@ -107,6 +107,16 @@ def test_configuration_gets_no_tags(questions):
     assert asked.problems == ["Words.md configures the domain notes, and gets no tags"]
 
 
+def test_a_domain_without_a_vocabulary_is_named_and_its_notes_are_not_asked_for(questions):
+    (questions.resources.root / "Words.md").unlink()
+    tags = Tags(questions, questions.resources.queue())
+    asked = tags.ask("Soil.md", None)
+    assert asked.paths == []
+    assert asked.problems == [
+        "notes has no vocabulary, so no tags are proposed; write Words.md, or run `everindex init`"
+    ]
+
+
 def test_a_name_comes_first_over_all_domains(questions):
     for name, path in {"meeting": "work/Meeting.md", "STANDUP": "work/Meeting.md", "soil": "Soil.md"}.items():
         hit = questions.ranked(name, 10).found[0]
