@@ -318,6 +318,7 @@ def test_a_path_that_could_write_a_line_of_its_own_is_refused(name):
 
 SYSTEMCTL = """\
 #!/bin/sh
+if [ "$SYSTEMCTL_SAYS" = "no bus" ]; then echo "Failed to connect to bus" >&2; exit 1; fi
 echo "$@" >> "$SYSTEMCTL_LOG"
 shift
 if [ "$1" = is-active ]; then shift; for unit in "$@"; do echo "${SYSTEMCTL_SAYS:-active}"; done; fi
@@ -354,7 +355,7 @@ def test_a_service_is_installed_seen_and_removed(shell, vault, tmp_path):
     order = " ".join(
         sorted(names, key=lambda name: ["watch", "work", "serve"].index(name.rsplit("-", 1)[1][:-8]))
     )
-    assert shell.said() == ["--user daemon-reload", f"--user enable {order}", f"--user restart {order}"]
+    assert shell.said()[1:] == ["--user daemon-reload", f"--user enable {order}", f"--user restart {order}"]
     work = next(path for path in shell.units() if "-work." in path.name).read_text()
     assert f'ReadWritePaths="{tmp_path / "state"}" "{vault}"' in work
     assert shell("status").count("active") == 3
@@ -370,6 +371,12 @@ def test_a_service_that_does_not_run_is_said_and_told_by_the_exit_code(shell, mo
     shell("install")
     monkeypatch.setenv("SYSTEMCTL_SAYS", "failed")
     assert shell("status", code=1).count("failed") == 3
+
+
+def test_without_a_systemd_of_the_user_s_own_nothing_is_written(shell, monkeypatch):
+    monkeypatch.setenv("SYSTEMCTL_SAYS", "no bus")
+    assert "run `everindex up VAULT`" in shell("install", code=1)
+    assert shell.units() == []
 
 
 def test_what_stands_only_in_the_environment_is_not_lost_silently(shell, monkeypatch):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.errors import AlreadyRunningError
+from pipelines.errors import AlreadyRunningError, NotRunningError
 from service.commands.console import out
 from service.commands.terminal import (
     folder_argument,
@@ -108,9 +108,21 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
             out.print(
                 Text(f"{parked} could not be indexed:", "yellow"), f"`{this_command()} status` says why."
             )
-        out.say(f'  {this_command()} search "your question"')
-        out.say(f"  {this_command()} open  (the page on {service.address}, signed in)")
+        chosen = vault_choice(service.root)
+        out.say(f'  {this_command()} search{chosen} "your question"')
+        out.say(f"  {this_command()} open{chosen}  (the page on {service.address}, signed in)")
         out.print("Ctrl-C stops it.")
+
+
+def vault_choice(root: Path) -> str:
+    """Return the option that chooses this vault in any folder, or nothing if it is the only one that runs."""
+    from service.runtime.client import only_running  # noqa: PLC0415
+
+    try:
+        only_running()
+    except NotRunningError:
+        return f" --vault {shlex.quote(str(root))}"
+    return ""
 
 
 def this_command() -> str:

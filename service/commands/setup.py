@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.errors import NotRunningError
+from pipelines.errors import NotFoundError, NotRunningError
 from service.commands.console import out, print_json
 from service.commands.services import this_command
 from service.commands.terminal import (
@@ -20,6 +20,7 @@ from service.commands.terminal import (
     json_option,
     located,
     options_given,
+    service_of,
     state_option,
     vault_option,
 )
@@ -78,7 +79,7 @@ def init(
     if as_json:
         print_json({"vault": str(seen.root), "files": [_row(file, written) for file in files]})
         return
-    _print_end(seen.root, new, written)
+    _print_end(seen.root, new, written, runs=_runs(seen.root, state))
     if new and not (agreed or asks or dry_run):
         raise click.UsageError("there is no terminal to ask on; --yes writes these files")
 
@@ -173,7 +174,15 @@ def _print_plan(seen: Survey, files: Sequence[PlannedFile]) -> None:
         )
 
 
-def _print_end(root: Path, new: Sequence[PlannedFile], written: Sequence[str]) -> None:
+def _runs(root: Path, state: Path | None) -> bool:
+    """Return whether Everindex runs on the vault."""
+    try:
+        return service_of(options_given(root, state)) is not None
+    except NotFoundError:
+        return False  # it was never indexed
+
+
+def _print_end(root: Path, new: Sequence[PlannedFile], written: Sequence[str], *, runs: bool) -> None:
     if written:
         out.say(f"{_files(len(written))} written.", "green")
     elif new:
@@ -181,7 +190,10 @@ def _print_end(root: Path, new: Sequence[PlannedFile], written: Sequence[str]) -
     for file in new:
         if written and file.path not in written:
             out.say(f"{file.path} appeared meanwhile, and stays as it is.")
-    out.say(f"Next: {this_command()} up {shlex.quote(str(root))}")
+    if not runs:
+        out.say(f"Next: {this_command()} up {shlex.quote(str(root))}")
+    elif written:
+        out.say("Everindex is running, and uses what was written at once.")
 
 
 def _files(count: int) -> str:

@@ -162,6 +162,13 @@ def _require_systemd() -> None:
             "systemd was not found, which this command needs (Linux); start `everindex up VAULT` at login by "
             "your system's own means instead"
         )
+    try:
+        _systemctl("show", "--property=Version")
+    except ServiceError as error:
+        raise ServiceError(
+            f"{error}; no systemd runs for this user here (containers and `su` have none): log in as the user, or "
+            "run `everindex up VAULT`"
+        ) from error
 
 
 def _systemctl(*arguments: str, check: bool = True) -> str:

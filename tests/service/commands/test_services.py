@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from service.commands.services import this_command
+from queue_config.settings import Settings
+from service.commands.services import this_command, vault_choice
+from service.runtime.client import announced
+from workers.resources import Resources
 
 
 @pytest.fixture
@@ -31,3 +35,15 @@ def test_a_command_that_is_printed_works_in_any_folder(installed, monkeypatch):
 def test_a_command_on_the_path_is_printed_by_its_name(installed, monkeypatch):
     monkeypatch.setenv("PATH", str(installed.parent))
     assert this_command() == "everindex"
+
+
+def test_where_several_vaults_run_a_printed_command_names_its_own(tmp_path):
+    roots = [tmp_path / "my notes", tmp_path / "other"]
+    states = []
+    for root in roots:
+        root.mkdir()
+        states.append(Resources(Settings(vault=root)).place.state)
+    with announced(states[0], 1, f"here:{os.getpid()}/1.0"):
+        assert vault_choice(roots[0]) == ""
+        with announced(states[1], 2, f"here:{os.getpid()}/1.0"):
+            assert vault_choice(roots[0]) == f" --vault '{roots[0]}'"

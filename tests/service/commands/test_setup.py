@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import pytest
@@ -10,8 +11,11 @@ from click.testing import CliRunner
 
 from pipelines import domains
 from pipelines.errors import NotFoundError
+from queue_config.settings import Settings
 from service.cli import app
+from service.runtime.client import announced
 from tests.terminal import Terminal
+from workers.resources import Resources
 
 QUESTIONS = ("Ignore Templates/ (10 notes)? [Y/n]", "(Enter: none):", "Write 4 files? [Y/n]")
 
@@ -119,3 +123,10 @@ def test_on_a_terminal_nothing_is_written_unless_the_user_agrees(notes):
     said = at_a_terminal(notes, "y", "1", "n")
     assert "Nothing was written." in said
     assert created(notes) == []
+
+
+def test_while_everindex_runs_it_need_not_be_started(notes):
+    state = Resources(Settings(vault=notes)).place.state
+    with announced(state, 1, f"here:{os.getpid()}/1.0"):
+        done = everindex(notes, "--yes")
+    assert done.stdout.endswith("Everindex is running, and uses what was written at once.\n")
