@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import apsw
 
 from pipelines.errors import ConfigurationError
 from pipelines.store.connection import check_sqlite_version, with_vectors
+from pipelines.store.state_file import STATE_FILE
 
 _READING = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
@@ -43,11 +45,26 @@ def damage(file: Path) -> str | None:
     """Return what SQLite finds wrong with a database file, or None where it is intact or does not exist."""
     if not file.exists():
         return None
-    # A file without a journal is opened as one that nothing changes, as SQLite would make a journal to read it.
-    at_rest = "" if file.with_name(f"{file.name}-wal").exists() else "&immutable=1"
     try:
-        with closing(apsw.Connection(f"{file.as_uri()}?mode=ro{at_rest}", flags=_READING)) as con:
+        with closing(_read_only(file)) as con:
             ((said,),) = con.execute("PRAGMA quick_check(1)")
     except apsw.Error as error:
         return str(error)
-    return None if said == "ok" else str(said)
+    return None if said == "ok" else " ".join(str(said).split())
+
+
+def current_caches(folder: Path, domains: Iterable[str]) -> list[Path]:
+    """Return the file of each domain's current cache, as the `state.db` in the folder names them.
+
+    A damaged `state.db` names none, and `damage` finds it; the first cache has number 1.
+    """
+    numbers: dict[str, int] = {}
+    with suppress(apsw.Error), closing(_read_only(folder / STATE_FILE)) as con:
+        numbers = dict(con.execute("SELECT domain, number FROM domain_cache"))
+    return [folder / f"cache-{domain}.{numbers.get(domain, 1)}.db" for domain in domains]
+
+
+def _read_only(file: Path) -> apsw.Connection:
+    # A file without a journal is opened as one that nothing changes, as SQLite would make a journal to read it.
+    at_rest = "" if file.with_name(f"{file.name}-wal").exists() else "&immutable=1"
+    return apsw.Connection(f"{file.as_uri()}?mode=ro{at_rest}", flags=_READING)

@@ -10,7 +10,13 @@ from service.usecases.doctor.machine import check_clock, check_memory, check_pyt
 from service.usecases.doctor.models import check_models
 from service.usecases.doctor.queues import check_queue
 from service.usecases.doctor.services import check_others, check_port, check_service, check_units
-from service.usecases.doctor.state import check_database, check_disk, check_private_files, check_state
+from service.usecases.doctor.state import (
+    check_database,
+    check_disk,
+    check_indexes,
+    check_private_files,
+    check_state,
+)
 from service.usecases.doctor.vault import check_files, check_id, check_times, check_watching
 
 _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
@@ -26,6 +32,7 @@ _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_state,
     check_private_files,
     check_database,
+    check_indexes,
     check_disk,
     check_queue,
     check_port,

@@ -1,4 +1,4 @@
-"""Checks of the state folder: whose it is, who may read it, its secrets, its database, its disk."""
+"""Checks of the state folder: whose it is, who may read it, its secrets, its databases, its disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import shutil
 import stat
 from collections.abc import Iterator
 
-from pipelines.store.intact import damage
+from pipelines import domains
+from pipelines.errors import DomainsFileError
+from pipelines.store.intact import current_caches, damage
 from pipelines.store.state_file import STATE_FILE
 from queue_config.private import NotPrivateError, check_owner, check_secrets
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
@@ -61,6 +63,24 @@ def check_database(looked_at: Installation) -> Iterator[Finding]:
             f"{place.state / STATE_FILE} is damaged ({problem})",
             "stop Everindex, then `everindex restore FILE`; without a backup `everindex index --rebuild`",
         )
+
+
+def check_indexes(looked_at: Installation) -> Iterator[Finding]:
+    """Read the index of each domain."""
+    place = looked_at.place
+    if place is None:
+        return
+    try:
+        slugs = [domain.slug for domain in domains.load(place.root).domains]
+    except DomainsFileError:
+        return  # its own check says so
+    for file in current_caches(place.state, slugs):
+        if problem := damage(file):
+            yield failure(
+                "index",
+                f"{file} is damaged ({problem})",
+                "run `everindex index --rebuild`, which builds a new one from the notes",
+            )
 
 
 def check_disk(looked_at: Installation) -> Iterator[Finding]:

@@ -70,7 +70,9 @@ def check_files(looked_at: Installation) -> Iterator[Finding]:
     for domain in known:
         if problem := taxonomy.load(root, domain.within(domain.taxonomy)).error:
             yield failure(
-                "taxonomy", problem, "correct the file; until then the last good vocabulary is in force"
+                "taxonomy",
+                "; ".join(problem.splitlines()),
+                "correct the file; until then the last good vocabulary is in force",
             )
     if os.path.lexists(root / QUERIES_FILE):
         try:

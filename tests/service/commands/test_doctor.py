@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +22,7 @@ import redis
 from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
+from pipelines.store.state import State
 from queue_config.folders import config_file, state_home
 from queue_config.private import QUEUE_KEY, TOKEN, read_secret
 from queue_config.settings import Settings
@@ -147,7 +151,25 @@ def test_notes_from_the_future(place):
     assert "`touch`" in found["clock"]["cure"]
 
 
+def test_a_note_from_a_year_that_no_calendar_has(place):
+    os.utime(place.root / "Soil.md", (1e12, 1e12))
+    code, found = diagnose(place.root)
+    assert code == 0
+    assert "the latest on an impossible day (Soil.md)" in found["clock"]["message"]
+    assert "`touch`" in found["clock"]["cure"]
+
+
 # The model
+
+
+def test_openvino_that_is_not_installed(place, monkeypatch):
+    if find_spec("optimum") is not None:
+        pytest.skip("OpenVINO is installed")
+    monkeypatch.setenv("EMBEDDING_BACKEND", "openvino")
+    code, found = diagnose(place.root)
+    assert code == 1
+    assert "OpenVINO is not installed" in found["model"]["message"]
+    assert "install everindex[openvino]" in found["model"]["cure"]
 
 
 def test_a_model_whose_weights_are_cut(place, tiny_model, tmp_path, monkeypatch):
@@ -341,6 +363,21 @@ def test_a_damaged_database_of_decisions(place):
     assert "everindex restore FILE" in found["database"]["cure"]
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_damaged_index(place, number):
+    with closing(State(place.state)) as state:
+        if number > 1:
+            shutil.copy(state.cache_path("vault"), state.numbered("vault", number))
+            state.switch_cache("vault", number)
+    index = place.state / f"cache-vault.{number}.db"
+    data = index.read_bytes()
+    index.write_bytes(data[:4096] + bytes(len(data) - 8192) + data[-4096:])
+    code, found = diagnose(place.root)
+    assert code == 1
+    assert f"{index} is damaged" in found["index"]["message"]
+    assert "`everindex index --rebuild`" in found["index"]["cure"]
+
+
 def test_a_disk_with_little_space(place, monkeypatch):
     free = shutil.disk_usage(place.state).free
     monkeypatch.setattr("service.usecases.doctor.state._LITTLE_SPACE", 2 * free)
@@ -433,6 +470,69 @@ def test_a_unit_of_a_vault_that_is_gone(place):
     assert code == 0
     assert f"needs {gone}, which does not exist" in found["units"]["message"]
     assert "systemctl --user disable --now everindex-0123456789ab-" in found["units"]["cure"]
+
+
+# The cures, carried out
+
+
+def rebuild(place, _):
+    assert CliRunner().invoke(app, ["index", str(place.root), "--rebuild"]).exit_code == 0
+
+
+def start(place, _):
+    indexed(place.root)
+
+
+def delete_the_token_and_start(place, _):
+    (place.state / TOKEN.name).unlink()
+    read_secret(place.state, TOKEN)
+
+
+def correct_the_domains(place, _):
+    (place.root / "_domains.yaml").write_text("vault:\n  legacy: true\n")
+
+
+def touch_the_note(place, _):
+    (place.root / "Soil.md").touch()
+
+
+def run_the_command(_, finding):
+    command = re.search(r"`((?:chmod|rm) [^`]+)`", finding["cure"])[1]
+    subprocess.run(command, shell=True, check=True)  # noqa: S602 - as the user would, who reads it first
+
+
+def leave_a_unit(_):
+    from service.runtime.systemd import unit_folder
+
+    unit_folder().mkdir(parents=True)
+    command = 'ExecStart="/gone/python" "--vault" "/gone" "--state" "/gone"\n'
+    (unit_folder() / "everindex-x-work.service").write_text(command)
+
+
+@pytest.mark.parametrize(
+    ("check", "fault", "cure"),
+    [
+        ("state", lambda place: place.state.chmod(0o755), run_the_command),
+        ("secrets", lambda place: (place.state / TOKEN.name).write_text(""), delete_the_token_and_start),
+        ("database", lambda place: (place.state / "state.db").write_bytes(b"no database" * 1000), rebuild),
+        (
+            "index",
+            lambda place: (place.state / "cache-vault.1.db").write_bytes(b"no database" * 1000),
+            rebuild,
+        ),
+        ("id", lambda place: (place.root / ".everindex/id").write_text("<<<<<<< HEAD\n"), start),
+        ("clock", lambda place: os.utime(place.root / "Soil.md", (4e9, 4e9)), touch_the_note),
+        ("domains", lambda place: (place.root / "_domains.yaml").write_text("a: 1\n"), correct_the_domains),
+        ("units", leave_a_unit, run_the_command),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_fault_is_gone_when_its_cure_was_carried_out(place, check, fault, cure):
+    fault(place)
+    cure(place, diagnose(place.root)[1][check])
+    code, found = diagnose(place.root)
+    assert code == 0
+    assert check not in found
 
 
 # Without a vault
