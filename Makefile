@@ -1,6 +1,6 @@
 # make up            index, watch and serve a working copy of examples/vault
 # make up VAULT=~/notes   the same for your own vault
-# make test, quick (two minutes instead of fourteen), lint, bench, install
+# make test, quick (without models, processes and browsers), lint, bench, install
 # make docs           build the documentation into build/site
 
 PYTHON ?= python3

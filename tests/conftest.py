@@ -70,13 +70,17 @@ SLOW = (
         )
     ),
 )
-"""What starts processes or a browser, waits for them, computes for seconds, or makes a sweep."""
+"""What starts processes or a browser, waits for them, computes for seconds, or makes a sweep.
+
+What loads a model is slow, too: the import alone takes each process of a run six seconds.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make quick` leaves out, and begin with it: a long file that comes last is waited for alone."""
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW):
+        path = item.path.relative_to(Path(__file__).parent).as_posix()
+        if path.startswith(SLOW) or "tiny_model" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 

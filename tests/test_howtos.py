@@ -17,7 +17,7 @@ COPIED = (
     *("pyproject.toml", "README.md"),
 )
 RULES = (
-    *(f"tests/test_{name}.py" for name in ("house", "import_rules", "docs_commands", "docs_settings")),
+    *(f"tests/test_{name}.py" for name in ("import_rules", "docs_commands", "docs_settings")),
     *("tests/pipelines/test_filters.py", "tests/service/test_cli.py"),
 )
 TITLE = re.compile(r"^(Create|Change) `([^`]+)`:$")
