@@ -2,6 +2,7 @@
 # make up VAULT=~/notes   the same for your own vault
 # make test, quick (without models, processes and browsers), lint, bench, install
 # make docs           build the documentation into build/site
+# make release        the packages, a bill of materials and their hashes, in dist
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 VAULT ?= demo-vault
 PORT ?=
 
-.PHONY: up install dev test quick lint bench docs clean
+.PHONY: up install dev test quick lint bench docs release clean
 .DEFAULT_GOAL := up
 
 # pip compiles what it installs, but not what it leaves where it is: each start would, where Python may not keep it.
@@ -60,5 +61,19 @@ docs: $(VENV)/docs
 	@cp -R docs *.md LICENSE build/pages
 	$(BIN)/zensical build --strict --clean
 
+build/release: pyproject.toml
+	@$(PYTHON) -m venv $@
+	@$@/bin/pip install --quiet --upgrade 'pip>=25.1'
+	@$@/bin/pip install --quiet --group release
+	@touch $@
+
+# The bill lists what the lock file pins, which is what the image holds. Neither it nor the packages tell the time.
+release: build/release
+	@rm -rf dist
+	@build/release/bin/python -m build --outdir dist . >build/release/log || { cat build/release/log; exit 1; }
+	@build/release/bin/cyclonedx-py requirements deploy/requirements.lock --pyproject pyproject.toml \
+	  --output-reproducible --output-file dist/$$(basename dist/*.tar.gz .tar.gz).cdx.json
+	@cd dist && sha256sum * >SHA256SUMS && cat SHA256SUMS
+
 clean:
-	rm -rf $(VENV) demo-vault build
+	rm -rf $(VENV) demo-vault build dist

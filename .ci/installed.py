@@ -1,0 +1,92 @@
+"""Check an installed package from outside the checkout: it has every file, and its demo serves, finds and cleans up.
+
+VENV/bin/python -P .ci/installed.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import service
+
+CHECKOUT = Path(__file__).parents[1]
+EVERINDEX = str(Path(sys.executable).parent / "everindex")
+INSTALLED = Path(service.__file__).parents[1]
+QUESTION = "how do I stop lying awake at night"
+PATIENCE = 600.0
+
+
+def compare_files() -> int:
+    """Return how many files the package has as the checkout has them. Raises SystemExit."""
+    rooms = ("pipelines", "queue_config", "service", "workers", "examples/vault")
+    listed = subprocess.run(
+        ["git", "-C", CHECKOUT, "ls-files", "-z", *rooms], capture_output=True, text=True, check=True
+    )
+    paths = listed.stdout.rstrip("\0").split("\0")
+    for path in paths:
+        installed = INSTALLED / path.replace("examples/vault", "service/example_vault")
+        if not installed.is_file() or installed.read_bytes() != (CHECKOUT / path).read_bytes():
+            raise SystemExit(f"{path}: missing in the installed package, or different")
+    return len(paths)
+
+
+def ask(demo: subprocess.Popen[bytes]) -> str:
+    """Return the path of the best answer once the demo has indexed its notes. Raises SystemExit."""
+    deadline = time.monotonic() + PATIENCE
+    said = ""
+    while time.monotonic() < deadline and demo.poll() is None:
+        done = subprocess.run(
+            [EVERINDEX, "search", QUESTION, "--json"], capture_output=True, text=True, check=False
+        )
+        said = done.stdout + done.stderr
+        if done.returncode == 0 and (answer := json.loads(done.stdout))["results"]:
+            index = answer["index"]
+            if index["model_ready"] and not index["pending"] and not index["vectors_pending"]:
+                return str(answer["results"][0]["path"])
+        time.sleep(1)
+    raise SystemExit(f"the demo does not answer: {said}")
+
+
+def serve(folder: str) -> None:
+    """Start the demo, ask, get a static file, and stop it. Raises SystemExit."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with subprocess.Popen([EVERINDEX, "demo", "--port", str(port)], stdout=subprocess.DEVNULL) as demo:
+        try:
+            if "Sleep" not in (best := ask(demo)):
+                raise SystemExit(f"the best answer is {best}")
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/static/style.css") as answer:
+                served = answer.read()
+            if served != (CHECKOUT / "service/dashboard/static/style.css").read_bytes():
+                raise SystemExit("the style sheet that is served is another")
+        finally:
+            demo.send_signal(signal.SIGINT)
+    if left := list(Path(folder).glob("everindex-demo-*")):
+        raise SystemExit(f"the demo left {left}")
+
+
+def main() -> None:
+    """Check the package that this Python has installed. Raises SystemExit."""
+    if INSTALLED.is_relative_to(CHECKOUT):
+        raise SystemExit(f"{INSTALLED} is in the checkout")
+    with tempfile.TemporaryDirectory() as folder:
+        places = dict.fromkeys(("HOME", "TMPDIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), folder)
+        os.environ.update(places, HF_HUB_OFFLINE="1")
+        os.chdir(folder)
+        files = compare_files()
+        serve(folder)
+    print(f"Python {sys.version.split()[0]}: the wheel has all {files} files; its demo serves and finds")
+
+
+if __name__ == "__main__":
+    main()
