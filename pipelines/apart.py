@@ -26,7 +26,7 @@ _WEIGHTS = {b"[": 20, b"\n": 10, b"*": 5, b"_": 5, b"~": 5, b"`": 5, b"<": 5, b"
 _LIST_MARKS = (b"- ", b"+ ", b". ", b") ")
 _LIST_MARK_WEIGHT = 10
 _HEAVY = 200_000
-_OF_A_DELIMITER_ROW = b"> \t\r|:-"
+_OF_A_DELIMITER_ROW = b"> \t|:-"
 _CELL_WEIGHT = 10
 _MOST_CELLS_OF_A_TABLE = 65_536  # markdown-it adds no more
 MOST_MEMORY = 4 * 2**30
@@ -44,6 +44,8 @@ class Parsed:
 
 def is_heavy(data: bytes) -> bool:
     """Say whether a note takes so long to parse that it is parsed in a separate process."""
+    if b"\r" in data:  # the parser ends a line there, too
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     weight = len(data) + sum(data.count(mark) * weight for mark, weight in _WEIGHTS.items())
     weight += _LIST_MARK_WEIGHT * sum(map(data.count, _LIST_MARKS))
     return weight + _CELL_WEIGHT * _table_cells(data) > _HEAVY

@@ -49,9 +49,13 @@ def fold(text: str) -> str:
 def has_task(text: str) -> bool:
     """Say whether a line of a Markdown text is a task: a list item that begins with `[ ]` or `[x]`."""
     return any(
-        _LIST_ITEM.fullmatch(text, text.rfind("\n", 0, box.start()) + 1, box.start())
+        _LIST_ITEM.fullmatch(text, _line_start(text, box.start()), box.start())
         for box in _TASK.finditer(text)
     )
+
+
+def _line_start(text: str, at: int) -> int:
+    return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
 def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:

@@ -111,6 +111,7 @@ def test_case_and_unicode_form_make_no_difference(one, other):
         "12. [ ] dig",
         "3) [ ] dig",
         "> - [ ] quoted",
+        "words\r- [ ] dig",
         "- [ ]",
     ],
 )
