@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.filters import Filters, fold, has_task
@@ -91,15 +91,21 @@ def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], s
     return [(path, json.loads(tags), day) for path, tags, day in found]
 
 
-def values_in_use(cache: Cache) -> Iterator[tuple[str, str, int]]:
-    """Yield filter, value and number of notes for the tags, folders and kinds that notes have."""
+def values_in_use(cache: Cache, longest: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
+    """Yield filter, value and number of notes for the tags, folders and kinds that notes have.
+
+    `longest` gives the most characters of a `tag`, a `folder` and a `kind`; longer values are left out.
+    """
     yield from rows(
         cache.con,
-        "SELECT 'tag', t.value, count(*) FROM vault_node n, json_each(n.tags) t GROUP BY t.value"
+        "SELECT 'tag', t.value, count(*) FROM vault_node n, json_each(n.tags) t"
+        " WHERE length(t.value) <= :tag GROUP BY t.value"
         # What is left of a path without the characters at its end that are no slash: its folder.
         " UNION ALL SELECT 'folder', rtrim(rtrim(path, replace(path, '/', '')), '/') AS folder, count(*)"
-        " FROM vault_node GROUP BY folder HAVING folder <> ''"
-        " UNION ALL SELECT 'kind', kind, count(*) FROM vault_node WHERE kind <> '' GROUP BY kind",
+        " FROM vault_node GROUP BY folder HAVING length(folder) BETWEEN 1 AND :folder"
+        " UNION ALL SELECT 'kind', kind, count(*) FROM vault_node WHERE length(kind) BETWEEN 1 AND :kind"
+        " GROUP BY kind",
+        longest,
     )
 
 

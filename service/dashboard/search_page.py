@@ -133,6 +133,7 @@ class _SearchPage:
             domains=[domain.slug for domain in self._questions.resources.domains()],
             has=HAS,
             offered={name: [] for name in SUGGESTED},
+            longest=SUGGESTED,
         )
 
     def answers(self, asked: _Asked) -> HTMLResponse:

@@ -22,8 +22,8 @@ _LISTED = 8
 _SPARE = 5  # notes whose files may be gone
 _MOST_OF_A_FILTER = 6
 _FEWEST_NOTES = 2
-SUGGESTED = ("folder", "tag", "kind")
-"""The filters whose values are suggested."""
+SUGGESTED = {"folder": 500, "tag": 200, "kind": 200}
+"""The filters whose values are suggested, each with the most characters that its field accepts."""
 
 _NESTED = ("folder", "tag")
 _MOST_SUGGESTED = 100
@@ -77,10 +77,13 @@ class Browsing:
         ]
 
     def filter_values(self) -> dict[str, list[str]]:
-        """Return the folders, tags and kinds that most notes have, most frequent first; also what contains them."""
+        """Return the folders, tags and kinds that most notes have, most frequent first; also what contains them.
+
+        Values that are too long for their fields are left out.
+        """
         counts: dict[str, Counter[str]] = {name: Counter() for name in SUGGESTED}
         for _, cache in self._questions.readers():
-            for name, value, count in values_in_use(cache):
+            for name, value, count in values_in_use(cache, SUGGESTED):
                 for known in accumulate(value.split("/"), "{}/{}".format) if name in _NESTED else [value]:
                     counts[name][known] += count
         return {name: _most_frequent(counts[name]) for name in SUGGESTED}

@@ -15,7 +15,7 @@ from pipelines.chunk import chunk_note
 from pipelines.filters import Filters, fold, parse_filters
 from pipelines.markdown import parse_note
 from pipelines.model import ChunkSettings, FileContent, FoundFile
-from pipelines.store.filters import matching_chunks
+from pipelines.store.filters import matching_chunks, values_in_use
 
 MODIFIED = "2025-06-15"
 MTIME_NS = 1_750_000_000 * 10**9  # on that day, UTC
@@ -253,3 +253,16 @@ def test_the_nearest_among_the_allowed_are_exact(cache, k):
         (question.tobytes(), k, json.dumps(allowed)),
     ).fetchall()
     assert [chunk_id for (chunk_id,) in found] == sorted(allowed, key=cosine, reverse=True)[:k]
+
+
+def test_values_in_use_are_no_longer_than_wanted(cache):
+    values = {"tag": "a/" * 9 + "bb", "folder": "f" * 9 + "/" + "g" * 20, "kind": "k" * 20}
+    put(
+        cache, f"{values['folder']}/A.md", f"---\ntags: [{values['tag']}]\nkind: {values['kind']}\n---\nText."
+    )
+    put(cache, "No folder.md", "No tag, no kind.")
+    longest = {name: len(value) for name, value in values.items()}
+    assert list(values_in_use(cache, longest)) == [(name, value, 1) for name, value in values.items()]
+    for name in values:
+        left = values_in_use(cache, longest | {name: longest[name] - 1})
+        assert [found for found, *_ in left] == [other for other in values if other != name]
