@@ -6,6 +6,7 @@ docs/architecture.md draws the floors. A module imports from its own folder and 
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -134,13 +135,17 @@ HOMES = {
 """Where alone a library may be imported."""
 
 
+@cache
 def modules():
-    """Yield each module's name and its parsed text."""
+    """Return each module's name, its parsed text, and whether it is a package."""
+    found = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            yield name, ast.parse(path.read_text(encoding="utf-8"), str(path)), path.name == "__init__.py"
+            tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+            found.append((name, tree, path.name == "__init__.py"))
+    return found
 
 
 def imported(name, tree, *, is_package=False):
