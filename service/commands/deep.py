@@ -41,7 +41,6 @@ def traverse(
 ) -> None:
     """Walk from a note along links, and keep the notes that resemble a question or the note."""
     from service.commands.render_walks import print_walk  # noqa: PLC0415
-    from service.usecases.traversal import Traversal  # noqa: PLC0415
 
     given = options_given(vault, state)
     service = service_of(given)
@@ -49,6 +48,8 @@ def traverse(
     def walk(found: str) -> Any:
         if service:
             return service.call("GET", f"/traverse/{quote(found)}", depth=depth, q=query or None)
+        from service.usecases.traversal import Traversal  # noqa: PLC0415 - takes longer to load than the service to answer
+
         return Traversal(questions_of(given)).traverse(found, depth, query).model_dump(mode="json")
 
     answer = about_note(given, path, walk)
@@ -87,7 +88,6 @@ def deep(
 ) -> None:
     """Search, walk on from the best notes, and show every note that was kept or dropped, with the reason."""
     from service.commands.render_walks import print_deep  # noqa: PLC0415
-    from service.usecases.traversal import Traversal  # noqa: PLC0415
 
     question, given = question_of(words), options_given(vault, state)
     service = service_of(given)
@@ -95,6 +95,8 @@ def deep(
         named = {"domain": domain} if domain else {}
         answer = service.call("GET", "/deep", q=question, mode=mode, **named)
     else:
+        from service.usecases.traversal import Traversal  # noqa: PLC0415 - as above
+
         answer = Traversal(questions_of(given)).deep(question, mode, domain).model_dump(mode="json")
     if as_json:
         print_json(answer)

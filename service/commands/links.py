@@ -30,11 +30,11 @@ app = click.Group()
 
 def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
     """Ask the running service, or the caches if none runs; either way, return the route's answer."""
-    from service.usecases.links import Graph  # noqa: PLC0415 - help has to be instant
-
     service = service_of(given)
     if service:
         return service.call("GET", f"/{question}", **parameters)
+    from service.usecases.links import Graph  # noqa: PLC0415 - takes longer to load than the service to answer
+
     graph = Graph(questions_of(given))
     return getattr(graph, question)(**parameters).model_dump(mode="json")
 

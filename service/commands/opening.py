@@ -15,6 +15,9 @@ from pipelines.vault import path_on_disk
 from service.commands.browser import open_address
 
 _OBSIDIAN = ".obsidian"
+# Most editors take `+LINE FILE`; these would open a second file named `+LINE`.
+_GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
+_COLON = ("hx", "subl", "zed")
 
 
 def open_note(root: Path, path: str, line: int) -> None:
@@ -39,8 +42,16 @@ def open_note(root: Path, path: str, line: int) -> None:
         raise ConfigurationError("no program is named that opens notes; set EDITOR, as in EDITOR=nano")
     try:
         # No shell, and an absolute path is never taken for an option.
-        subprocess.run([*editor, f"+{line}", str(file)], check=True)  # noqa: S603 - the user's own editor
+        subprocess.run([*editor, *_at_line(editor[0], file, line)], check=True)  # noqa: S603 - the user's own editor
     except (OSError, subprocess.CalledProcessError) as error:
         raise ConfigurationError(
             f"{editor[0]} did not open the note ({error}); set EDITOR to another"
         ) from error
+
+
+def _at_line(program: str, file: Path, line: int) -> list[str]:
+    """Return the arguments with which an editor opens a file at a line."""
+    name = Path(program).stem
+    if name in _GOTO:
+        return ["--goto", f"{file}:{line}"]
+    return [f"{file}:{line}"] if name in _COLON else [f"+{line}", str(file)]

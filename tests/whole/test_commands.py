@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.service.commands.test_commands import arguments, each, ends, is_one_sentence, named, program
@@ -53,3 +56,30 @@ def test_a_note_that_is_not_parked_cannot_be_tried_again(everindex):
     code, said, complaint = everindex("retry", "fitness/Protecting Sleep.md")
     assert (code, said) == (1, "")
     assert "only a parked note can be tried again" in complaint
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("search", "sleep"),
+        ("status",),
+        ("links", "--broken"),
+        ("orphans",),
+        ("communities",),
+        ("backlinks", "Protecting Sleep"),
+        ("similar", "Protecting Sleep"),
+        ("titles", "sleep"),
+        ("show", "Protecting Sleep"),
+        ("why", "Protecting Sleep"),
+        ("traverse", "Protecting Sleep"),
+        ("deep", "sleep"),
+        ("tags", "list"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_the_service_answers_does_not_load_what_answers(example, command):
+    line = [sys.executable, "-X", "importtime", "-m", "service.cli", *command, *example.place]
+    done = subprocess.run(line, env=example.environment, capture_output=True, text=True, check=True)
+    loaded = {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
+    assert "service.commands.ask" in loaded
+    assert loaded.isdisjoint({"numpy", "apsw", "fastapi", "huey", "pydantic", "torch"})

@@ -93,6 +93,18 @@ def test_an_editor_s_quotes_are_those_of_a_shell(vault, tmp_path, opened, monkey
     assert opened() == ["--title", "two words", "+3", str(vault / "Soil.md")]
 
 
+@pytest.mark.parametrize(
+    ("editor", "arguments"),
+    [("code --wait", ["--wait", "--goto", "{}:7"]), ("zed", ["{}:7"]), ("nano", ["+7", "{}"])],
+)
+def test_an_editor_is_given_the_line_in_its_own_way(vault, tmp_path, opened, monkeypatch, editor, arguments):
+    (vault / "Soil.md").write_text("clay")
+    (tmp_path / "bin/editor").rename(tmp_path / "bin" / editor.split()[0])
+    monkeypatch.setenv("EDITOR", editor)
+    open_note(vault, "Soil.md", 7)
+    assert opened() == [word.format(vault / "Soil.md") for word in arguments]
+
+
 def test_an_editor_whose_quotes_are_open_is_refused(vault, opened, monkeypatch):
     (vault / "Soil.md").write_text("clay")
     monkeypatch.setenv("EDITOR", "'editor --wait")
