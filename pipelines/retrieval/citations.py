@@ -70,21 +70,56 @@ def check_quote(quote: str | None, passages: Sequence[str]) -> Check:
 
     A quote that occurs verbatim, ellipses included, matches whatever its fragments are.
     """
-    wanted = normalise(quote or "")
-    if not wanted:
-        return Check("no_quote")
-    if not any(_prepared(passage)[0] for passage in passages):
-        return Check("no_chunk_text")
-    if not _is_long_enough(wanted):
-        return Check("too_short")
-    fragments = [part.strip() for part in _ELLIPSIS.split(wanted)]
-    fragments = [part for part in fragments if _has_words(part)]
-    crumbs = not all(map(_is_long_enough, fragments))
+    return check_quotes([quote], passages)[0]
+
+
+def check_quotes(quotes: Sequence[str | None], passages: Sequence[str]) -> list[Check]:
+    """Search for each quote as `check_quote` does; a passage, which is expensive to read, is read once for all."""
+    wanted = [_Wanted.of(quote or "") for quote in quotes]
+    left = {number: one for number, one in enumerate(wanted) if _is_long_enough(one.whole)}
+    found: dict[int, int] = {}
     for index, passage in enumerate(passages):
-        for text, shape in (_prepared(passage), _prepared(_read(passage))):
-            if _stand_in([wanted], text, shape) or (not crumbs and _stand_in(fragments, text, shape)):
-                return Check("match", index)
-    return Check("too_short" if crumbs else "not_found")
+        if not left:
+            break
+        forms = (_prepared(passage), _prepared(_read(passage)))
+        here = [number for number, one in left.items() if any(one.stands_in(*form) for form in forms)]
+        for number in here:
+            found[number] = index
+            del left[number]
+    empty = not any(_prepared(passage)[0] for passage in passages)
+    return [
+        Check("match", found[number]) if number in found else Check(_why_not(one, empty=empty))
+        for number, one in enumerate(wanted)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A normalised quote, and its fragments between ellipses; `crumbs` says that one of them is too short."""
+
+    whole: str
+    fragments: tuple[str, ...]
+    crumbs: bool
+
+    @staticmethod
+    def of(quote: str) -> _Wanted:
+        whole = normalise(quote)
+        parts = (part.strip() for part in _ELLIPSIS.split(whole))
+        fragments = tuple(part for part in parts if _has_words(part))
+        return _Wanted(whole, fragments, not all(map(_is_long_enough, fragments)))
+
+    def stands_in(self, text: str, shape: str) -> bool:
+        return _stand_in([self.whole], text, shape) or (
+            not self.crumbs and _stand_in(self.fragments, text, shape)
+        )
+
+
+def _why_not(wanted: _Wanted, *, empty: bool) -> Reason:
+    if not wanted.whole:
+        return "no_quote"
+    if empty:
+        return "no_chunk_text"
+    return "too_short" if wanted.crumbs or not _is_long_enough(wanted.whole) else "not_found"
 
 
 def status_of(reasons: Iterable[Reason]) -> Status:

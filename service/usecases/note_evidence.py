@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.retrieval.citations import check_quote
+from pipelines.retrieval.citations import check_quotes
 from pipelines.store.evidence import Evidence, EvidenceRecord
+
+_MOST_QUOTES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class NoteEvidence:
     """A record that names the note; times are UTC, ISO 8601.
 
     `lines` are those of the passage that answered, as they were at the time; None if the note was only cited.
-    `curated_at` is None until a result is written back.
+    `curated_at` is None until a result is written back. `quotes` are the first 20.
     """
 
     id: str
@@ -39,12 +41,17 @@ def evidence_of_note(store: Evidence, path: str, limit: int) -> list[NoteEvidenc
 
 def _about(path: str, record: EvidenceRecord) -> NoteEvidence:
     lines = next(((hit.first_line, hit.last_line) for hit in record.hits if hit.path == path), None)
-    quotes = [
-        NoteQuote(
-            cited.quote,
-            check_quote(cited.quote, [record.texts[name] for name in cited.text_hashes]).reason == "match",
+    cited = [one for one in record.citations if one.path == path and one.quote][:_MOST_QUOTES]
+    # Quotes that no passage contained were compared with all of the note's.
+    compared: dict[tuple[str, ...], list[str]] = {}
+    for one in cited:
+        compared.setdefault(one.text_hashes, []).append(str(one.quote))
+    verified = {
+        (quote, names): check.reason == "match"
+        for names, quotes in compared.items()
+        for quote, check in zip(
+            quotes, check_quotes(quotes, [record.texts[name] for name in names]), strict=True
         )
-        for cited in record.citations
-        if cited.path == path and cited.quote
-    ]
-    return NoteEvidence(record.id, record.question, record.asked_at, record.curated_at, lines, tuple(quotes))
+    }
+    shown = (NoteQuote(str(one.quote), verified[str(one.quote), one.text_hashes]) for one in cited)
+    return NoteEvidence(record.id, record.question, record.asked_at, record.curated_at, lines, tuple(shown))

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from pipelines.retrieval.citations import SHORTEST_QUOTE, Check, check_quote, normalise, status_of
+from pipelines.retrieval import citations
+from pipelines.retrieval.citations import (
+    SHORTEST_QUOTE,
+    Check,
+    check_quote,
+    check_quotes,
+    normalise,
+    status_of,
+)
 
 RATE = "In March the rate rose by 5 percent, which nobody had foreseen. It fell again in May."
 
@@ -207,6 +215,32 @@ def test_a_quote_stands_in_one_passage_as_a_whole():
 def test_the_first_passage_that_has_it_is_named():
     assert check_quote("the rate rose by 5", ["nothing here", "", RATE, RATE]) == Check("match", 2)
     assert check_quote("the moon rose by 5", ["nothing here", RATE]) == Check("not_found", None)
+
+
+def test_quotes_looked_for_together_have_the_result_that_each_has_alone():
+    quotes = [
+        "the rate rose by 5",
+        None,
+        "short",
+        "the moon rose by 5",
+        "the rate … 5 %",
+        "nothing here today",
+    ]
+    passages = ["nothing here", RATE, "nothing here today"]
+    assert check_quotes(quotes, passages) == [check_quote(one, passages) for one in quotes]
+    assert check_quotes(quotes, [""]) == [check_quote(one, [""]) for one in quotes]
+    assert [one.found_in for one in check_quotes(quotes, passages)] == [1, None, None, None, None, 2]
+    assert check_quotes([], passages) == []
+
+
+def test_a_passage_is_read_once_for_all_quotes(monkeypatch):
+    read = []
+    monkeypatch.setattr(citations, "_read", lambda passage: read.append(passage) or passage)
+    passages = ["one passage of a note", "another passage", "the last one"]
+    check_quotes(
+        ["a quote that nobody has written", "another passage", "one that nobody has written"], passages
+    )
+    assert read == passages
 
 
 def test_a_later_place_counts_where_an_earlier_one_lies_inside_a_word():
