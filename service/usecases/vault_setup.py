@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unicodedata import normalize
 
 import yaml
 
@@ -15,10 +16,9 @@ from pipelines.domains import DOMAINS_FILE, WHOLE_VAULT, Registry
 from pipelines.errors import NotFoundError, TaxonomyError, UnsafePathError
 from pipelines.identity import DOT_FOLDER
 from pipelines.ignore_file import IGNORE_FILE
-from pipelines.model import Domain
 from pipelines.safe_replace import replace_if_unchanged
 from pipelines.tagging.taxonomy import parse
-from pipelines.vault import is_folder
+from pipelines.vault import disk_key, is_folder, is_hidden
 from service.usecases.vault_survey import Survey
 
 LEAST_NOTES = 10
@@ -74,7 +74,7 @@ def offered_domains(seen: Survey) -> dict[str, int]:
     found = {
         folder: count
         for folder, count in seen.top_folders().items()
-        if count >= LEAST_NOTES and is_folder(seen.root, folder)
+        if count >= LEAST_NOTES and _can_be_named(folder)
     }
     return dict(list(found.items())[:_MOST_FOLDERS]) if len(found) > 1 else {}
 
@@ -82,28 +82,48 @@ def offered_domains(seen: Survey) -> dict[str, int]:
 def plan(seen: Survey, choices: Choices) -> tuple[PlannedFile, ...]:
     """Return the files to create, and those that exist and stay.
 
-    Raises NotFoundError for a folder that is not in the vault, UnsafePathError for one that no line can name,
-    DomainsFileError.
+    Raises NotFoundError for a folder that is not in the vault, UnsafePathError for the vault itself and for a folder
+    that no line can name, DomainsFileError.
     """
-    for folder in (*choices.domains, *choices.ignored):
-        if not is_folder(seen.root, folder):
-            raise NotFoundError(
-                f"there is no folder {folder} in {seen.root}; give its path as it is in the vault"
+    owned = _in_vault(seen.root, choices.domains, "--domain")
+    ignored = _in_vault(seen.root, choices.ignored, "--ignore")
+    for folder in owned:
+        if not _can_be_named(folder):
+            raise UnsafePathError(
+                f"--domain {folder!r}: its name is not UTF-8, or looks like an escaped byte; rename the folder"
             )
-    left = seen.without(choices.ignored)
+    left = seen.without(ignored)
     files: list[PlannedFile] = []
     registry = seen.registry
-    if choices.domains:
-        text = _domains_text(choices.domains)
+    if owned:
+        text = _domains_text(owned)
         files.append(PlannedFile(DOMAINS_FILE, text))
         if not _exists(seen.root, DOMAINS_FILE):
             registry = Registry(domains.parse(text), text)
     if choices.vocabulary:
         files += _vocabularies(left, registry)
-    if choices.ignored:
-        lines = (ignore_file.line_for(folder, is_folder=True) for folder in choices.ignored)
+    if ignored:
+        lines = (ignore_file.line_for(folder, is_folder=True) for folder in ignored)
         files.append(PlannedFile(IGNORE_FILE, _IGNORE_HEAD + "".join(f"{line}\n" for line in lines)))
     return tuple(replace(file, exists=_exists(seen.root, file.path)) for file in files)
+
+
+def _in_vault(root: Path, folders: Sequence[str], option: str) -> tuple[str, ...]:
+    """Return folders without empty and `.` parts, each once. Raises NotFoundError, UnsafePathError."""
+    found = []
+    for folder in folders:
+        if not is_folder(root, folder):
+            raise NotFoundError(f"there is no folder {folder} in {root}; give its path as it is in the vault")
+        parts = [part for part in folder.split("/") if part not in ("", ".")]
+        if not parts:
+            raise UnsafePathError(f"{option} {folder!r} is the vault itself; name a folder in it")
+        found.append("/".join(parts))
+    return tuple(dict.fromkeys(found))
+
+
+def _can_be_named(folder: str) -> bool:
+    """Say whether `_domains.yaml` can name a folder: the keys of notes spell out bytes that are not UTF-8."""
+    return disk_key(folder) == normalize("NFC", folder)
 
 
 def write(root: Path, files: Iterable[PlannedFile]) -> Iterator[tuple[PlannedFile, bool]]:
@@ -134,7 +154,7 @@ def _domains_text(folders: Sequence[str]) -> str:
     """Return a `_domains.yaml` in which each folder is a domain, and one more domain owns all other notes."""
     taken = {_REST}
     values: dict[str, dict[str, object]] = {_REST: {"legacy": True}}
-    for folder in dict.fromkeys(folder.strip("/") for folder in folders):
+    for folder in folders:
         values[_slug(folder, taken)] = {"path": folder}
     # PyYAML quotes what would be read as something else, but reads Unicode's line breaks back as spaces unless they
     # are escaped.
@@ -154,18 +174,19 @@ def _slug(folder: str, taken: set[str]) -> str:
 
 
 def _vocabularies(seen: Survey, registry: Registry) -> Iterator[PlannedFile]:
-    """Yield a vocabulary for each domain that has tags in use and a folder to write it to."""
-    uses: dict[str, Counter[str]] = {domain.slug: Counter() for domain in registry.domains}
+    """Yield a vocabulary for the domains that have tags in use; domains may share one."""
+    places = {domain.slug: domain.within(domain.taxonomy) for domain in registry.domains}
+    uses: dict[str, Counter[str]] = {place: Counter() for place in places.values()}
     spelled: Counter[str] = Counter()
     for note in seen.notes:
         spelled.update(note.tags)
         if owner := registry.owner(note.file.path):
-            uses[owner.slug].update({tag.casefold() for tag in note.tags})
+            uses[places[owner.slug]].update({tag.casefold() for tag in note.tags})
     spelling = {tag.casefold(): tag for tag, _ in reversed(spelled.most_common())}
-    for domain in registry.domains:
-        if (tags := _in_use(uses[domain.slug], spelling)) and _has_place(seen.root, domain):
+    for place, counts in uses.items():
+        if (tags := _in_use(counts, spelling)) and _is_free(seen.root, place, registry):
             items = "".join(f"- {tag}\n" for tag in tags)
-            yield PlannedFile(domain.within(domain.taxonomy), _TAXONOMY_HEAD + items)
+            yield PlannedFile(place, _TAXONOMY_HEAD + items)
 
 
 def _in_use(uses: Counter[str], spelling: dict[str, str]) -> list[str]:
@@ -182,6 +203,9 @@ def _is_item(tag: str) -> bool:
         return False
 
 
-def _has_place(root: Path, domain: Domain) -> bool:
-    folder = domain.within(domain.taxonomy).rpartition("/")[0]
+def _is_free(root: Path, place: str, registry: Registry) -> bool:
+    """Say whether a vocabulary may be created there: its folder exists, and nothing else uses the path."""
+    if is_hidden(place) or place in {DOMAINS_FILE, *registry.generated}:
+        return False
+    folder = place.rpartition("/")[0]
     return not folder or is_folder(root, folder)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
+from unicodedata import normalize
 
 from pipelines import apart, domains, vault
 from pipelines.domains import Registry
@@ -43,14 +45,25 @@ class Survey:
 
     def without(self, folders: Collection[str]) -> Survey:
         """Return the same survey without the notes in some folders, named as they are on disk."""
-        left = (note for note in self.notes if not any(_lies_in(note.file.raw, one) for one in folders))
+        left_out = frozenset(folders)
+        left = (note for note in self.notes if left_out.isdisjoint(_folders_around(note.file.raw)))
         return replace(self, notes=tuple(left))
 
     def top_folders(self) -> dict[str, int]:
-        """Return the number of notes in each top-level folder (as in their keys), those with most notes first."""
-        paths = (note.file.path for note in self.notes)
-        counts = Counter(path.partition("/")[0] for path in paths if "/" in path)
-        return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+        """Return the number of notes in each top-level folder (as on disk), those with most notes first.
+
+        Folders whose names differ only in their Unicode form count as one.
+        """
+        counts: Counter[str] = Counter()
+        on_disk: dict[str, str] = {}
+        for note in self.notes:
+            folder, inside, _ = note.file.raw.partition("/")
+            if inside:
+                counts[normalize("NFC", folder)] += 1
+                on_disk.setdefault(normalize("NFC", folder), folder)
+        return {
+            on_disk[key]: count for key, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        }
 
     def ignorable(self) -> dict[str, int]:
         """Return the folders of templates and of deleted notes, as on disk, with the number of notes in each."""
@@ -89,5 +102,5 @@ def _tags_of(root: Path, file: FoundFile) -> tuple[str, ...]:
     return read_note(file.path, data).tags
 
 
-def _lies_in(path: str, folder: str) -> bool:
-    return path.startswith(f"{folder}/")
+def _folders_around(path: str) -> Iterator[str]:
+    return accumulate(path.split("/")[:-1], "{}/{}".format)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import domains
-from pipelines.errors import DomainsFileError, NotFoundError
+from pipelines.errors import DomainsFileError, NotFoundError, UnsafePathError
 from pipelines.frontmatter import is_tag
 from pipelines.reconcile import rules_of
 from pipelines.tagging import taxonomy
@@ -88,6 +89,21 @@ def test_what_is_ignored_counts_for_nothing_else(vault):
     assert {note.file.path.rpartition("/")[0] for note in survey(vault).notes} == {"Work", "Garden"}
 
 
+def test_only_what_is_in_the_folders_is_left_out_and_these_are_gone_through_once(vault):
+    class Folders(list):
+        passes = 0
+
+        def __iter__(self):
+            Folders.passes += 1
+            return super().__iter__()
+
+    for folder in ("a", "a/b", "ab", "c/a", "d/e", "d/ef"):
+        notes_in(vault / folder, 2)
+    left = survey(vault).without(Folders(["a", "d/e", "nowhere"]))
+    assert {note.file.path.rpartition("/")[0] for note in left.notes} == {"ab", "c/a", "d/ef"}
+    assert Folders.passes == 1
+
+
 def test_a_folder_that_no_line_can_name_is_not_offered_to_be_ignored(vault):
     notes_in(vault / "Templates\n")
     assert survey(vault).ignorable() == {}
@@ -98,6 +114,62 @@ def test_less_than_two_large_folders_are_not_offered_as_domains(vault, folders):
     for folder in folders:
         notes_in(vault / folder, LEAST_NOTES if folder == "Garden" else 1)
     assert offered_domains(survey(vault)) == {}
+
+
+def test_a_decomposed_name_is_offered_and_its_domain_owns_the_notes(vault):
+    for folder in ("Cafe\u0301", "Garden"):
+        notes_in(vault / folder, text="#soil\n")
+    assert set(offered_domains(survey(vault))) == {"Cafe\u0301", "Garden"}
+    set_up(vault, Choices(("Cafe\u0301",)))
+    assert domains.load(vault).owner("Caf\u00e9/0.md").path == "Caf\u00e9"
+
+
+@pytest.mark.parametrize("folder", ["", ".", "./", "./."])
+@pytest.mark.parametrize("option", ["--domain", "--ignore"])
+def test_the_vault_itself_is_refused_as_a_folder(vault, folder, option):
+    notes_in(vault / "Garden")
+    choices = Choices((folder,)) if option == "--domain" else Choices(ignored=(folder,))
+    with pytest.raises(UnsafePathError, match=f"{option} '{folder}' is the vault itself"):
+        plan(survey(vault), choices)
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"\\xff"])
+def test_a_folder_that_no_domain_can_name_is_refused_and_not_offered(vault, name):
+    folder = os.fsdecode(name)
+    for one in (folder, "Garden", "Work"):
+        notes_in(vault / one)
+    assert set(offered_domains(survey(vault))) == {"Garden", "Work"}
+    with pytest.raises(UnsafePathError, match=r"--domain .* is not UTF-8"):
+        plan(survey(vault), Choices((folder,)))
+
+
+def test_a_folder_given_in_two_ways_is_one_folder(vault):
+    notes_in(vault / "Garden", text="#soil\n")
+    notes_in(vault / "Templates", text="#placeholder\n")
+    choices = Choices(("Garden", "./Garden/"), ("./Templates", "Templates"))
+    assert set_up(vault, choices) == {"_domains.yaml", ".everindexignore", "Garden/_taxonomy.md"}
+    assert [one.path for one in domains.load(vault).domains] == ["", "Garden"]
+    assert (vault / ".everindexignore").read_text().count("Templates") == 1
+
+
+def test_domains_that_share_a_vocabulary_get_one_with_the_tags_of_both(vault):
+    (vault / "_domains.yaml").write_text("a: {legacy: true, taxonomy: q/_taxonomy.md}\nb: {path: q}\n")
+    notes_in(vault, 3, "#inbox\n")
+    notes_in(vault / "q", 3, "#soil\n")
+    (planned,) = plan(survey(vault), Choices())
+    assert planned.path == "q/_taxonomy.md"
+    assert planned.content.endswith("- inbox\n- soil\n")
+
+
+@pytest.mark.parametrize("path", [".everindexignore", ".obsidian/tags.md", "_domains.yaml", "_review.md"])
+def test_no_vocabulary_is_created_where_another_file_belongs(vault, path):
+    (vault / "_domains.yaml").write_text(f"a: {{legacy: true, taxonomy: {path}, review_queue: _review.md}}\n")
+    (vault / ".obsidian").mkdir()
+    notes_in(vault, 3, "#soil\n")
+    notes_in(vault / "Templates")
+    assert [file.path for file in plan(survey(vault), Choices(ignored=("Templates",)))] == [
+        ".everindexignore"
+    ]
 
 
 def test_files_that_exist_stay_as_they_are(vault, tmp_path):
@@ -185,9 +257,10 @@ def test_domains_own_their_folders_whatever_these_are_called(names):
         set_up(root, Choices(chosen))
         registry = domains.load(root)
         for folder in chosen:
-            owner = registry.owner(f"{folder}/0.md")
+            key = unicodedata.normalize("NFC", folder)
+            owner = registry.owner(f"{key}/0.md")
             assert owner is not None
-            assert owner.path == folder
+            assert owner.path == key
             assert (root / folder).is_dir()
         assert len(registry.domains) == (len(chosen) + 1 if chosen else 1)
         assert len({one.slug.casefold() for one in registry.domains}) == len(registry.domains)
