@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from service.usecases.vault_survey import Survey
 
 app = click.Group()
+_MOST_ASKED = 20  # folders to ignore; one more question covers the others
 _ANSWERS = {"": True, "y": True, "yes": True, "n": False, "no": False}
 
 
@@ -121,13 +122,21 @@ def _ask(seen: Survey, choices: Choices, *, domains: bool, ignored: bool) -> Cho
     from service.usecases.vault_setup import offered_domains  # noqa: PLC0415 - likewise
 
     if ignored:
-        counts = seen.ignorable()
-        wanted = (f for f in choices.ignored if _is_yes(f"Ignore {f}/ ({counted(counts[f], 'note')})?"))
-        choices = replace(choices, ignored=tuple(wanted))
+        choices = replace(choices, ignored=_ask_ignored(seen.ignorable()))
     offered = offered_domains(seen.without(choices.ignored)) if domains else {}
     if offered:
         choices = replace(choices, domains=_ask_domains(offered))
     return choices
+
+
+def _ask_ignored(counts: Mapping[str, int]) -> tuple[str, ...]:
+    folders, more = list(counts)[:_MOST_ASKED], list(counts)[_MOST_ASKED:]
+    wanted = [one for one in folders if _is_yes(f"Ignore {one}/ ({counted(counts[one], 'note')})?")]
+    if more:
+        notes = counted(sum(counts[one] for one in more), "note")
+        if _is_yes(f"Ignore {counted(len(more), 'more such folder')} ({notes})?"):
+            wanted += more
+    return tuple(wanted)
 
 
 def _ask_domains(offered: Mapping[str, int]) -> tuple[str, ...]:

@@ -119,6 +119,23 @@ def test_on_a_terminal_each_decision_is_asked_for(notes):
     assert created(notes) == [".everindexignore", "Work/_taxonomy.md", "_domains.yaml", "_taxonomy.md"]
 
 
+def test_on_a_terminal_many_folders_to_ignore_are_asked_for_together(notes):
+    for number in range(22):
+        (notes / f"{number:02}" / "Trash").mkdir(parents=True)
+        (notes / f"{number:02}" / "Trash" / "a.md").write_text("gone\n")
+    terminal = Terminal([sys.executable, "-m", "service.cli", "init", str(notes)])
+    try:
+        terminal.until("Ignore 00/Trash/ (1 note)?")
+        terminal.press("\n" * 20)
+        terminal.until("Ignore 3 more such folders (12 notes)? [Y/n]")
+        terminal.press("\n\ny\n")
+        assert terminal.ended() == 0, terminal.said
+    finally:
+        terminal.close()
+    lines = (notes / ".everindexignore").read_text().splitlines()[1:]
+    assert lines == [*(f"/{number:02}/Trash/" for number in range(22)), "/Templates/"]
+
+
 def test_on_a_terminal_nothing_is_written_unless_the_user_agrees(notes):
     said = at_a_terminal(notes, "y", "1", "n")
     assert "Nothing was written." in said
