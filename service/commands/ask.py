@@ -83,14 +83,18 @@ def search(
 def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, prints: bool) -> None:
     """Search as the user types, and open the chosen note.
 
-    Raises UsageError without a terminal or if the user asked for what only a printed answer has, NotRunningError.
+    Raises UsageError without a terminal that can show it or if the user asked for what only a printed answer has,
+    NotRunningError.
     """
-    if prints or not (sys.stdin.isatty() and sys.stdout.isatty()) or out.is_dumb_terminal:
+    from service.commands.live import can_be_shown, choose_note  # noqa: PLC0415 - most searches have words
+
+    able = not out.is_dumb_terminal and can_be_shown(sys.stdout.encoding)
+    if prints or not (sys.stdin.isatty() and sys.stdout.isatty() and able):
         raise click.UsageError(
-            "Missing argument 'QUERY...': give words. On a terminal, `everindex search` alone searches as you type"
+            "Missing argument 'QUERY...': give words."
+            " On a terminal that shows Unicode, `everindex search` alone searches as you type"
         )
     from pipelines.filters import parse_filters  # noqa: PLC0415
-    from service.commands.live import choose_note  # noqa: PLC0415 - most searches have words
     from service.commands.opening import open_note  # noqa: PLC0415 - likewise
 
     parse_filters(filters)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 
-_LOCAL_FLAGS = 3  # the place of `c_lflag` in what `tcgetattr` returns
+_INPUT_FLAGS, _LOCAL_FLAGS = 0, 3  # the places of `c_iflag` and `c_lflag` in what `tcgetattr` returns
 
 
 class Key(Enum):
@@ -73,6 +73,7 @@ def single_keys(terminal: int) -> Iterator[None]:
     """Let a terminal send each key at once and unseen, Ctrl-C included; restore its state afterwards."""
     before = termios.tcgetattr(terminal)
     now = termios.tcgetattr(terminal)
+    now[_INPUT_FLAGS] &= ~termios.IXON  # Ctrl-S would stop the output, and with it the process that writes
     now[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN)
     try:
         termios.tcsetattr(terminal, termios.TCSANOW, now)

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import TextIOWrapper
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Group
 from rich.live import Live
@@ -30,6 +31,8 @@ _ESCAPE_SECONDS = 0.05
 """An Escape byte without a successor for this time is the Escape key, not the beginning of another."""
 _LINES_PER_HIT = 3
 _LINES_AROUND = 4
+_LEAVE_SCREEN = b"\x1b[?25h\x1b[?1049l"  # show the cursor, and return to the first screen
+_MARKS = "▏▸›…↑↓"
 _HELP = "↑ ↓ select   Enter opens the note   Esc leaves"
 
 Ask = Callable[[str], dict[str, Any]]
@@ -40,6 +43,15 @@ class _Answer:
     question: str
     hits: list[dict[str, Any]]
     about: str
+
+
+def can_be_shown(encoding: str) -> bool:
+    """Say whether a terminal with this encoding shows the marks of the search."""
+    try:
+        _MARKS.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def choose_note(ask: Ask, *, every: bool) -> tuple[str, int] | None:
@@ -53,6 +65,7 @@ def choose_note(ask: Ask, *, every: bool) -> tuple[str, int] | None:
     with (
         _woken_by_signals(ended_by) as (wakes, wake),
         single_keys(sys.stdin.fileno()),
+        _left_as_found(sys.stdout),
         Live(
             console=out, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
         ) as live,
@@ -61,6 +74,20 @@ def choose_note(ask: Ask, *, every: bool) -> tuple[str, int] | None:
     if ended_by:
         sys.exit(128 + ended_by[0])
     return chosen
+
+
+@contextmanager
+def _left_as_found(output: TextIO) -> Iterator[None]:
+    """Replace characters that the terminal's encoding lacks; leave its second screen even where rich fails to."""
+    assert isinstance(output, TextIOWrapper)  # noqa: S101  (a terminal's)
+    errors = output.errors
+    output.reconfigure(errors="replace")
+    try:
+        yield
+    finally:
+        output.reconfigure(errors=errors)
+        with suppress(OSError):  # the terminal may be gone
+            os.write(output.fileno(), _LEAVE_SCREEN)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 
@@ -36,9 +37,9 @@ def live(tmp_path):
     """Start a search with answers of a function's, on a terminal of its own."""
     started = []
 
-    def start(*more, odd=""):
-        words = [sys.executable, "-c", PROGRAM, tmp_path, json.dumps(odd), json.dumps(HIT), *more]
-        started.append(Terminal([*map(str, words)]))
+    def start(*more, odd="", before="", encoding="utf-8"):
+        words = [sys.executable, "-c", before + PROGRAM, tmp_path, json.dumps(odd), json.dumps(HIT), *more]
+        started.append(Terminal([*map(str, words)], os.environ | {"PYTHONIOENCODING": encoding}))
         started[-1].until("Search: ")
         return started[-1]
 
@@ -137,6 +138,47 @@ def test_an_exception_ends_it_and_the_terminal_is_restored(live):
     terminal.press("boom")
     assert terminal.ended() == 1
     assert "ZeroDivisionError" in terminal.said
+    assert terminal.is_restored
+
+
+def test_the_terminal_is_restored_where_the_library_that_draws_fails_to(live):
+    terminal = live(before="import rich.live\nrich.live.Live.stop = None\n")
+    terminal.press("\x1b")
+    assert terminal.ended() == 1
+    assert "TypeError" in terminal.said
+    assert terminal.is_restored
+
+
+def test_characters_that_the_encoding_lacks_are_replaced(live):
+    terminal = live(odd=" \u03a9", encoding="latin-1")
+    terminal.press("soil")
+    terminal.until("? soil 1 ?")
+    terminal.press("\r")
+    assert terminal.ended() == 0, terminal.said
+    assert "chosen ('1.md', 7)" in terminal.said
+    assert terminal.is_restored
+
+
+def test_a_terminal_that_cannot_show_the_marks_is_refused():
+    terminal = Terminal(
+        [sys.executable, "-m", "service.cli", "search"], os.environ | {"PYTHONIOENCODING": "latin-1"}
+    )
+    try:
+        assert terminal.ended() == 2
+        assert "give words" in terminal.said
+        assert "\x1b[?1049h" not in terminal.raw
+        assert terminal.is_restored
+    finally:
+        terminal.close()
+
+
+def test_the_key_that_stops_a_terminals_output_does_not_stop_the_search(live):
+    terminal = live()
+    terminal.press("\x13")
+    terminal.press("soil")
+    terminal.until("▸ soil 1")
+    terminal.send_signal(signal.SIGTERM)
+    assert terminal.ended() == 128 + signal.SIGTERM
     assert terminal.is_restored
 
 
