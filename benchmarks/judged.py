@@ -43,14 +43,14 @@ def prepare(name: str, data: Path, kept: Path) -> JudgedSet:
     vault, folder = kept / name / "vault", data / name
     if name in VAULTS:
         kind = VAULTS[name]
-        queries, grades = _read(folder, f"{kind}.")
+        queries, grades = read_questions(folder, f"{kind}.")
         if not vault.exists():
             shutil.copytree(folder / "vault", vault)
             if kind == "anchor":
                 _remove_links(vault, set(queries.values()))
     else:
-        paths = _write_notes(folder / "corpus.jsonl", vault)
-        queries, grades = _read(folder, "")
+        paths = write_notes(folder / "corpus.jsonl", vault)
+        queries, grades = read_questions(folder, "")
         queries = dict(sorted(queries.items(), key=lambda item: _order(item[0]))[: FIRST_QUERIES.get(name)])
         grades = {q: {paths[d]: grade for d, grade in of.items()} for q, of in grades.items()}
     resources = Resources(Settings(vault=vault, state=kept / name / "state"))
@@ -62,7 +62,7 @@ def _order(query: str) -> tuple[int, str]:
     return (int(query) if query.isdecimal() else 0, query)
 
 
-def _write_notes(corpus: Path, vault: Path) -> dict[str, str]:
+def write_notes(corpus: Path, vault: Path) -> dict[str, str]:
     """Write a note a document: its title as the heading, its text below; return the paths by document."""
     vault.mkdir(parents=True, exist_ok=True)
     paths = {}
@@ -77,7 +77,8 @@ def _write_notes(corpus: Path, vault: Path) -> dict[str, str]:
     return paths
 
 
-def _read(folder: Path, prefix: str) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+def read_questions(folder: Path, prefix: str) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+    """Return the questions by id, and the grade of each relevant document by question and document."""
     queries = {row["_id"]: row["text"] for row in read_rows(folder / f"{prefix}queries.jsonl")}
     return queries, read_grades(folder / f"{prefix}qrels.tsv")
 
