@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -167,6 +168,10 @@ def changed(product: Product, change: Callable[[], object], found: Callable[[], 
     return None if waited is None else time.perf_counter() - began
 
 
+def _finds(product: Product, word: str, path: str) -> bool:
+    return path in product.ask(word)
+
+
 def saves(product: Product) -> list[float | None]:
     """Save new notes one after another; return for each the seconds until its word finds it."""
     taken, chance = [], random.Random(7)  # noqa: S311 - pauses, not secrets
@@ -174,11 +179,7 @@ def saves(product: Product) -> list[float | None]:
         path, word = f"saved-{number}.md", _word(1000 + number)
         text = f"# Saved {number}\n\nA line about gardens and the word {word}.\n"
         file = product.root / path
-        taken.append(
-            changed(
-                product, lambda f=file, t=text: f.write_text(t), lambda w=word, p=path: p in product.ask(w)
-            )
-        )
+        taken.append(changed(product, partial(file.write_text, text), partial(_finds, product, word, path)))
         time.sleep(0.5 + chance.random())
     return taken
 
