@@ -154,7 +154,7 @@ def _domains_text(folders: Sequence[str]) -> str:
     """Return a `_domains.yaml` in which each folder is a domain, and one more domain owns all other notes."""
     taken = {_REST}
     values: dict[str, dict[str, object]] = {_REST: {"legacy": True}}
-    for folder in folders:
+    for folder in (normalize("NFC", one) for one in folders):
         values[_slug(folder, taken)] = {"path": folder}
     # PyYAML quotes what would be read as something else, but reads Unicode's line breaks back as spaces unless they
     # are escaped.
