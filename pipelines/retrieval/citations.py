@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -91,6 +91,20 @@ def check_quotes(quotes: Sequence[str | None], passages: Sequence[str]) -> list[
         Check("match", found[number]) if number in found else Check(_why_not(one, empty=empty))
         for number, one in enumerate(wanted)
     ]
+
+
+def check_citations(
+    citations: Sequence[tuple[str | None, tuple[str, ...]]], texts: Mapping[str, str]
+) -> list[Check]:
+    """Check each quote against its passages, given by their names in `texts`; those of the same passages at once."""
+    together: dict[tuple[str, ...], list[int]] = {}
+    for number, (_, names) in enumerate(citations):
+        together.setdefault(names, []).append(number)
+    checks: dict[int, Check] = {}
+    for names, numbers in together.items():
+        quotes = [citations[number][0] for number in numbers]
+        checks |= zip(numbers, check_quotes(quotes, [texts[name] for name in names]), strict=True)
+    return [checks[number] for number in range(len(citations))]
 
 
 @dataclass(frozen=True, slots=True)

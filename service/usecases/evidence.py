@@ -13,7 +13,7 @@ from pipelines import vault
 from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
 from pipelines.filters import Filters
 from pipelines.moments import now_iso
-from pipelines.retrieval.citations import check_quote, status_of
+from pipelines.retrieval.citations import Reason, check_citations, check_quote, status_of
 from pipelines.store.connection import snapshot
 from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
 from pipelines.store.passages import ChunkRow, chunks_of
@@ -68,7 +68,8 @@ class Records:
         answers = []
         for cited in quotes:
             citation, texts = _resolve(cited, None, indexed)
-            answers.append(_verified(citation, [texts[name] for name in citation.text_hashes]))
+            passages = [texts[name] for name in citation.text_hashes]
+            answers.append(_verified(citation, check_quote(citation.quote, passages).reason))
         return VerifyAnswer(quotes=answers, citations_status=status_of(a.citation_reason for a in answers))
 
     def ask(self, question: str, k: int = 10, domain: str | None = None) -> RecordAnswer:
@@ -141,17 +142,15 @@ class Records:
 
     def _shown(self, record: EvidenceRecord) -> RecordAnswer:
         source = cache(self._reader_of_sources())
-        citations = []
-        for cited in record.citations:
-            passages = [record.texts[name] for name in cited.text_hashes]
-            verified = _verified(cited, passages)
-            citations.append(
-                RecordCitation(
-                    **verified.model_dump(),
-                    **source(cited.path, cited.source_hash).model_dump(),
-                    text=passages[0] if len(passages) == 1 else None,
-                )
+        checks = check_citations([(one.quote, one.text_hashes) for one in record.citations], record.texts)
+        citations = [
+            RecordCitation(
+                **_verified(cited, check.reason).model_dump(),
+                **source(cited.path, cited.source_hash).model_dump(),
+                text=record.texts[cited.text_hashes[0]] if len(cited.text_hashes) == 1 else None,
             )
+            for cited, check in zip(record.citations, checks, strict=True)
+        ]
         return RecordAnswer(
             id=record.id,
             question=record.question,
@@ -276,12 +275,11 @@ def _shown_hit(hit: EvidenceHit, texts: Mapping[str, str], source: Source) -> Re
     )
 
 
-def _verified(cited: Citation, passages: Sequence[str]) -> VerifiedQuote:
-    reason = check_quote(cited.quote, passages).reason
+def _verified(cited: Citation, reason: Reason) -> VerifiedQuote:
     return VerifiedQuote(
         path=cited.path,
         quote=cited.quote,
-        text_hash=cited.text_hashes[0] if len(passages) == 1 else None,
+        text_hash=cited.text_hashes[0] if len(cited.text_hashes) == 1 else None,
         citation_verified=reason == "match",
         citation_reason=reason,
     )

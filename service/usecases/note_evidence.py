@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.retrieval.citations import check_quotes
+from pipelines.retrieval.citations import check_citations
 from pipelines.store.evidence import Evidence, EvidenceRecord
 
 _MOST_QUOTES = 20
@@ -42,16 +42,8 @@ def evidence_of_note(store: Evidence, path: str, limit: int) -> list[NoteEvidenc
 def _about(path: str, record: EvidenceRecord) -> NoteEvidence:
     lines = next(((hit.first_line, hit.last_line) for hit in record.hits if hit.path == path), None)
     cited = [one for one in record.citations if one.path == path and one.quote][:_MOST_QUOTES]
-    # Quotes that no passage contained were compared with all of the note's.
-    compared: dict[tuple[str, ...], list[str]] = {}
-    for one in cited:
-        compared.setdefault(one.text_hashes, []).append(str(one.quote))
-    verified = {
-        (quote, names): check.reason == "match"
-        for names, quotes in compared.items()
-        for quote, check in zip(
-            quotes, check_quotes(quotes, [record.texts[name] for name in names]), strict=True
-        )
-    }
-    shown = (NoteQuote(str(one.quote), verified[str(one.quote), one.text_hashes]) for one in cited)
-    return NoteEvidence(record.id, record.question, record.asked_at, record.curated_at, lines, tuple(shown))
+    checks = check_citations([(one.quote, one.text_hashes) for one in cited], record.texts)
+    quotes = (
+        NoteQuote(str(one.quote), check.reason == "match") for one, check in zip(cited, checks, strict=True)
+    )
+    return NoteEvidence(record.id, record.question, record.asked_at, record.curated_at, lines, tuple(quotes))

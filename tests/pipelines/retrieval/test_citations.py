@@ -10,6 +10,7 @@ from pipelines.retrieval import citations
 from pipelines.retrieval.citations import (
     SHORTEST_QUOTE,
     Check,
+    check_citations,
     check_quote,
     check_quotes,
     normalise,
@@ -241,6 +242,20 @@ def test_a_passage_is_read_once_for_all_quotes(monkeypatch):
         ["a quote that nobody has written", "another passage", "one that nobody has written"], passages
     )
     assert read == passages
+
+
+def test_each_citation_is_checked_against_its_own_passages():
+    texts = {"none": "nothing here", "rate": RATE}
+    citations = [
+        ("the rate rose by 5", ("none",)),
+        ("the rate rose by 5", ("none", "rate")),
+        (None, ("rate",)),
+        ("the moon rose by 5", ("none", "rate")),
+        ("the rate rose by 5", ()),
+    ]
+    found = check_citations(citations, texts)
+    assert found == [check_quote(quote, [texts[name] for name in names]) for quote, names in citations]
+    assert [one.reason for one in found] == ["not_found", "match", "no_quote", "not_found", "no_chunk_text"]
 
 
 def test_a_later_place_counts_where_an_earlier_one_lies_inside_a_word():

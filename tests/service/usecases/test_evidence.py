@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from pipelines.retrieval import citations
 from queue_config.settings import Settings
 from service.app import create_app
 from service.cli import app as command
@@ -333,6 +334,17 @@ def test_a_quote_is_verified_against_what_the_record_kept_although_the_note_chan
     assert reasons(answer) == ["match"] * 4
     assert states(answer) == [(True, False)] * 3 + [(False, False)]
     assert reasons(verify(program, quote)) == ["not_found"]
+
+
+def test_each_passage_of_a_record_is_read_once_however_many_quotes_are_not_in_it(program, monkeypatch):
+    record = ask(program)
+    quotes = [{"path": "Long.md", "quote": f"a sentence that no note contains, {n}"} for n in range(9)]
+    write_back(program, record["id"], *quotes)
+    read = []
+    monkeypatch.setattr(citations, "_read", lambda passage: read.append(passage) or passage)
+    shown = program.get(f"/v1/rx/{record['id']}").json()
+    assert reasons(shown) == ["not_found"] * 9
+    assert len(read) == len(set(read)) > 1
 
 
 def test_what_was_not_found_is_not_found_later_either(program, written, index):
