@@ -26,6 +26,7 @@ SUGGESTED = {"folder": 500, "tag": 200, "kind": 200}
 """The filters whose values are suggested, each with the most characters that its field accepts."""
 
 _NESTED = ("folder", "tag")
+_MOST_LEVELS = 10  # of what contains a value; 10,000 tags of 100 levels have a million
 _MOST_SUGGESTED = 100
 _PAST = (("past week", 7), ("past month", 30), ("past year", 365))
 
@@ -84,7 +85,8 @@ class Browsing:
         counts: dict[str, Counter[str]] = {name: Counter() for name in SUGGESTED}
         for _, cache in self._questions.readers():
             for name, value, count in values_in_use(cache, SUGGESTED):
-                for known in accumulate(value.split("/"), "{}/{}".format) if name in _NESTED else [value]:
+                levels = value.split("/", _MOST_LEVELS) if name in _NESTED else [value]
+                for known in accumulate(levels, "{}/{}".format):
                     counts[name][known] += count
         return {name: _most_frequent(counts[name]) for name in SUGGESTED}
 

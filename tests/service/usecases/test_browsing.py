@@ -63,6 +63,14 @@ def test_filters_offer_what_most_notes_have_first_and_each_value_once(browsing):
     }
 
 
+def test_what_contains_a_value_is_offered_down_to_ten_levels(vault, questions, browsing):
+    levels = [f"t{n}" for n in range(20)]
+    (vault / "Deep.md").write_text(f"---\ntags: [{'/'.join(levels)}]\n---\nText.")
+    index_once(questions.resources, lambda *_: None)
+    offered = {tag for tag in browsing.filter_values()["tag"] if tag.startswith("t0")}
+    assert offered == {"/".join(levels[:count]) for count in [*range(1, 11), 20]}
+
+
 def test_what_changed_last_comes_first_whatever_its_domain(browsing):
     titles = [note.title for note in browsing.start().recent]
     assert titles == ["Log", "Soil", "Compost", "Winter", "River"]
