@@ -244,6 +244,8 @@ def measure(product: Product, judged: OpenSet, endpoint: Endpoint) -> Iterator[t
         assert product.process is not None  # noqa: S101 - start() has set it
         yield "memory while serving", f"{tree_memory(product.process) / _MEGA:.0f} MB"
         yield "a question as a command", f"{statistics.median(commands(product, questions)):.1f} s"
+        # A fused ranking may place a note's only word below ten others.
+        product.mode = product.words_alone
         yield "save to searchable", waits(saves(product))
         moved, again = rename(product, endpoint)
         yield "folder of 20 renamed", waits([moved])

@@ -28,8 +28,8 @@ class Product:
     asked_by: str
     watches = True
     meaning = True
-    # How the product ranks by vectors alone, where it lets one choose; `mode` is the choice, empty for its default.
-    vectors_alone = ""
+    # How the product ranks by words or by vectors alone, where it lets one choose; `mode` is the choice, if any.
+    words_alone = vectors_alone = ""
     mode = ""
 
     def __init__(self, tools: Path, root: Path, home: Path, endpoint: str) -> None:
@@ -134,10 +134,10 @@ class McpProduct(Product):
     asked_by = "MCP by HTTP"
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool; return what it found. Raises LookupError if the tool failed."""
+        """Call a tool; return what it found, an empty list for no content. Raises LookupError if the tool failed."""
         if not hasattr(self, "_mcp"):
             self._mcp = McpClient(f"http://127.0.0.1:{self.port}/mcp")
         result = self._mcp.send("tools/call", {"name": tool, "arguments": arguments})
         if result.get("isError"):
             raise LookupError(str(result["content"])[:300])
-        return json.loads(result["content"][0]["text"])
+        return json.loads(result["content"][0]["text"]) if result["content"] else []

@@ -57,7 +57,7 @@ class MarkdownVaultMcp(McpProduct):
     """markdown-vault-mcp: an MCP server for a vault."""
 
     name = package = "markdown-vault-mcp"
-    vectors_alone = "semantic"
+    words_alone, vectors_alone = "keyword", "semantic"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class BasicMemory(McpProduct):
     """basic-memory: notes that agents write and search."""
 
     name = package = "basic-memory"
-    vectors_alone = "vector"
+    words_alone, vectors_alone = "text", "vector"
 
     @property
     def environment(self) -> dict[str, str]:
