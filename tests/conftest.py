@@ -43,7 +43,8 @@ SLOW = (
         )
     ),
     *(f"service/http/test_{name}.py" for name in ("attacks", "limits", "openapi", "second_user")),
-    *("queue_config/test_queue.py", "service/runtime/test_client.py"),
+    *(f"queue_config/test_{name}.py" for name in ("messages", "queue")),
+    "service/runtime/test_client.py",
     *(
         "pipelines/embedding",
         "pipelines/maintenance",
@@ -52,7 +53,7 @@ SLOW = (
     ),
     *(
         f"pipelines/test_{name}.py"
-        for name in ("apart", "brake_machine", "exchange", "globs", "graph", "state_machine")
+        for name in ("apart", "brake_machine", "exchange", "globs", "graph", "safe_replace", "state_machine")
     ),
     *(f"pipelines/retrieval/test_{name}.py" for name in ("merging", "postings", "traverse")),
     *(
