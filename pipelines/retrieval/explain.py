@@ -1,12 +1,13 @@
-"""Explain why a note is among the answers to a question, or is not."""
+"""Explain why a note is among the answers to a question or is not, and why no note is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipelines import lexical
 from pipelines.retrieval.layers import Source, depth_for
-from pipelines.retrieval.restrict import why_not
+from pipelines.retrieval.restrict import notes_left_out, notes_with_phrase, quoted, why_not
 from pipelines.retrieval.search import Found
 from pipelines.store import passages
 from pipelines.store import search as store
@@ -91,3 +92,48 @@ def reason(standing: Standing, shown: int, result: int | None, before: str | Non
         f"{among}, and {shown} are shown; "
         f"its best layer was {best[1]!r} (number {best[0]}), and {last!r} decided"
     )
+
+
+def nothing_left(sources: Sequence[Source], query: str, *, filtered: bool) -> str | None:
+    """Say why a question's quotes, minus signs and filters leave no note; None if they are not the reason.
+
+    `filtered`: the question has filters. Raises CacheError.
+    """
+    asked = lexical.operators(query)
+    if not asked or any(source.names and source.names.is_name(source.cache, query) for source in sources):
+        return None  # signs in a note's name are no operators
+    if not asked.asks:
+        return "the question says only what to leave out; also say what to look for"
+    passing = set[str]().union(*map(_notes_of, sources))
+    if not passing:
+        return "no note passes the filters" if filtered else None
+    having = {phrase: passing & _any_with(sources, phrase) for phrase in asked.required}
+    unwanted = set[str]().union(*(notes_left_out(source.cache, asked) for source in sources))
+    if passing.intersection(*having.values()) - unwanted:
+        return None
+    return _fault(asked, having, " that passes the filters" if filtered else "")
+
+
+def _fault(asked: lexical.Operators, having: Mapping[str, set[str]], which: str) -> str:
+    """Say which of the operators that leave no note do so. `having`: the notes `which` have each phrase."""
+    if lacking := [phrase for phrase, paths in having.items() if not paths]:
+        without = "without the quotes, notes about its words are found"
+        return f"no note{which} has the phrase {quoted(lacking, 'or')}; {without}"
+    if having and not set.intersection(*having.values()):
+        return f"no note{which} has all of the phrases {quoted(asked.required, 'and')}"
+    unwanted = (
+        f"{quoted((*asked.unwanted_words, *asked.unwanted_phrases), 'or')}, which the question leaves out"
+    )
+    if not having:
+        return f"every note{which} has {unwanted}"
+    kept = f"{which} and has" if which else " that has"
+    return f"every note{kept} {quoted(asked.required, 'and')} also has {unwanted}"
+
+
+def _notes_of(source: Source) -> set[str]:
+    """Return the paths of the notes that may be found in a domain by more than their name."""
+    return store.notes_of(source.cache, source.only).difference(source.domain.configuration)
+
+
+def _any_with(sources: Sequence[Source], phrase: str) -> set[str]:
+    return set[str]().union(*(notes_with_phrase(source.cache, phrase) for source in sources))

@@ -37,7 +37,7 @@ def restricted(cache: Cache, query: str, only: Sequence[int] | None) -> Sequence
         return []
     having = [notes_with_phrase(cache, phrase) for phrase in asked.required]
     among = set.intersection(*having) if having else None
-    return store.chunks_of_notes(cache, among, _unwanted(cache, asked), only)
+    return store.chunks_of_notes(cache, among, notes_left_out(cache, asked), only)
 
 
 def notes_with_phrase(cache: Cache, phrase: str) -> set[str]:
@@ -49,43 +49,26 @@ def notes_with_phrase(cache: Cache, phrase: str) -> set[str]:
     return set.intersection(*pieces)
 
 
-def nothing_left(caches: Iterable[Cache], query: str) -> str | None:
-    """Say why a question's operators leave no note; None if it has no operators. Raises CacheError."""
-    asked, known = lexical.operators(query), list(caches)
-    if not asked:
-        return None
-    if not asked.asks:
-        return "the question says only what to leave out; also say what to look for"
-    found = {p: [notes_with_phrase(cache, p) for cache in known] for p in asked.required}
-    if lacking := [phrase for phrase, several in found.items() if not any(several)]:
-        return f"no note has the phrase {_quoted(lacking, 'or')}; without the quotes, notes about its words are found"
-    unwanted = _quoted((*asked.unwanted_words, *asked.unwanted_phrases), "or")
-    if not found:
-        return f"every note has {unwanted}, which the question leaves out"
-    if not any(set.intersection(*several) for several in zip(*found.values(), strict=True)):
-        return f"no note has all of the phrases {_quoted(asked.required, 'and')}"
-    kept = f"every note that has {_quoted(asked.required, 'and')}"
-    return f"{kept} has {unwanted}, too, which the question leaves out" if unwanted else None
-
-
 def why_not(cache: Cache, query: str, path: str) -> str | None:
     """Say why a question's operators exclude a note; None if they do not. Raises CacheError."""
     asked = lexical.operators(query)
     lacking = [phrase for phrase in asked.required if path not in notes_with_phrase(cache, phrase)]
     if lacking:
-        return f"it lacks the phrase {_quoted(lacking, 'and')}, which the question has in quotes"
-    if path in _unwanted(cache, asked):
+        return f"it lacks the phrase {quoted(lacking, 'and')}, which the question has in quotes"
+    if path in notes_left_out(cache, asked):
         return "it has what the question leaves out with a minus sign"
     return None
 
 
-def _unwanted(cache: Cache, asked: Operators) -> set[str]:
+def notes_left_out(cache: Cache, asked: Operators) -> set[str]:
+    """Return the paths of the notes that have what a question leaves out. Raises CacheError."""
     words = [f'"{" ".join(lexical.index_tokens(word))}"' for word in asked.unwanted_words]
     having = [store.notes_matching(cache, expression) for expression in words]
     return set().union(*having, *(notes_with_phrase(cache, phrase) for phrase in asked.unwanted_phrases))
 
 
-def _quoted(texts: Iterable[str], joined: str) -> str:
+def quoted(texts: Iterable[str], joined: str) -> str:
+    """Return texts in quotes, with a word between them."""
     return f" {joined} ".join(f'"{text}"' for text in texts)
 
 

@@ -100,6 +100,13 @@ def chunks_of_notes(
     return [chunk_id for (chunk_id,) in found]
 
 
+def notes_of(cache: Cache, only: Collection[int] | None) -> set[str]:
+    """Return the paths of the notes that have chunks (of `only` these)."""
+    of_these, ids = _among("id", only)
+    found = select(cache.con, f"SELECT DISTINCT path FROM vault_chunk WHERE true {of_these}", ids)
+    return {path for (path,) in found}
+
+
 def _among(column: str, only: Collection[int] | Collection[str] | None) -> tuple[str, tuple[str, ...]]:
     if only is None:
         return "", ()

@@ -18,7 +18,6 @@ from pipelines.model import Domain
 from pipelines.reconcile import rules_of
 from pipelines.retrieval.explain import standing
 from pipelines.retrieval.layers import Source, depth_for
-from pipelines.retrieval.restrict import nothing_left
 from pipelines.retrieval.search import excerpts, find
 from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
@@ -39,7 +38,7 @@ from service.usecases.question_models import QuestionModels
 from service.usecases.schemas.health import Health
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.search import Explanation, IndexState, SearchAnswer
-from service.usecases.search_results import explanation, search_hit, unindexed
+from service.usecases.search_results import explanation, search_hit, unindexed, why_nothing
 from service.usecases.setbacks import gone_because, paused_because, vanished_because
 from workers.resources import Resources
 
@@ -155,7 +154,7 @@ class SearchService:
             deep_available=page.match in ("weak", "none") or page.sparse,
             took_ms=round(took * 1000, 1),
             index=index,
-            reason=None if page.ranked.found else nothing_left((cache for _, cache in self.readers()), query),
+            reason=None if page.ranked.found else why_nothing(page.ranked, query, filters),
         )
 
     def page(

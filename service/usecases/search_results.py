@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from pipelines.errors import CacheError
+from pipelines.filters import Filters
 from pipelines.retrieval.alike import Folded
 from pipelines.retrieval.excerpts import Excerpt
-from pipelines.retrieval.explain import Standing, reason
+from pipelines.retrieval.explain import Standing, nothing_left, reason
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import depth_for
+from service.usecases.paging import Ranked
 from service.usecases.schemas.search import AlikeNote, Explanation, Layer, SearchHit
 
 _DIGITS = 6
@@ -123,6 +127,16 @@ def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
         if path in [other.hit.path for other in one.alike]:
             return place, one.first.hit.path
     return None, None
+
+
+def why_nothing(ranked: Ranked, query: str, filters: Filters) -> str | None:
+    """Say why a question's quotes, minus signs and filters leave no note in the domains that answered."""
+    answered = [source for slug, source in ranked.sources.items() if slug not in ranked.failed]
+    with suppress(
+        CacheError
+    ):  # the ranking read the same tables; where they break just now, no reason is sure
+        return nothing_left(answered, query, filtered=filters != Filters())
+    return None
 
 
 def unindexed(known: Mapping[str, Any], path: str, k: int) -> Explanation:

@@ -117,7 +117,8 @@ class SearchAnswer(BaseModel):
     took_ms: float
     index: IndexState
     reason: str | None = Field(
-        None, description="why quotes and minus signs leave no result; null: they do not"
+        None,
+        description="why quotes, minus signs and the filters beside them leave no result; null: they do not",
     )
 
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from pipelines import lexical
 from pipelines.model import Domain
+from pipelines.retrieval.explain import nothing_left
 from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.retrieval.postings import WordPostings
-from pipelines.retrieval.restrict import notes_with_phrase, nothing_left, restricted, why_not
+from pipelines.retrieval.restrict import notes_with_phrase, restricted, why_not
 from pipelines.store import passages
 from tests.pipelines.conftest import housed
 
@@ -134,19 +135,59 @@ def test_what_is_not_wanted_is_no_part_of_the_question():
     assert lexical.without_unwanted("daily  note") == "daily  note"
 
 
+def why_none(house, query, only=None):
+    """Return why a question finds nothing among all notes, or among those that pass its filters."""
+    ids = only and [chunk.chunk_id for path in only for chunk in passages.chunks_of(house.cache, path)]
+    source = Source(DOMAIN, house.cache, None, ids)
+    return nothing_left([source], query, filtered=only is not None)
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
         ('"no such phrase"', 'no note has the phrase "no such phrase"; without the quotes'),
         ('"daily note" "no such phrase"', 'no note has the phrase "no such phrase"; without the quotes'),
         ('"daily note" "github actions"', 'no note has all of the phrases "daily note" and "github actions"'),
-        ('"github actions" -actions', 'every note that has "github actions" has "actions", too'),
+        ('"github actions" -actions', 'every note that has "github actions" also has "actions", which'),
         ("-daily", "the question says only what to leave out"),
         ("daily", None),
+        ("daily -nosuchword", None),
+        ('"daily note" -nosuchword', None),
     ],
 )
 def test_an_empty_answer_says_why(house, query, reason):
-    said = nothing_left([house.cache], query)
+    said = why_none(house, query)
+    assert said is None if reason is None else said.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("query", "only", "reason"),
+    [
+        ("note -daily", (), "no note passes the filters"),
+        ('"daily note"', (), "no note passes the filters"),
+        ("note -daily", ("plain.md", "order.md"), 'every note that passes the filters has "daily", which'),
+        ("note -daily", ("plain.md", "lower.md"), None),
+        (
+            '"daily note"',
+            ("order.md",),
+            'no note that passes the filters has the phrase "daily note"; without',
+        ),
+        ('"of the" cafe "a daily"', ("plain.md", "marked.md"), None),
+        (
+            '"github actions" "daily note"',
+            ("plain.md", "lower.md"),
+            'no note that passes the filters has all of the phrases "github actions" and "daily note"',
+        ),
+        (
+            '"github actions" -set',
+            ("plain.md", "lower.md"),
+            'every note that passes the filters and has "github actions" also has "set", which the question',
+        ),
+        ("daily", (), None),
+    ],
+)
+def test_an_empty_answer_says_why_for_the_notes_that_pass_the_filters(house, query, only, reason):
+    said = why_none(house, query, only)
     assert said is None if reason is None else said.startswith(reason)
 
 
@@ -162,7 +203,7 @@ _CHARACTERS = st.sampled_from('"- -"a7') | st.characters(min_codepoint=0x3000, m
 @given(st.text(_CHARACTERS | st.characters(), max_size=30))
 def test_a_question_with_any_characters_between_its_quotes_and_minus_signs_can_be_asked(house, query):
     asked = lexical.operators(query)
-    nothing_left([house.cache], query)
+    why_none(house, query)
     left = restricted(house.cache, query, None)
     (chunk,) = passages.chunks_of(house.cache, "katakana.md")
     kept = (asked.asks or not asked) and why_not(house.cache, query, "katakana.md") is None

@@ -54,6 +54,9 @@ def test_the_other_domain_answers_and_the_way_out_works(settings, what):
     failed = answer.index.failed
     assert "damaged/a.md" in found or "damaged" in failed
     assert all("everindex index --rebuild" in reason for reason in failed.values())
+    unfound = questions.search('"no such phrase" -garden', 10)
+    assert unfound.reason.startswith('no note has the phrase "no such phrase"')
+    assert failed.keys() <= unfound.index.failed.keys()
     questions.health(questions.resources.queue())
     where = ["--vault", str(settings.vault), "--state", str(settings.state)]
     environment = {"EMBEDDING_MODEL": str(settings.embedding_model)}

@@ -134,6 +134,45 @@ def test_quotes_and_minus_signs_hold_in_every_domain(questions):
     assert questions.search("-garden", 10).reason.startswith("the question says only what to leave out")
 
 
+NO_FOLDER = Filters(folders=("none",))
+
+
+@pytest.mark.parametrize(
+    ("query", "filters", "reason"),
+    [
+        ("garden -meetings", NO_FOLDER, "no note passes the filters"),
+        ('"garden soil"', NO_FOLDER, "no note passes the filters"),
+        ("garden -soil", Filters(folders=("work",)), 'every note that passes the filters has "soil", which'),
+        ('"worms live"', Filters(domains=("work",)), "no note that passes the filters has the phrase"),
+        (
+            "garden -garden",
+            Filters(domains=("work",)),
+            'every note that passes the filters has "garden", which',
+        ),
+    ],
+)
+def test_an_empty_answer_says_why_for_the_domains_and_notes_that_were_asked(
+    questions, query, filters, reason
+):
+    answer = questions.search(query, 10, filters)
+    assert answer.results == []
+    assert answer.reason.startswith(reason)
+
+
+def test_minus_signs_are_no_reason_where_no_note_has_the_words(questions):
+    by_words = SearchService(questions.resources)
+    assert by_words.search("zzzz -qqqq", 10).results == []
+    assert by_words.search("zzzz -qqqq", 10).reason is None
+
+
+def test_minus_signs_are_no_reason_in_an_empty_vault(vault, tmp_path, tiny_model):
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    resources.caches()
+    for query in ("zzzz -qqqq", '"zzzz"'):
+        answer = SearchService(resources).search(query, 10)
+        assert (answer.results, answer.reason) == ([], None)
+
+
 def test_a_note_that_quotes_leave_out_is_told_so(questions):
     assert questions.explain('"garden soil"', "Soil.md", 10).reason.startswith("it lacks the phrase")
     assert questions.explain("garden -worms", "Soil.md", 10).reason.startswith(
