@@ -6,6 +6,7 @@ must not rank above it unless it has a title, phrase or rare word of the questio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -79,11 +80,19 @@ def _guarded(ranked: list[Placed], query: str, sources: Sequence[Source]) -> lis
     least = ranked[end - 1].hit.score
     kept = [one for one in ranked[:end] if _key(one) not in groundless]
     gave_way = [
-        replace(one, hit=one.hit.after({"groundless": min(0.0, least - one.hit.score)}))
+        replace(one, hit=one.hit.after({"groundless": _lowering(one.hit.score, least)}))
         for one in ranked[:end]
         if _key(one) in groundless
     ]
     return [*kept, *gave_way, *ranked[end:]]
+
+
+def _lowering(score: float, least: float) -> float:
+    """Return what lowers a score to `least`, or by rounding to just below it, but never to above it."""
+    lowering = min(0.0, least - score)
+    while score + lowering > least:
+        lowering = math.nextafter(lowering, -math.inf)
+    return lowering
 
 
 def _key(one: Placed) -> tuple[str, int]:

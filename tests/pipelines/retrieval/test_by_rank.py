@@ -141,6 +141,23 @@ def test_whatever_is_asked_a_groundless_answer_stands_below_the_strong(cache, on
     assert not gave_way or all(place.match != "strong" for place in ranked[gave_way[0] :])
 
 
+def test_a_groundless_answer_stays_below_a_strong_match_where_scores_are_rounded(cache):
+    source = Source(Domain("d", "", legacy=True), cache, None)
+    other = Source(Domain("e", "", legacy=True), cache, None)
+    for last in range(60, 90):
+        placed = [
+            [
+                Judged(one, Ranking([], {}), Hit("nothing.md", n, {"meaning": 0.5}), verdict=match)
+                for n, match in enumerate([first, *[None] * last, final])
+            ]
+            for one, first, final in ((source, "weak", None), (other, None, "strong"))
+        ]
+        ranked = merge_by_rank(placed, "?", [source, other])
+        (strong,) = [one.hit.score for one in ranked if one.match == "strong"]
+        (weak,) = [one.hit.score for one in ranked if one.match == "weak"]
+        assert weak <= strong
+
+
 def test_of_the_firsts_of_two_models_the_strong_match_leads(cache):
     weak, strong = group(cache, "d", {"nothing.md": "weak"}), group(cache, "e", {"rare.md": "strong"})
     for groups in ([weak, strong], [strong, weak]):
