@@ -15,7 +15,7 @@ PORT ?=
 
 # pip compiles what it installs, but not what it leaves where it is: each start would, where Python may not keep it.
 $(VENV)/installed: pyproject.toml
-	@echo "Installing into $(VENV) (1.5 GB, some minutes the first time) ..."
+	@echo "Installing into $(VENV) (1.5 to 5 GB, some minutes the first time) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/pip install --quiet --editable .

@@ -53,7 +53,7 @@ SLOW = (
     ),
     *(
         f"pipelines/test_{name}.py"
-        for name in ("apart", "brake_machine", "exchange", "globs", "graph", "safe_replace", "state_machine")
+        for name in ("apart", "brake_machine", "globs", "graph", "safe_replace", "state_machine")
     ),
     *(f"pipelines/retrieval/test_{name}.py" for name in ("merging", "postings", "traverse")),
     *(
