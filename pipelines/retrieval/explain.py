@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipelines import lexical
-from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.layers import Source
 from pipelines.retrieval.restrict import notes_left_out, notes_with_phrase, quoted, why_not
 from pipelines.retrieval.search import Found
 from pipelines.store import passages
@@ -34,8 +34,11 @@ class Standing:
     left_out: str | None = None
 
 
-def standing(source: Source, query: str, path: str, k: int, found: Sequence[Found]) -> Standing:
-    """Find the place of a note of this domain among all candidates for `k` results. Raises CacheError."""
+def standing(source: Source, query: str, path: str, depth: int, found: Sequence[Found]) -> Standing:
+    """Find the place of a note of this domain among all candidates, from `depth` passages per retriever.
+
+    Raises CacheError.
+    """
     cache = source.cache
     with snapshot(cache.con):
         chunks = [chunk.chunk_id for chunk in passages.chunks_of(cache, path)]
@@ -55,7 +58,7 @@ def standing(source: Source, query: str, path: str, k: int, found: Sequence[Foun
         cosine=best,
         nearer=nearer,
         bm25=matches[0][1] if matches else None,
-        depth=depth_for(k),
+        depth=depth,
         candidates=len(found),
         left_out=left_out,
     )

@@ -54,6 +54,7 @@ class Page:
 
     `answers`: how many of them stand up to the last that is an answer; `more`: others follow on the next page;
     `match`: how near the best note of the first page is; `sparse`: fewer notes than a page has are above the noise.
+    `found`: the notes from which they were chosen, in order; `depth`: how many passages each retriever gave at last.
     """
 
     ranked: Ranked
@@ -62,6 +63,8 @@ class Page:
     more: bool
     match: Match | None
     sparse: bool
+    found: list[Found]
+    depth: int
 
 
 def page_of(
@@ -82,8 +85,7 @@ def page_of(
     before: list[Found] = []
     while True:
         ranked = rank(many, depth)
-        known = {(one.domain, one.hit.path) for one in before}
-        found = [*before, *(one for one in ranked.found if (one.domain, one.hit.path) not in known)]
+        found = followed_by(before, ranked.found)
         results = _folded(found, ranked, query) if folded else [Folded(one) for one in found]
         if len(results) > offset + k:
             break
@@ -96,7 +98,14 @@ def page_of(
     match = best_match(one.first.match for one in results[:k])
     shown = results[offset : offset + k]
     answers = _answers([one.first for one in shown], match, ranked.sources, query)
-    return Page(ranked, shown, answers, len(results) > offset + k, match, _is_sparse(found, ranked, k))
+    sparse = _is_sparse(found, ranked, k)
+    return Page(ranked, shown, answers, len(results) > offset + k, match, sparse, found, depth)
+
+
+def followed_by(before: Sequence[Found], deeper: Sequence[Found]) -> list[Found]:
+    """Return the notes of a ranking, followed by what a deeper one adds."""
+    known = {(one.domain, one.hit.path) for one in before}
+    return [*before, *(one for one in deeper if (one.domain, one.hit.path) not in known)]
 
 
 def _is_sparse(found: Sequence[Found], ranked: Ranked, k: int) -> bool:

@@ -17,7 +17,7 @@ from pipelines.filters import Filters
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
 from pipelines.retrieval.explain import standing
-from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.layers import Source
 from pipelines.retrieval.search import excerpts, find
 from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
@@ -33,7 +33,7 @@ from service.usecases.health import describe_health, describe_index
 from service.usecases.memory_check import check_memory
 from service.usecases.memory_index import InMemory
 from service.usecases.notes import describe_note
-from service.usecases.paging import Page, Ranked, page_of
+from service.usecases.paging import Page, Ranked, followed_by, page_of
 from service.usecases.question_models import QuestionModels
 from service.usecases.schemas.health import Health
 from service.usecases.schemas.notes import NodeAnswer
@@ -223,16 +223,16 @@ class SearchService:
         """Say why a note is among the answers to a question, or is not."""
         path = vault.note_key(path)
         known, vectors = self.why(path), dict[str, Vector | None]()
-        shown = self.page(query, k, vectors=vectors).shown
-        found = self.ranked(query, _EVERY, depth=depth_for(k), vectors=vectors).found
+        page = self.page(query, k, vectors=vectors)
+        found = followed_by(page.found, self.ranked(query, _EVERY, depth=page.depth, vectors=vectors).found)
         for domain, cache in self.readers():
             if passages.node(cache, path) is None:
                 continue
             source = Source(domain, cache, vectors.get(cache.meta.model))
-            stands = standing(source, query, path, k, found)
+            stands = standing(source, query, path, page.depth, found)
             gone = None if stands.place else gone_because(self.resources, cache, path)
-            return explanation(path, domain.slug, known["state"], stands, shown, gone)
-        return unindexed(known, path, k)
+            return explanation(path, domain.slug, known["state"], stands, page.shown, gone)
+        return unindexed(known, path, page.depth)
 
     def index_state(self, slugs: Collection[str] = ()) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked."""

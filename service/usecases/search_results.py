@@ -12,7 +12,6 @@ from pipelines.retrieval.alike import Folded
 from pipelines.retrieval.excerpts import Excerpt
 from pipelines.retrieval.explain import Standing, nothing_left, reason
 from pipelines.retrieval.hit import Hit
-from pipelines.retrieval.layers import depth_for
 from service.usecases.paging import Ranked
 from service.usecases.schemas.search import AlikeNote, Explanation, Layer, SearchHit
 
@@ -139,7 +138,7 @@ def why_nothing(ranked: Ranked, query: str, filters: Filters) -> str | None:
     return None
 
 
-def unindexed(known: Mapping[str, Any], path: str, k: int) -> Explanation:
+def unindexed(known: Mapping[str, Any], path: str, depth: int) -> Explanation:
     """Return the explanation of a path that no index has; `known` is what `why` says of it."""
     return Explanation(
         path=path,
@@ -152,6 +151,6 @@ def unindexed(known: Mapping[str, Any], path: str, k: int) -> Explanation:
         passages_nearer=None,
         cosine=None,
         bm25=None,
-        depth=depth_for(k),
+        depth=depth,
         reason=f"it is not indexed: {known['reason']}",
     )

@@ -159,11 +159,11 @@ def test_what_was_committed_long_ago_gets_no_bonus_for_the_time_of_its_file(link
 def test_what_is_asked_about_a_note_is_what_the_layers_made_of_it(reports):
     asked = source(reports)
     every, _ = find([asked], "river harvest", 99, root=reports.root, present=True, now=NOW)
-    found = standing(asked, "river harvest", "other.md", 2, every)
+    found = standing(asked, "river harvest", "other.md", 60, every)
     assert found.found.ranks["fused"] == found.place == found.candidates == 4
     assert reason(found, 2, None, None).startswith("it is number 4 of 4 candidates, and 2 are shown")
     assert reason(found, 4, 4, None) == "it is number 4 of 4 candidates"
-    missed = standing(asked, "river harvest", "other.md", 2, every[:3])
+    missed = standing(asked, "river harvest", "other.md", 60, every[:3])
     assert reason(missed, 2, None, None).startswith("neither retriever")
 
 

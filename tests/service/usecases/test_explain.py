@@ -174,3 +174,33 @@ def test_a_copy_is_said_to_stand_behind_what_it_copies(vault):
     said = client.get("/explain", params={**asked, "path": behind}).json()
     assert said["result"] is None
     assert "whose best passage says the same" in said["reason"]
+
+
+def test_a_result_that_only_a_deeper_ranking_gives_is_explained(vault_of_one_long_note):
+    answer = vault_of_one_long_note.search("heron", 10, explain=True)
+    assert answer.count == 10
+    for place, hit in enumerate(answer.results, start=1):
+        said = vault_of_one_long_note.explain("heron", hit.path, 10)
+        assert (said.result, said.score, said.signals, said.layers) == (
+            place,
+            hit.score,
+            hit.signals,
+            hit.layers,
+        )
+        assert said.reason.startswith(f"it is number {place} of 13 candidates")
+
+
+@pytest.fixture
+def vault_of_one_long_note(tmp_path, tiny_model):
+    """Questions, by words alone, to a vault in which one note has more passages than a retriever gives at first."""
+    root = tmp_path / "long"
+    root.mkdir()
+    parts = [
+        f"## Part {part}\n\nheron {' '.join(f'w{part}x{n}' for n in range(30))} heron" for part in range(80)
+    ]
+    (root / "long.md").write_text("\n\n".join(parts))
+    for number in range(12):
+        (root / f"other {number}.md").write_text(" ".join(f"u{number}x{n}" for n in range(40)) + " heron")
+    resources = Resources(Settings(vault=root, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    return SearchService(resources)
