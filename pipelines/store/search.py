@@ -154,13 +154,20 @@ def chunk_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None
 
 
 def generation(cache: Cache) -> str:
-    """Return a name for the state of a cache, from its file, newest chunk, notes, and last change of a vector."""
-    newest, notes, changes = one(
+    """Return a name for the state of a cache that rankings depend on.
+
+    Made of its file, newest chunk, last change of a vector, links, ranks, texts that wait for sentence vectors, and
+    number of notes and of their saves.
+    """
+    parts = one(
         cache.con,
         "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'vault_chunk'), 0),"
-        " (SELECT count(*) FROM vault_file), coalesce((SELECT max(number) FROM vault_chunk_change), 0)",
+        " coalesce((SELECT max(number) FROM vault_chunk_change), 0),"
+        " (SELECT generation || '.' || ranked_generation FROM vault_graph),"
+        " (SELECT count(*) FROM vault_sentence WHERE codes IS NULL), count(*), sum(applied_generation)"
+        " FROM vault_file",
     )
-    return f"{cache.path.stem}.{newest}.{notes}.{changes}"
+    return ".".join(map(str, (cache.path.stem, *parts)))
 
 
 def vectors_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Vector]:

@@ -55,7 +55,9 @@ def describe_index(
         oldest_pending_s=round(max((oldest for _, oldest, *_ in states), default=0.0), 1),
         vectors_pending=sum(vectors for _, _, vectors, *_ in states),
         model_ready=all(ready for *_, ready, _ in states),
-        generation=blake2b("-".join(name for *_, name in states).encode(), digest_size=6).hexdigest(),
+        generation=blake2b(
+            "-".join(f"{name}.{ready}" for *_, ready, name in states).encode(), digest_size=6
+        ).hexdigest(),
         failed=failed,
         waits=storage_problem(resources.place.state),
         model_problem=model_problem(resources),

@@ -28,7 +28,9 @@ class IndexState(BaseModel):
         description="false while the model loads; until then, search compares words only"
     )
     failed: dict[str, str] = Field(description="domains that cannot be searched now, each with the reason")
-    generation: str = Field("", description="changes whenever the searchable content changes")
+    generation: str = Field(
+        "", description="changes whenever notes, links or vectors change, and when the model is loaded"
+    )
     waits: str | None = Field(description="why saves cannot be indexed now; null: they can")
     model_problem: str | None = Field(None, description="why search by meaning fails; null: no problem")
 

@@ -132,3 +132,40 @@ def test_the_index_has_another_generation_once_a_note_changed(vault, tmp_path, t
         seen.append(generation())
     assert len(set(seen)) == len(seen)
     assert generation() == seen[-1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE vault_sentence SET codes = NULL",
+        "UPDATE vault_graph SET generation = generation + 1",
+        "UPDATE vault_graph SET ranked_generation = ranked_generation + 1",
+    ],
+)
+def test_the_index_has_another_generation_once_sentences_links_or_ranks_changed(
+    vault, tmp_path, tiny_model, change
+):
+    (vault / "a.md").write_text("# A\n\nOne [[b]]. Two.")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    questions = SearchService(resources)
+    before = questions.index_state().generation
+    (domain,) = resources.domains()
+    resources.cache(domain).con.execute(change)
+    assert questions.index_state().generation != before
+
+
+def test_the_index_has_another_generation_once_tags_changed_or_the_model_is_loaded(
+    vault, tmp_path, tiny_model
+):
+    (vault / "a.md").write_text("---\nauthor: Ann\n---\nOne.")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    questions = SearchService(resources)
+    seen = [questions.index_state().generation]
+    (vault / "a.md").write_text("---\nauthor: Ann\ntags: [x]\n---\nOne.")
+    index_once(resources, lambda *_: None)
+    seen.append(questions.index_state().generation)
+    questions.load_models()
+    seen.append(questions.index_state().generation)
+    assert len(set(seen)) == 3
