@@ -233,16 +233,13 @@ class Service:
             announce(self.queue, self.tasks, domain, caches[domain.slug], reports[domain.slug].events)
 
     def turn(self) -> bool:
-        """What the worker does next: sweep, load models, and execute a task; say whether there was one.
-
-        Like huey's consumer it drops a task whose request cannot be recorded.
-        """
+        """What the worker does next: sweep, load models, and execute a task; say whether there was one."""
         for work in (sweep, load_models):
             self.carry_on(partial(work, self.queue, self.tasks, self.resources))
         self.carry_on(partial(sweep_upkeep, self.queue, self.upkeep, self.resources))
         task = self.queue.dequeue()
         if task is not None:
-            self.carry_on(partial(self.queue.execute, task))
+            self.queue.execute(task)
         return task is not None
 
     def work(self) -> bool:
