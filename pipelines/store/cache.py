@@ -42,6 +42,8 @@ class Cache:
         self.leases = Leases(con, clock)
         self.edges = Edges(con, clock)
         self.chunks = ChunkRows(con)
+        self.generation: tuple[tuple[int, int], str] | None = None
+        """The commits and own changes that this connection saw, and the name of the state that they left."""
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:

@@ -13,6 +13,7 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import corrupt, one
 from pipelines.store.connection import rows as select
 from pipelines.store.fts_functions import COLUMN_WEIGHTS
+from pipelines.store.notes import data_version
 
 _ROUNDING = 1e-5  # between numpy's cosine and sqlite-vec's
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
@@ -154,11 +155,18 @@ def chunk_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None
 
 
 def generation(cache: Cache) -> str:
-    """Return a name for the state of a cache that rankings depend on.
+    """Return a name for the state of a cache that rankings depend on, made anew after each commit.
 
     Made of its file, newest chunk, last change of a vector, links, ranks, texts that wait for sentence vectors, and
     number of notes and of their saves.
     """
+    commits = (data_version(cache), cache.con.total_changes())
+    if cache.generation is None or cache.generation[0] != commits:
+        cache.generation = (commits, _generation(cache))
+    return cache.generation[1]
+
+
+def _generation(cache: Cache) -> str:
     parts = one(
         cache.con,
         "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'vault_chunk'), 0),"
