@@ -102,14 +102,16 @@ def nothing_left(sources: Sequence[Source], query: str, *, filtered: bool) -> st
 
     `filtered`: the question has filters. Raises CacheError.
     """
+    passing = set[str]().union(*map(_notes_of, sources))
+    if filtered and not passing:
+        return "no note passes the filters"
     asked = lexical.operators(query)
     if not asked or any(source.names and source.names.is_name(source.cache, query) for source in sources):
         return None  # signs in a note's name are no operators
     if not asked.asks:
         return "the question says only what to leave out; also say what to look for"
-    passing = set[str]().union(*map(_notes_of, sources))
     if not passing:
-        return "no note passes the filters" if filtered else None
+        return None
     having = {phrase: passing & _any_with(sources, phrase) for phrase in asked.required}
     unwanted = set[str]().union(*(notes_left_out(source.cache, asked) for source in sources))
     if passing.intersection(*having.values()) - unwanted:

@@ -163,6 +163,7 @@ def test_an_empty_answer_says_why(house, query, reason):
 @pytest.mark.parametrize(
     ("query", "only", "reason"),
     [
+        ("note", (), "no note passes the filters"),
         ("note -daily", (), "no note passes the filters"),
         ('"daily note"', (), "no note passes the filters"),
         ("note -daily", ("plain.md", "order.md"), 'every note that passes the filters has "daily", which'),
@@ -183,7 +184,6 @@ def test_an_empty_answer_says_why(house, query, reason):
             ("plain.md", "lower.md"),
             'every note that passes the filters and has "github actions" also has "set", which the question',
         ),
-        ("daily", (), None),
     ],
 )
 def test_an_empty_answer_says_why_for_the_notes_that_pass_the_filters(house, query, only, reason):

@@ -73,7 +73,7 @@ def test_a_filter_that_cannot_be_used_is_said_in_the_part(browser):
 
 def test_where_nothing_is_found_the_page_says_why_and_what_may_help(browser):
     page = shown(browser, "/?q=%22no+such+words%22&folder=Soils")
-    assert "no note has the phrase" in page
+    assert "no note that passes the filters has the phrase" in page
     assert 'href="/?q=%22no+such+words%22" class="refine"' in page
 
 

@@ -140,6 +140,7 @@ NO_FOLDER = Filters(folders=("none",))
 @pytest.mark.parametrize(
     ("query", "filters", "reason"),
     [
+        ("garden", NO_FOLDER, "no note passes the filters"),
         ("garden -meetings", NO_FOLDER, "no note passes the filters"),
         ('"garden soil"', NO_FOLDER, "no note passes the filters"),
         ("garden -soil", Filters(folders=("work",)), 'every note that passes the filters has "soil", which'),
