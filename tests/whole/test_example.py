@@ -136,7 +136,7 @@ def test_an_unknown_node_says_what_is_known_of_it(example):
     ("path", "state"),
     [
         ("Welcome.md", "indexed"),
-        ("x.png", "ignored"),
+        ("x.png", "unknown"),
         (".obsidian/x.md", "ignored"),
         ("no/such.md", "unknown"),
     ],

@@ -197,7 +197,7 @@ def test_what_no_link_of_ours_asks_for_is_refused(browser, query):
         (HOSTILE_PIPE, "parked"),
         ("plain.txt", "ignored"),
         ("no/such note.md", "unknown"),
-        ("../../etc/passwd", "ignored"),
+        ("../../etc/passwd", "unknown"),
         ("/etc/passwd.md", "ignored"),
         ("../elsewhere.md", "ignored"),
     ],
