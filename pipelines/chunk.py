@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from pipelines.errors import ConfigurationError
-from pipelines.markdown import line_starts
+from pipelines.lines import line_starts
 from pipelines.model import Chunk, ChunkSettings, Heading, Note
 
 FULL_WINDOW_TOKENS = 512

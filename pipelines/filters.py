@@ -10,6 +10,7 @@ from datetime import date
 
 from pipelines.errors import FilterError
 from pipelines.frontmatter import is_tag
+from pipelines.lines import line_start
 
 HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task")
 """The values of the filter `has`."""
@@ -49,13 +50,8 @@ def fold(text: str) -> str:
 def has_task(text: str) -> bool:
     """Say whether a line of a Markdown text is a task: a list item that begins with `[ ]` or `[x]`."""
     return any(
-        _LIST_ITEM.fullmatch(text, _line_start(text, box.start()), box.start())
-        for box in _TASK.finditer(text)
+        _LIST_ITEM.fullmatch(text, line_start(text, box.start()), box.start()) for box in _TASK.finditer(text)
     )
-
-
-def _line_start(text: str, at: int) -> int:
-    return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
 def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from markdown_it.token import Token
 
 from pipelines.frontmatter import read_frontmatter, read_properties, split_wikilink, strings
+from pipelines.lines import line_starts
 from pipelines.links import inner_target
 from pipelines.markdown_parsers import BLOCKS, INLINES, wikilinks
 from pipelines.model import Heading, Link, LinkKind, Note
@@ -21,7 +22,6 @@ from pipelines.model import Heading, Link, LinkKind, Note
 _LONGEST_TITLE = 500
 CITING_PROPERTIES = {"cites", "source", "sources", "references", "up"}
 CITING_SECTIONS = {"sources", "references", "citations", "bibliography"}
-_LINE_END = re.compile(r"\r\n?|\n")
 _MARKUP = re.compile(r"[\[\]\\`*_~<&!$%#\n]")
 
 
@@ -44,11 +44,6 @@ def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
         text = text.replace("\0", "\ufffd")
         warnings.append("NUL bytes were replaced")
     return text, tuple(warnings)
-
-
-def line_starts(text: str) -> list[int]:
-    r"""Return the offset at which each line of a text starts; `\n`, `\r\n` and `\r` end a line."""
-    return [0, *(end.end() for end in _LINE_END.finditer(text))]
 
 
 def read_note(path: str, data: bytes) -> Note:

@@ -13,10 +13,10 @@ from itertools import count
 
 from pipelines.errors import NoteTagsError
 from pipelines.frontmatter import TAG, distinct, is_tag, read_frontmatter, read_properties
+from pipelines.lines import LINE_END, line_start
 from pipelines.markdown import decode, parse_note
 from pipelines.model import Note
 from pipelines.tagging.tag_fields import (
-    LINE_END,
     TAG_KEYS,
     TagField,
     TagItem,
@@ -130,7 +130,7 @@ def _with(text: str, tag: str) -> str:
     last = field.items[-1] if field.items else None
     if field.style in ("list", "empty"):
         at, line_end = _next_line(text, last.end if last else field.key_end)
-        column = field.start - _line_start(text, field.start) if last else block.column
+        column = field.start - line_start(text, field.start) if last else block.column
         return f"{text[:at]}{' ' * column}- {_scalar(tag)}{line_end}{text[at:]}"
     if field.style == "null":
         return f"{text[: field.start]}[{_scalar(tag)}]{text[field.end :]}"
@@ -153,10 +153,6 @@ def _scalar(tag: str) -> str:
     """Write a tag so that every YAML parser reads it as a string."""
     plain = tag[0].isalpha() and tag.casefold() not in _YAML_WORDS
     return tag if plain else json.dumps(tag, ensure_ascii=False)
-
-
-def _line_start(text: str, at: int) -> int:
-    return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
 def _next_line(text: str, at: int) -> tuple[int, str]:
@@ -182,7 +178,7 @@ def _without(text: str, field: TagField, item: TagItem) -> str:
 
 
 def _without_line(text: str, field: TagField, item: TagItem) -> str:
-    start, (end, _) = _line_start(text, item.start), _next_line(text, item.end)
+    start, (end, _) = line_start(text, item.start), _next_line(text, item.end)
     if not _DASH.fullmatch(text, start, item.start):
         refuse("a tag of its list is not on a line of its own")
     block = parse_block(text)
@@ -192,7 +188,7 @@ def _without_line(text: str, field: TagField, item: TagItem) -> str:
     top = 1 if text.startswith("\ufeff") else 0
     if text[top : block.end] == _new_block(written, line_end):
         return text[:top] + text[block.end :]
-    key = _line_start(text, field.key)
+    key = line_start(text, field.key)
     made = [_new_key(block.column, depth, written, line_end) for depth in (_WITH_KEY, _IN_EMPTY_BLOCK)]
     return text[: key if text[key:end] in made else start] + text[end:]
 

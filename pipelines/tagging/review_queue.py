@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from pipelines.frontmatter import is_tag
+from pipelines.lines import LINE_END
 
 MOST_LINES = 5
 MOST_CHARACTERS = 400
@@ -36,7 +37,6 @@ NOTHING_WAITS = "Nothing else waits."
 MORE_WAIT = "more wait until these are decided."
 FIXED = (TITLE, *INTRO, NOTHING, NOT_UNDERSTOOD, ELSEWHERE, NOTHING_WAITS, MORE_WAIT)
 
-LINE_END = re.compile(r"\r\n?|\n")
 # An editor may have turned the hyphens of a comment into dashes.
 MARKER = re.compile(
     r"(?<!\\)<!\s*[-\u2010-\u2015]{1,3}\s*(?P<kind>e|n|page|end)\s*:\s*(?P<id>\w(?:[\w-]{0,62}\w)?)(?P<rest>(?:\s+[0-9a-f]{8})*)"

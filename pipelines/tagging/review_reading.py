@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipelines.frontmatter import read_frontmatter
+from pipelines.lines import LINE_END
 from pipelines.tagging.review_lines import LineReader
-from pipelines.tagging.review_queue import LINE_END, MARKER, Kept, QueuedNote, all_key, render
+from pipelines.tagging.review_queue import MARKER, Kept, QueuedNote, all_key, render
 
 
 @dataclass(frozen=True, slots=True)

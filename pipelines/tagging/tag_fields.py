@@ -11,11 +11,11 @@ import yaml
 
 from pipelines.errors import NoteTagsError
 from pipelines.frontmatter import read_frontmatter, strings
+from pipelines.lines import LINE_END
 
 _MOST_TAGS = 500  # each edit reads the block again
 TAG_KEYS = ("tags", "tag")
 _Style = Literal["list", "inline", "words", "empty", "null"]
-LINE_END = re.compile(r"\r\n?|\n")
 _OPENING = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n|\Z)")
 _UNREADABLE = re.compile("[\0\udc80-\udcff]")
 _WORD = re.compile(r"[^\s,]+")

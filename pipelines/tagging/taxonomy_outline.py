@@ -9,7 +9,7 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 from pipelines.frontmatter import read_frontmatter
-from pipelines.markdown import line_starts
+from pipelines.lines import line_starts
 
 RENAMES = "Renames"
 """The heading of the list of renames."""

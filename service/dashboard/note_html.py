@@ -19,7 +19,7 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from pipelines.frontmatter import read_frontmatter
-from pipelines.markdown import line_starts
+from pipelines.lines import line_starts
 from pipelines.markdown_parsers import BLOCKS
 from service.dashboard.note_inlines import InlineWriter, Targets, slug
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.markdown import decode, line_starts, parse_note
+from pipelines.lines import line_starts
+from pipelines.markdown import decode, parse_note
 
 
 def links(text):
