@@ -29,7 +29,7 @@ from pipelines.moments import now_iso
 from pipelines.store import backup as databases
 from pipelines.store.foreign import foreign_in_cache, foreign_in_state
 from pipelines.store.state import State
-from pipelines.store.state_file import STATE_FILE
+from pipelines.store.state_file import STATE_FILE, cache_name
 
 _LARGEST_MANIFEST = 1_000_000
 _CHUNK = 1 << 20
@@ -75,7 +75,7 @@ def _clear_errors(file: Path) -> Iterator[None]:
 
 
 def _copy_cache(state: Path, folder: Path, domain: str, number: int) -> CacheMember:
-    name = f"cache-{domain}.{number}.db"
+    name = cache_name(domain, number)
     if not (state / name).exists():
         raise BackupError(
             f"{state / name} does not exist yet; `everindex up` or `everindex index` creates it"
@@ -270,4 +270,4 @@ def _free_name(state: Path, domain: str) -> tuple[int, Path]:
     """Return the number and path after every cache of a domain, counting files that SQLite left behind."""
     taken = {path.name.split(".")[1] for path in state.glob(f"cache-{domain}.*.db*")}
     number = max((int(n) for n in taken if n.isdecimal()), default=0) + 1
-    return number, state / f"cache-{domain}.{number}.db"
+    return number, state / cache_name(domain, number)

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from pipelines.store.state_file import cache_name
+
 MANIFEST = "manifest.json"
 
 
@@ -27,7 +29,7 @@ class CacheMember(_Strict):
     @property
     def name(self) -> str:
         """The name of the cache's file."""
-        return f"cache-{self.domain}.{self.number}.db"
+        return cache_name(self.domain, self.number)
 
 
 class StateMember(_Strict):

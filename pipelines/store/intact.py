@@ -11,7 +11,7 @@ import apsw
 
 from pipelines.errors import ConfigurationError
 from pipelines.store.connection import check_sqlite_version, with_vectors
-from pipelines.store.state_file import STATE_FILE
+from pipelines.store.state_file import STATE_FILE, cache_name
 
 _READING = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
@@ -61,7 +61,7 @@ def current_caches(folder: Path, domains: Iterable[str]) -> list[Path]:
     numbers: dict[str, int] = {}
     with suppress(apsw.Error), closing(_read_only(folder / STATE_FILE)) as con:
         numbers = dict(con.execute("SELECT domain, number FROM domain_cache"))
-    return [folder / f"cache-{domain}.{numbers.get(domain, 1)}.db" for domain in domains]
+    return [folder / cache_name(domain, numbers.get(domain, 1)) for domain in domains]
 
 
 def _read_only(file: Path) -> apsw.Connection:

@@ -14,7 +14,7 @@ from pipelines.store.connection import BUSY_MS, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.decisions import Decisions
 from pipelines.store.facts import SUBJECTS, Fact, Subject
-from pipelines.store.state_file import open_state
+from pipelines.store.state_file import cache_name, open_state
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ class State:
 
     def numbered(self, domain: str, number: int) -> Path:
         """Return the file of a domain's cache with a given number."""
-        return self._folder / f"cache-{domain}.{number}.db"
+        return self._folder / cache_name(domain, number)
 
     def cache_number(self, domain: str) -> int:
         """Return the number of a domain's current cache."""

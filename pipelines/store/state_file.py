@@ -28,6 +28,11 @@ DELETE FROM fact WHERE {_OLD_DECISIONS};
 """
 
 
+def cache_name(domain: str, number: int) -> str:
+    """Return the name of the file, beside `state.db`, of a domain's cache with a number (from 1)."""
+    return f"cache-{domain}.{number}.db"
+
+
 def state_schema() -> str:
     """Return the SQL that creates whatever a `state.db` lacks."""
     return files("pipelines.store").joinpath("state.sql").read_text(encoding="utf-8")
