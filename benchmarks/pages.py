@@ -27,6 +27,7 @@ import httpx
 import numpy as np
 
 from benchmarks.made_up import word, write_vault
+from benchmarks.quality import markdown
 from benchmarks.search import serving, wait
 from pipelines.embedding.model_info import EMBEDDED_MODEL
 from pipelines.ranking import rank_domain
@@ -106,8 +107,7 @@ def main() -> None:
 def table(sizes: list[int], found: dict[str, list[str]]) -> str:
     """Return what was measured (median / 95th percentile, by size) as a Markdown table."""
     head = ["median / 95th percentile", "goal", *(f"{size:,} notes" for size in sizes)]
-    lines = [head, ["---"] * len(head), *([what, GOALS[what], *cells] for what, cells in found.items())]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return markdown(head, [[what, GOALS[what], *cells] for what, cells in found.items()])
 
 
 def shown(times: list[float]) -> str:

@@ -109,11 +109,13 @@ _INSTALLERS: dict[str, Callable[[Path, str], str]] = {
 }
 
 
+def outer_environment() -> dict[str, str]:
+    """Return the variables of this process without those of its virtual environment."""
+    return {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+
+
 def _run(*command: str | Path) -> str:
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")
-    }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=outer_environment(), capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
@@ -15,6 +14,7 @@ import psutil
 
 from benchmarks.freshness import free_port
 from benchmarks.peer_endpoint import KEY
+from benchmarks.peer_install import outer_environment
 from benchmarks.peer_mcp import McpClient
 
 _PATIENCE = 300.0
@@ -42,9 +42,7 @@ class Product:
     def environment(self) -> dict[str, str]:
         """The variables of its processes: a home of its own, and the endpoint as OpenAI's."""
         return {
-            **{
-                name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")
-            },
+            **outer_environment(),
             "HOME": str(self.home),
             "XDG_CACHE_HOME": str(self.home / "cache"),
             "XDG_CONFIG_HOME": str(self.home / "config"),

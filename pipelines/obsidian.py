@@ -1,17 +1,20 @@
-"""Read Obsidian's list of excluded files: `userIgnoreFilters` in `.obsidian/app.json`."""
+"""What Obsidian shares: its list of excluded files (`userIgnoreFilters` in `.obsidian/app.json`), and its links."""
 
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import quote
 
 from pipelines import beneath
 from pipelines.errors import PatternError, UnsafePathError
 from pipelines.regex import MOST_PLACES, Regex
+from pipelines.vault import path_on_disk
 
 OBSIDIAN_SETTINGS = ".obsidian/app.json"
 _MOST_BYTES = 1_000_000
@@ -37,6 +40,12 @@ class Filters:
             if regex.finds(path):
                 return text
         return None
+
+
+def open_link(root: Path, key: str) -> str:
+    """Return the link that opens the file with this key in Obsidian."""
+    file = root.resolve() / path_on_disk(root, key)
+    return f"obsidian://open?path={quote(os.fsencode(file), safe='')}"
 
 
 def read_filters(root: Path) -> Filters:

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import unicodedata
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -140,11 +141,9 @@ def path_on_disk(root: Path, key: str) -> str:
 
     A name on disk may be in another Unicode form than its key, and no program finds it by the key on Linux.
     """
-    if key.isascii() and "\\x" not in key:
+    if "\\x" not in key and (key.isascii() or look(root, key)):
         return key
-    found = [""]
-    for part in key.split("/"):
-        found = [f"{raw}/{name}" if raw else name for raw in found for name in _forms(root, raw, part)]
+    found = _paths(root, key, _forms)
     return key if key in found else next((raw for raw in found if look(root, raw)), key)
 
 
@@ -153,12 +152,7 @@ def twins(root: Path, raw: str) -> list[str]:
     if not may_have_twin(raw):
         return []
     own = look(root, raw)
-    candidates = [""]
-    for part in raw.split("/"):
-        candidates = [
-            f"{c}/{name}" if c else name for c in candidates for name in _other_forms(root, c, part)
-        ]
-    found = ((other, look(root, other)) for other in candidates if other != raw)
+    found = ((other, look(root, other)) for other in _paths(root, raw, _other_forms) if other != raw)
     # A file system that normalises names shows the same file under both names.
     return [other for other, file in found if file and (own is None or file.inode != own.inode)]
 
@@ -166,6 +160,16 @@ def twins(root: Path, raw: str) -> list[str]:
 def may_have_twin(raw: str) -> bool:
     """Say whether a name has a second Unicode form; if so, only a folder listing tells which files exist."""
     return unicodedata.normalize("NFD", raw) != unicodedata.normalize("NFC", raw)
+
+
+def _paths(root: Path, path: str, forms: Callable[[Path, str, str], list[str]]) -> list[str]:
+    """Return the paths that a path may mean on disk; `forms` returns the names in a folder that one part may mean."""
+    found = [""]
+    for part in path.split("/"):
+        found = [
+            f"{folder}/{name}" if folder else name for folder in found for name in forms(root, folder, part)
+        ]
+    return found
 
 
 def _other_forms(root: Path, folder: str, name: str) -> list[str]:

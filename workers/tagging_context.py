@@ -18,7 +18,6 @@ from pipelines.tagging.promote import Notes
 from pipelines.tagging.taxonomy import TaxonomyFile
 from workers.resources import Resources
 
-DISPLACED_FOLDER = "displaced"
 # Fitting takes a second at 10,000 notes; tags added meanwhile can wait this long.
 _REFIT_SECONDS = 300.0
 
@@ -51,7 +50,7 @@ class TaggingContext:
     @property
     def displaced(self) -> Path:
         """The folder for files that an exchange displaced."""
-        return self.resources.place.state / DISPLACED_FOLDER
+        return self.resources.place.displaced
 
     def proposals(self) -> Proposals:
         """Return this thread's connection to the tag tables."""

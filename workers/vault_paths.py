@@ -36,6 +36,11 @@ class VaultPaths:
     state: Path
     identity: Identity
 
+    @property
+    def displaced(self) -> Path:
+        """The folder for files that an exchange displaced."""
+        return self.state / "displaced"
+
 
 def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True) -> VaultPaths:
     """Find a vault and its state folder, by default the one named after the vault's id.

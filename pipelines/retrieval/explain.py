@@ -102,10 +102,10 @@ def nothing_left(sources: Sequence[Source], query: str, *, filtered: bool) -> st
 
     `filtered`: the question has filters. Raises CacheError.
     """
-    passing = set[str]().union(*map(_notes_of, sources))
+    asked = lexical.operators(query)
+    passing = set[str]().union(*map(_notes_of, sources)) if filtered or asked else set[str]()
     if filtered and not passing:
         return "no note passes the filters"
-    asked = lexical.operators(query)
     if not asked or any(source.names and source.names.is_name(source.cache, query) for source in sources):
         return None  # signs in a note's name are no operators
     if not asked.asks:

@@ -155,7 +155,7 @@ def chunk_changes(cache: Cache, after: int | None) -> tuple[int, set[int] | None
 
 
 def generation(cache: Cache) -> str:
-    """Return a name for the state of a cache that rankings depend on, made anew after each commit.
+    """Return a name for the state of a cache that rankings depend on, computed again after each commit.
 
     Made of its file, newest chunk, last change of a vector, links, ranks, texts that wait for sentence vectors, and
     number of notes and of their saves.

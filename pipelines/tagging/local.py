@@ -30,7 +30,7 @@ _NEIGHBOURS = 12
 _WELL_KNOWN = 50  # tagged notes from which what was learnt of a tag is better than any guess
 _WARMTH = 0.1  # of the neighbours' weights, in cosine
 _BELIEF = 2.0  # a tag's share of all notes counts like so many more notes of a folder
-_DESCRIBED = 5  # the tags with the nearest texts are weighed, whoever has them
+_DESCRIBED = 5  # the tags with the nearest texts are weighed, whichever notes have them
 _READ = 4_000  # characters of a note that are searched for the names of tags
 _WORD = re.compile(rf"[{CJK}]|[^\W_{CJK}]+")
 _INLINE_TAG = re.compile(r"(?<!\S)#\S+")
@@ -103,7 +103,7 @@ class _Evidence:
 
     `counts` has the tagged notes of each tag. Features are float64 (tags, 6): log odds of the share of similar
     notes and of the folder's that have the tag; by how many standard deviations its text is nearer than to other
-    notes; whether its name stands in the title, in the text; whether no other tag's text is nearer.
+    notes; whether its name is in the title, in the text; whether no other tag's text is nearer.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class _Evidence:
         return votes
 
     def _named(self, text: str) -> Indices:
-        """Return the tags whose name, or its last part, or another name stands in a text as whole words."""
+        """Return the tags whose name, or its last part, or another name occurs in a text as whole words."""
         padded = _padded(text)
         found = {
             tag

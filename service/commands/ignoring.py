@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from pipelines.errors import NotRunningError
 from service.commands.console import out
 from service.commands.naming import in_vault
-from service.commands.terminal import located, options_given, state_option, vault_option
+from service.commands.terminal import located, options_given, state_option, vault_of, vault_option
 
 app = click.Group()
 
@@ -22,20 +21,14 @@ app = click.Group()
 def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> None:
     """Keep a file or folder out of the index, by a line in .everindexignore; the file itself stays."""
     from pipelines import ignore_file  # noqa: PLC0415 - help has to be instant
-    from workers.tagging_context import DISPLACED_FOLDER  # noqa: PLC0415 - likewise
     from workers.vault_paths import locate_vault  # noqa: PLC0415 - likewise
 
     given = located(options_given(vault, state))
-    if "vault" not in given:
-        raise NotRunningError(
-            f"{given['state']} is not the state folder of a vault; name the vault with --vault"
-        )
-    place = locate_vault(given["vault"], given.get("state"), create=False)
-    displaced = place.state / DISPLACED_FOLDER
+    place = locate_vault(vault_of(given), given.get("state"), create=False)
     name = in_vault(given, path)
     if undo:
-        line = ignore_file.stop_ignoring(place.root, name, displaced)
+        line = ignore_file.stop_ignoring(place.root, name, place.displaced)
         out.say(f"{name} is indexed again: {line} was removed from {ignore_file.IGNORE_FILE}")
     else:
-        line = ignore_file.ignore(place.root, name, displaced)
+        line = ignore_file.ignore(place.root, name, place.displaced)
         out.say(f"{name} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it")

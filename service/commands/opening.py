@@ -7,10 +7,10 @@ import shlex
 import stat
 import subprocess
 from pathlib import Path
-from urllib.parse import quote
 
 from pipelines import beneath
 from pipelines.errors import ConfigurationError, UnsafePathError
+from pipelines.obsidian import open_link
 from pipelines.vault import path_on_disk
 from service.commands.browser import open_address
 
@@ -30,9 +30,7 @@ def open_note(root: Path, path: str, line: int) -> None:
     if not stat.S_ISREG(beneath.look(root, raw).st_mode):
         raise UnsafePathError(f"{path!r} is not a regular file; it was not opened")
     file = root.resolve() / raw
-    if (root / _OBSIDIAN).is_dir() and open_address(
-        f"obsidian://open?path={quote(os.fsencode(file), safe='')}"
-    ):
+    if (root / _OBSIDIAN).is_dir() and open_address(open_link(root, path)):
         return
     try:
         editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")

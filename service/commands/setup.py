@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.errors import NotFoundError, NotRunningError
+from pipelines.errors import NotFoundError
 from service.commands.console import out, print_json
 from service.commands.services import this_command
 from service.commands.terminal import (
@@ -22,6 +22,7 @@ from service.commands.terminal import (
     options_given,
     service_of,
     state_option,
+    vault_of,
     vault_option,
 )
 from service.usecases.phrases import counted
@@ -88,11 +89,8 @@ def init(
 def _root(given: dict[str, Any]) -> Path:
     """Return the vault: the one that is given or around the current folder, else the current folder itself."""
     place = located(given, or_running=False)
-    if "vault" not in place and "state" in place:
-        raise NotRunningError(
-            f"{place['state']} is not the state folder of a vault; name the vault with --vault"
-        )
-    return Path(place.get("vault", ".")).expanduser().resolve()
+    vault = vault_of(place) if place else Path()
+    return vault.expanduser().resolve()
 
 
 def _survey(root: Path, *, quiet: bool) -> Survey:

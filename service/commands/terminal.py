@@ -119,18 +119,25 @@ def located(given: dict[str, Any], *, or_running: bool = True) -> dict[str, Any]
     return given | {name: path for name, path in (("vault", vault), ("state", state)) if path is not None}
 
 
-def service_of(given: dict[str, Any]) -> Service | None:
-    """Return the running service of the selected vault, or None. Raises NotFoundError, NotRunningError."""
+def vault_of(place: dict[str, Any]) -> Path:
+    """Return the vault that `located` returned. Raises NotRunningError if it found a state folder of none."""
     from pipelines.errors import NotRunningError  # noqa: PLC0415
-    from service.runtime.client import running  # noqa: PLC0415
-    from workers.vault_paths import locate_vault  # noqa: PLC0415
 
-    place = located(given)
     if "vault" not in place:
         raise NotRunningError(
             f"{place['state']} is not the state folder of a vault; name the vault with --vault"
         )
-    return running(locate_vault(place["vault"], place.get("state"), create=False).state)
+    vault: Path = place["vault"]
+    return vault
+
+
+def service_of(given: dict[str, Any]) -> Service | None:
+    """Return the running service of the selected vault, or None. Raises NotFoundError, NotRunningError."""
+    from service.runtime.client import running  # noqa: PLC0415
+    from workers.vault_paths import locate_vault  # noqa: PLC0415
+
+    place = located(given)
+    return running(locate_vault(vault_of(place), place.get("state"), create=False).state)
 
 
 def _place_given(given: dict[str, Any]) -> tuple[Path | None, Path | None]:

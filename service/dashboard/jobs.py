@@ -81,6 +81,7 @@ class JobPages:
             filtered=any(asdict(asked.wanted).values()),
             columns=[(label, number, *_heading(asked, key)) for key, label, number in _COLUMNS],
             states=_STATES,
+            sort_keys=get_args(SortKey),
             tasks=sorted(found.counts, key=lambda name: TASKS.get(name, name)),
             domains=[domain.slug for domain in self._operations.resources.domains()],
         )

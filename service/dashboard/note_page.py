@@ -7,10 +7,10 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
+from pipelines.obsidian import open_link
 from service.dashboard.note_html import render_note
 from service.dashboard.note_inlines import Targets
 from service.dashboard.rendering import Pages
-from service.dashboard.search_page import obsidian_link
 from service.usecases.reading import Reader
 
 
@@ -21,6 +21,6 @@ def add_note_page(app: FastAPI, pages: Pages, reader: Reader, root: Path) -> Non
     def note_page(path: str, *, raw: bool = False) -> HTMLResponse:
         """Show a note. The path is a key of the ledger, never opened as given."""
         note = reader.open(path)
-        targets = Targets(note.meant, lambda file: obsidian_link(root, file))
+        targets = Targets(note.meant, lambda file: open_link(root, file))
         rendered = None if raw or note.heavy else render_note(note.text, targets)
         return pages.show("note", note=note, rendered=rendered, raw=raw)

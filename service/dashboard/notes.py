@@ -43,12 +43,12 @@ class NotePages:
         self._traversal = traversal
 
     def note(self, q: str, status: int = 200) -> HTMLResponse:
-        """Show how a path stands; what is no known path is looked for among titles."""
+        """Show how a path stands; a name that is no known path is searched for among titles."""
         standing = self._questions.why(q) if q else None
         found = []
         if standing and standing["state"] in ("unknown", "ignored"):
             found = self._names.titles(q, _MOST_NAMES).results
-            # "Soil" is no Markdown file, and so is ignored; somebody who types it means the note of that title.
+            # "Soil" is no Markdown file, and so is ignored; whoever types it means the note of that title.
             if found:
                 standing = None
         node = self._node(standing)

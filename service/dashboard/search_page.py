@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from starlette.types import Scope
 
 from pipelines.errors import DomainNotFoundError, FilterError
 from pipelines.filters import HAS, NAMES, parse_filters
-from pipelines.vault import path_on_disk
+from pipelines.obsidian import open_link
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
 from service.http.sessions import Sessions
@@ -78,7 +77,7 @@ def make_templates(root: Path) -> Environment:
     templates.filters["mark"] = mark
     templates.filters["as_sum"] = as_sum
     templates.filters["quote"] = quote
-    templates.globals["obsidian"] = lambda path: obsidian_link(root, path)
+    templates.globals["obsidian"] = lambda path: open_link(root, path)
     return templates
 
 
@@ -251,9 +250,3 @@ def _offset(given: QueryParams) -> int:
     text = given.get("offset", "")
     is_number = text.isascii() and text.isdecimal() and len(text) < _DIGITS
     return min(int(text), FARTHEST_OFFSET) if is_number else 0
-
-
-def obsidian_link(root: Path, path: str) -> str:
-    """Return the link that opens a note in Obsidian."""
-    file = root / path_on_disk(root, path)
-    return f"obsidian://open?path={quote(os.fsencode(file), safe='')}"

@@ -67,9 +67,8 @@ class Records:
         indexed = cache(self._indexed)
         answers = []
         for cited in quotes:
-            citation, texts = _resolve(cited, None, indexed)
-            passages = [texts[name] for name in citation.text_hashes]
-            answers.append(_verified(citation, check_quote(citation.quote, passages).reason))
+            citation, _, reason = _resolve(cited, None, indexed)
+            answers.append(_verified(citation, reason))
         return VerifyAnswer(quotes=answers, citations_status=status_of(a.citation_reason for a in answers))
 
     def ask(self, question: str, k: int = 10, domain: str | None = None) -> RecordAnswer:
@@ -103,7 +102,7 @@ class Records:
             citations: list[Citation] = []
             texts: dict[str, str] = {}
             for cited in result.citations:
-                citation, compared = _resolve(cited, record, indexed)
+                citation, compared, _ = _resolve(cited, record, indexed)
                 citations.append(citation)
                 texts |= compared
             store.curate(result.id, citations, texts, notes=result.notes, at=now_iso("seconds"))
@@ -209,10 +208,10 @@ def _best_passage(hit: SearchHit, indexed: _Indexed) -> _Passage | None:
 
 def _resolve(
     cited: Cited, record: EvidenceRecord | None, indexed: Callable[[str], _Indexed]
-) -> tuple[Citation, dict[str, str]]:
-    """Return a quote with the passages it is compared with: those of the record, then the note's chunks.
+) -> tuple[Citation, dict[str, str], Reason]:
+    """Return a quote, the passages it is compared with (those of the record, then the note's chunks), and the result.
 
-    If one contains the quote, return only that one.
+    If a passage contains the quote, return only that one.
     """
     path = vault.note_key(cited.path)
     present = [passage for _, passage in indexed(path)]
@@ -221,13 +220,13 @@ def _resolve(
         passages = [p for p in passages if p.text_hash == cited.text_hash][:1]
     elif cited.position is not None:
         passages = [p for p in passages if p.position == cited.position][:1]
-    found = check_quote(cited.quote, [p.text for p in passages]).found_in
-    if found is not None:
-        passages = [passages[found]]
+    check = check_quote(cited.quote, [p.text for p in passages])
+    if check.found_in is not None:
+        passages = [passages[check.found_in]]
     newest = (passages or present)[-1:]
     texts = {p.text_hash: p.text for p in passages}
     source_hash = newest[0].source_hash if newest else None
-    return Citation(path, cited.quote, tuple(texts), source_hash), texts
+    return Citation(path, cited.quote, tuple(texts), source_hash), texts, check.reason
 
 
 def _kept_passages(record: EvidenceRecord, path: str) -> list[_Passage]:

@@ -131,9 +131,8 @@ def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
 def why_nothing(ranked: Ranked, query: str, filters: Filters) -> str | None:
     """Say why a question's quotes, minus signs and filters leave no note in the domains that answered."""
     answered = [source for slug, source in ranked.sources.items() if slug not in ranked.failed]
-    with suppress(
-        CacheError
-    ):  # the ranking read the same tables; where they break just now, no reason is sure
+    # The ranking read the same tables; if they break only now, there is no certain reason.
+    with suppress(CacheError):
         return nothing_left(answered, query, filtered=filters != Filters())
     return None
 

@@ -68,7 +68,7 @@ class Decided(_Answer):
 
 
 class TakenBack(BaseModel):
-    """Ids of decided proposals that shall wait for a decision again."""
+    """Ids of decided proposals that are to wait for a decision again."""
 
     model_config = ConfigDict(extra="forbid")
     ids: list[int] = Field(min_length=1, max_length=MOST)
