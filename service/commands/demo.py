@@ -25,7 +25,7 @@ def demo(context: click.Context, port: int | None) -> None:
     """Serve an example vault from a temporary folder, until Ctrl-C; then it is removed."""
     from workers.vault_paths import find_vault  # noqa: PLC0415 - help has to be instant
 
-    wanted = _free(port if port is not None else settings_of({}).port)
+    wanted = _free_port(port)
     with tempfile.TemporaryDirectory(prefix="everindex-demo-") as folder:
         root = Path(folder).resolve() / "vault"
         copy_example(root)
@@ -43,10 +43,17 @@ def copy_example(root: Path) -> None:
     shutil.copytree(original, root, ignore=shutil.ignore_patterns(".everindex"))
 
 
-def _free(port: int) -> int:
-    """Return a port if it is free, else 0, which is any."""
+def _free_port(wanted: int | None) -> int:
+    """Return the port given, or else the one of the settings if it is free, or else 0, which is any.
+
+    Raises ConfigurationError if the port given is in use.
+    """
     from service.runtime.sockets import bind  # noqa: PLC0415 - help has to be instant
 
+    if wanted is not None:
+        bind(wanted).close()
+        return wanted
+    port = settings_of({}).port
     try:
         bind(port).close()
     except ConfigurationError:

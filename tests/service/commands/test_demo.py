@@ -12,6 +12,7 @@ from pathlib import Path
 
 from service.commands import demo
 from service.commands.demo import copy_example
+from service.runtime.sockets import bind
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,6 +49,33 @@ def test_a_demo_can_be_asked_from_another_terminal_and_leaves_nothing(tmp_path):
     assert "An example vault is in" in said
     assert list((tmp_path / "tmp").iterdir()) == []
     assert list((tmp_path / "state" / "everindex").iterdir()) == []
+
+
+def test_a_demo_refuses_a_port_that_is_in_use_and_leaves_nothing(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    environment = os.environ | {
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "TMPDIR": str(tmp_path / "tmp"),
+        "PYTHONPATH": str(ROOT),
+    }
+    with bind(0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        found = everindex("demo", "--port", str(port), environment=environment)
+    assert found.returncode == 2
+    assert f"port {port} on 127.0.0.1 cannot be used" in found.stderr
+    assert "choose another with --port" in found.stderr
+    assert found.stdout == ""
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_demo_without_a_port_takes_another_if_that_of_the_settings_is_in_use(monkeypatch):
+    with bind(0) as taken:
+        taken.listen()
+        monkeypatch.setenv("EVERINDEX_PORT", str(taken.getsockname()[1]))
+        assert demo._free_port(None) == 0
 
 
 def test_the_example_is_copied_without_the_id_of_the_original(tmp_path):
