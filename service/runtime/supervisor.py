@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -44,6 +44,7 @@ class _Child:
     name: str
     process: subprocess.Popen[bytes]
     started: float
+    log_begin: int
     pause: float = 1.0
     restart_at: float | None = None
     deaths: int = 0
@@ -60,7 +61,6 @@ class Supervisor:
     state: Path
     arguments: list[str]
     _children: dict[str, _Child] = field(default_factory=dict)
-    _logs: ExitStack = field(default_factory=ExitStack)
 
     def start(self, *names: str) -> None:
         """Start some of the processes; each writes its log in the state folder. Raises StateError."""
@@ -82,16 +82,18 @@ class Supervisor:
             *self.arguments,
             "--supervised",
         ]
-        process = subprocess.Popen(  # noqa: S603 - our own module, with settings that were checked
-            command,
-            # The pipe closes when the supervisor ends, however it dies.
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self._log_file(name),
-            start_new_session=True,
-            umask=USERS_UMASK,  # a child takes it for the user's, and changes it itself
-        )
-        return _Child(name, process, time.monotonic())
+        with self._log_file(name) as file:
+            begin = file.tell()  # the child shares the position
+            process = subprocess.Popen(  # noqa: S603 - our own module, with settings that were checked
+                command,
+                # The pipe closes when the supervisor ends, however it dies.
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=file,
+                start_new_session=True,
+                umask=USERS_UMASK,  # a child takes it for the user's, and changes it itself
+            )
+        return _Child(name, process, time.monotonic(), begin)
 
     def log_path(self, name: str) -> Path:
         """Return the path of a process's log."""
@@ -102,7 +104,7 @@ class Supervisor:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the state folder may have been deleted
         if path.exists() and path.stat().st_size > _LARGEST_LOG:
             path.replace(path.with_suffix(".old.log"))
-        return self._logs.enter_context(path.open("ab"))
+        return path.open("ab")
 
     def check(self) -> None:
         """Restart dead processes, after a pause that grows while they keep dying."""
@@ -136,19 +138,19 @@ class Supervisor:
         if child.process.stdin:
             child.process.stdin.close()
         path = self.log_path(child.name)
-        reason = last_words(path)
+        reason = last_words(path, child.log_begin)
         log.error(
             "a process died; restarting it",
             name=child.name,
             code=child.process.returncode,
-            reason=reason,
+            reason=reason or "it logged none",
             log=str(path),
         )
         if child.deaths >= _MANY_DEATHS:
-            said = f"its last words: {reason}; " if reason else ""
+            said = f"its last words: {reason}" if reason else "it logged no reason"
             self._report(
                 child,
-                f"the {child.name} died {child.deaths} times in a row ({said}its log: {path}); it is started again,"
+                f"the {child.name} died {child.deaths} times in a row ({said}; its log: {path}); it is started again,"
                 f" every {_LONGEST_RESTART_PAUSE:.0f} s in the end",
             )
 
@@ -177,7 +179,6 @@ class Supervisor:
                 child.process.wait()
             if child.process.stdin:
                 child.process.stdin.close()
-        self._logs.close()
 
     def wait_for_service(self, stop: threading.Event) -> Service | None:
         """Return the query worker once it answers, or None when `stop` comes first."""
@@ -209,11 +210,13 @@ class Supervisor:
             self.check()
 
 
-def last_words(log_path: Path) -> str:
-    """Return the reason at the end of a dead process's log, or ""."""
+def last_words(log_path: Path, begin: int) -> str:
+    """Return the reason that a dead process logged last, or ""; what is before byte `begin` is of earlier ones."""
     try:
         with log_path.open("rb") as file:
-            file.seek(max(0, log_path.stat().st_size - _LAST_BYTES))
+            size = file.seek(0, os.SEEK_END)
+            start = max(begin if begin <= size else 0, size - _LAST_BYTES)  # 0: the log was emptied meanwhile
+            file.seek(start)
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""

@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import threading
+from contextlib import closing
 
+import psutil
 import pytest
 
 from pipelines.store.problems import Problems
@@ -34,11 +36,17 @@ def line(level, event, **more):
 def test_the_last_words_of_a_process_are_its_last_error(tmp_path, log, words):
     path = tmp_path / "worker.log"
     path.write_text(log)
-    assert last_words(path) == words
+    assert last_words(path, 0) == words
 
 
 def test_a_process_without_a_log_has_no_last_words(tmp_path):
-    assert last_words(tmp_path / "worker.log") == ""
+    assert last_words(tmp_path / "worker.log", 0) == ""
+
+
+def test_a_log_that_was_emptied_has_the_words_of_what_was_logged_since(tmp_path):
+    path = tmp_path / "worker.log"
+    path.write_text("Error: no space\n")
+    assert last_words(path, 1_000) == "Error: no space"
 
 
 def test_a_process_that_dies_three_times_in_a_row_is_a_problem_and_one_that_lives_is_none(tmp_path, capfd):
@@ -59,6 +67,40 @@ def test_a_process_that_dies_three_times_in_a_row_is_a_problem_and_one_that_live
         assert "nowhere" in problem.message
         problems.close()
         assert "nowhere" in capfd.readouterr().out
+    finally:
+        supervisor.stop()
+
+
+def test_a_process_that_dies_without_a_word_is_not_given_the_words_of_an_earlier_one(tmp_path, capfd):
+    state = tmp_path / "state"
+    supervisor = Supervisor(state, ["--vault", str(tmp_path / "nowhere")])
+    supervisor.log_path("worker").parent.mkdir(parents=True)
+    supervisor.log_path("worker").write_text("Error: a crash of last week\n")
+    supervisor.start("worker")
+    try:
+        for _ in range(3):
+            child = supervisor._children["worker"]
+            child.process.kill()  # long before it could have said anything
+            child.process.wait()
+            supervisor.check()
+            child.restart_at = 0.0
+            supervisor.check()
+        with closing(Problems(state)) as problems:
+            (problem,) = problems.reported()
+        assert "(it logged no reason; its log: " in problem.message
+        assert "last week" not in problem.message + capfd.readouterr().out
+    finally:
+        supervisor.stop()
+
+
+def test_restarts_leave_no_log_open(tmp_path):
+    (tmp_path / "state").mkdir()
+    supervisor = Supervisor(tmp_path / "state", ["--vault", str(tmp_path / "nowhere")])
+    supervisor.start("worker")
+    try:
+        supervisor._children["worker"].process.wait()
+        ours = [one.path for one in psutil.Process().open_files()]
+        assert str(supervisor.log_path("worker")) not in ours
     finally:
         supervisor.stop()
 
