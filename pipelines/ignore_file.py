@@ -16,9 +16,12 @@ from pipelines.errors import (
     NotFoundError,
     UnsafePathError,
 )
-from pipelines.safe_replace import replace_if_unchanged
+from pipelines.safe_replace import remove_if_unchanged, replace_if_unchanged
 
 IGNORE_FILE = ".everindexignore"
+HEAD = "# Kept out of the index, in the syntax of .gitignore."
+"""The first line of a file that Everindex made."""
+
 _CR = "\r"  # the end of a line that an editor on Windows wrote, before its line feed
 _MOST_TRIES = 3
 _SPECIAL = re.compile(r"[\\*?\[]")
@@ -38,7 +41,9 @@ def ignore(root: Path, path: str, displaced: Path) -> str:
         raise NotFoundError(f"there is no {path} in {root}; give its path as it is in the vault") from error
     line = line_for(path, is_folder=is_folder)
 
-    def added(lines: list[str]) -> list[str]:
+    def added(lines: list[str] | None) -> list[str]:
+        if lines is None:
+            return [HEAD, line]
         if line in map(_bare, lines):
             raise AlreadyThereError(f"{path} is ignored already, by {line} in {IGNORE_FILE}")
         return [*lines, line + (_CR if lines and all(one.endswith(_CR) for one in lines) else "")]
@@ -50,18 +55,20 @@ def ignore(root: Path, path: str, displaced: Path) -> str:
 def stop_ignoring(root: Path, path: str, displaced: Path) -> str:
     """Remove the line that `ignore` added, whether or not the file is still there, and return the line.
 
+    A file that Everindex made goes with its last line.
     Raises NotFoundError where there is no such line, UnsafePathError, NoteError, StateError, OSError.
     """
     wanted = {line_for(path, is_folder=is_folder) for is_folder in (False, True)}
     removed: list[str] = []
 
-    def left(lines: list[str]) -> list[str]:
-        removed[:] = [line for line in map(_bare, lines) if line in wanted]
-        if not removed:
+    def left(lines: list[str] | None) -> list[str] | None:
+        removed[:] = [line for line in map(_bare, lines or []) if line in wanted]
+        if not (lines and removed):
             raise NotFoundError(
                 f"no line of {IGNORE_FILE} ignores exactly {path}; `everindex why` names the rule that does"
             )
-        return [line for line in lines if _bare(line) not in wanted]
+        rest = [line for line in lines if _bare(line) not in wanted]
+        return None if rest == [HEAD] else rest
 
     _edit(root, left, displaced)
     return removed[0]
@@ -85,17 +92,27 @@ def line_for(path: str, *, is_folder: bool) -> str:
     return name + "\\ " * (len(pattern) - len(name))
 
 
-def _edit(root: Path, change: Callable[[list[str]], list[str]], displaced: Path) -> None:
-    """Change the lines of the file; lines that an editor saves meanwhile stay. Raises NoteError, StateError."""
+def _edit(root: Path, change: Callable[[list[str] | None], list[str] | None], displaced: Path) -> None:
+    """Change the lines of the file; None stands for no file. Lines that an editor saves meanwhile stay.
+
+    Raises NoteError, StateError.
+    """
     with beneath.folder(root) as folder:
         found = in_folder.look(folder, IGNORE_FILE)
     for _ in range(_MOST_TRIES):
         if isinstance(found, NoteError):
             raise found
-        text = (found or b"").decode(*_ENCODING)
-        lines = change(text.removesuffix("\n").split("\n") if text else [])
-        new = "".join(f"{line}\n" for line in lines).encode(*_ENCODING)
-        found = replace_if_unchanged(root, IGNORE_FILE, found, new, displaced)
+        lines = change(None if found is None else _lines_of(found))
+        if lines is None and found is not None:
+            found = remove_if_unchanged(root, IGNORE_FILE, found, displaced)
+        else:
+            new = "".join(f"{line}\n" for line in lines or []).encode(*_ENCODING)
+            found = replace_if_unchanged(root, IGNORE_FILE, found, new, displaced)
         if found is None:
             return
     raise NoteChangedError(f"{IGNORE_FILE} is being written to; try again when it is saved")
+
+
+def _lines_of(data: bytes) -> list[str]:
+    text = data.decode(*_ENCODING)
+    return text.removesuffix("\n").split("\n") if text else []

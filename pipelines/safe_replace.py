@@ -82,17 +82,61 @@ def replace_if_unchanged(
     NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError, StateError.
     """
     token = secrets.token_hex(8)
+    with _refusals(raw), opened(root, raw) as (folder, name):
+        beside = f"{BESIDE}{token}{TMP}"
+        if not read and not in_folder.exists(folder, name):
+            return _create(folder, name, new, beside)
+        found = in_folder.read(folder, name)
+        if found != read:
+            return found
+        file = displaced.absolute() / f"{token}.json"
+        record = _write_record(file, raw, found, new, beside)
+        return _replace(root, folder, name, found, new, beside, record, file)
+
+
+def remove_if_unchanged(root: Path, raw: str, read: bytes, displaced: Path) -> bytes | None:
+    """Remove a vault's file if its content still is `read`; return None, or the bytes found instead.
+
+    Returned bytes were left in place. The removed file is kept like one that was replaced. Raises what
+    `replace_if_unchanged` raises.
+    """
+    token = secrets.token_hex(8)
+    beside = f"{BESIDE}{token}{TMP}"
+    with _refusals(raw), opened(root, raw) as (folder, name):
+        found = in_folder.read(folder, name)
+        if found != read:
+            return found
+        record = _write_record(displaced.absolute() / f"{token}.json", raw, read, b"", beside)
+        in_folder.move(folder, name, beside)
+        removed = in_folder.look(folder, beside)
+        # Somebody wrote it a moment ago. Unless there is a newer one by now, it has to be back at its place.
+        if removed != read and _back(folder, beside, name):
+            if isinstance(removed, NoteError):
+                raise removed
+            return removed
+        _keep(root, folder, beside, Path(record.places[0]))
+        in_folder.sync(folder)
+        return None
+
+
+def _back(folder: int, beside: str, name: str) -> bool:
+    """Give a file its name back, and say whether that was still free."""
     try:
-        with opened(root, raw) as (folder, name):
-            beside = f"{BESIDE}{token}{TMP}"
-            if not read and not in_folder.exists(folder, name):
-                return _create(folder, name, new, beside)
-            found = in_folder.read(folder, name)
-            if found != read:
-                return found
-            file = displaced.absolute() / f"{token}.json"
-            record = _write_record(file, raw, found, new, beside)
-            return _replace(root, folder, name, found, new, beside, record, file)
+        if in_folder.rename(folder, beside, name, swap=False):
+            return True
+    except FileExistsError:
+        return False
+    if in_folder.exists(folder, name):
+        return False
+    in_folder.move(folder, beside, name)
+    return True
+
+
+@contextmanager
+def _refusals(raw: str) -> Iterator[None]:
+    """Raise what keeps a file from being written as one of our errors."""
+    try:
+        yield
     except UnsafePathError as error:
         raise NotARegularFileError(f"{error} and was not written; put a regular file in its place") from error
     except FileNotFoundError as error:

@@ -43,7 +43,6 @@ Only these tags are proposed for your notes. Describe each after a colon, becaus
 `- garden: what grows outside, and how to care for it`
 
 """
-_IGNORE_HEAD = "# Kept out of the index, in the syntax of .gitignore.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +102,8 @@ def plan(seen: Survey, choices: Choices) -> tuple[PlannedFile, ...]:
     if choices.vocabulary:
         files += _vocabularies(left, registry)
     if ignored:
-        lines = (ignore_file.line_for(folder, is_folder=True) for folder in ignored)
-        files.append(PlannedFile(IGNORE_FILE, _IGNORE_HEAD + "".join(f"{line}\n" for line in lines)))
+        lines = [ignore_file.line_for(folder, is_folder=True) for folder in ignored]
+        files.append(PlannedFile(IGNORE_FILE, "".join(f"{line}\n" for line in [ignore_file.HEAD, *lines])))
     return tuple(replace(file, exists=_exists(seen.root, file.path)) for file in files)
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pipelines import ignore_file
 from pipelines.errors import AlreadyThereError, NotARegularFileError, NotFoundError, UnsafePathError
 from pipelines.globs import read_globs
-from pipelines.ignore_file import IGNORE_FILE, ignore, line_for, stop_ignoring
-from pipelines.safe_replace import replace_if_unchanged
+from pipelines.ignore_file import HEAD, IGNORE_FILE, ignore, line_for, stop_ignoring
+from pipelines.safe_replace import remove_if_unchanged, replace_if_unchanged
 
 NAMES = st.text(
     st.characters(exclude_characters="/\0\r\n", exclude_categories=["Cs"]) | st.sampled_from("*?[]\\! #"),
@@ -57,6 +57,40 @@ def test_a_line_is_added_behind_the_others_and_taken_back_byte_for_byte(vault, d
     assert stop_ignoring(vault, "Soil.md", displaced) == "/Soil.md"
     assert file.read_bytes() == before
     assert sorted(one.name for one in vault.iterdir()) == [IGNORE_FILE, "Soil.md"]
+
+
+def test_a_file_that_everindex_made_goes_with_its_last_line(vault, displaced):
+    for name in ("Soil.md", "Sand.md"):
+        (vault / name).write_text("clay")
+        ignore(vault, name, displaced)
+    stop_ignoring(vault, "Soil.md", displaced)
+    assert (vault / IGNORE_FILE).read_text() == f"{HEAD}\n/Sand.md\n"
+    stop_ignoring(vault, "Sand.md", displaced)
+    assert sorted(one.name for one in vault.iterdir()) == ["Sand.md", "Soil.md"]
+
+
+@pytest.mark.parametrize("own", ["", "# mine\n", "\n", "*.pdf\n", f"{HEAD}\n# mine\n", f"{HEAD} \n"])
+def test_a_file_in_which_something_else_stands_or_that_was_there_before_stays(vault, displaced, own):
+    (vault / "Soil.md").write_text("clay")
+    (vault / IGNORE_FILE).write_text(own)
+    ignore(vault, "Soil.md", displaced)
+    stop_ignoring(vault, "Soil.md", displaced)
+    assert (vault / IGNORE_FILE).read_text() == own
+
+
+def test_a_comment_that_is_written_while_the_file_is_removed_stays(vault, displaced, monkeypatch):
+    (vault / "Soil.md").write_text("clay")
+    ignore(vault, "Soil.md", displaced)
+    saves = [f"{HEAD}\n# mine\n/Soil.md\n"]
+
+    def late(*given):
+        if saves:
+            (vault / IGNORE_FILE).write_text(saves.pop())
+        return remove_if_unchanged(*given)
+
+    monkeypatch.setattr(ignore_file, "remove_if_unchanged", late)
+    stop_ignoring(vault, "Soil.md", displaced)
+    assert (vault / IGNORE_FILE).read_text() == f"{HEAD}\n# mine\n"
 
 
 def test_a_folder_is_ignored_as_one_and_can_be_taken_back_when_it_is_gone(vault, displaced):

@@ -103,6 +103,58 @@ def save_by_renaming(path, data):
     other.replace(path)
 
 
+# Removal
+
+
+@on_every_system
+def test_a_file_is_removed_if_it_is_as_it_was_read_and_kept_for_a_while(note, kept, vault):
+    assert room.remove_if_unchanged(vault, note.name, b"old", kept) is None
+    assert list(vault.iterdir()) == []
+    assert [one.read_bytes() for one in kept.glob("*.kept")] == [b"old"]
+    assert lates(kept, LATER) == []
+    assert list(kept.iterdir()) == []
+
+
+@on_every_system
+@pytest.mark.parametrize("save", [Path.write_bytes, save_by_renaming])
+def test_a_file_that_is_saved_while_it_is_removed_stays(note, kept, vault, monkeypatch, save):
+    move, saves = in_folder.move, [b"theirs"]
+
+    def late(*names):
+        if saves:
+            save(note, saves.pop())
+        move(*names)
+
+    monkeypatch.setattr(in_folder, "move", late)
+    assert room.remove_if_unchanged(vault, note.name, b"old", kept) == b"theirs"
+    assert note.read_bytes() == b"theirs"
+    assert beside(note) == []
+
+
+@on_every_system
+def test_of_two_saves_while_a_file_is_removed_the_later_stays_and_the_earlier_is_told(
+    note, kept, vault, monkeypatch
+):
+    move = in_folder.move
+
+    def between_saves(*names):
+        note.write_bytes(b"first")
+        move(*names)
+        note.write_bytes(b"second")
+
+    monkeypatch.setattr(in_folder, "move", between_saves)
+    assert room.remove_if_unchanged(vault, note.name, b"old", kept) is None
+    assert note.read_bytes() == b"second"
+    (late,) = lates(kept)
+    assert (late.raw, late.base, late.late) == (note.name, b"old", b"first")
+
+
+def test_a_file_that_changed_since_is_not_removed(note, kept, vault):
+    assert room.remove_if_unchanged(vault, note.name, b"older", kept) == b"old"
+    assert note.read_bytes() == b"old"
+    assert not kept.exists()
+
+
 # One writer
 
 
