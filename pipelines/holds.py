@@ -28,15 +28,24 @@ class DeletionBrake:
     """Decides which vanished notes may be forgotten; a `Brake` that stores them in `state.db`.
 
     Notes that vanished and notes forgotten within the last minutes count together. If they are a mass, all that still
-    wait are held until they are confirmed, come back, or stay the same for an hour. `settle`: wait until no more
-    vanish; a comparison requested by a person does not wait. `confirmed`: let all of them go.
+    wait are held until they are confirmed, come back, or stay the same for an hour. The hour begins anew with each
+    process, which has run for `running_s` seconds: while nothing runs, nobody is told of the hold, and an unmounted
+    disk cannot come back. `settle`: wait until no more vanish; a comparison requested by a person does not wait.
+    `confirmed`: let all of them go.
     """
 
     def __init__(
-        self, state: State, vanished: Vanished, *, settle: bool = True, confirmed: bool = False
+        self,
+        state: State,
+        vanished: Vanished,
+        *,
+        running_s: float,
+        settle: bool = True,
+        confirmed: bool = False,
     ) -> None:
         self._state = state
         self._vanished = vanished
+        self._running_s = running_s
         self._settle = settle
         self._confirmed = confirmed
 
@@ -66,7 +75,7 @@ class DeletionBrake:
             return Release(going)
         if hold is None or back or new:
             self._state.put(HELD, Hold(len(waiting), tuple(sorted(waiting)[:_EXAMPLES])), slug)
-        elif looked.whole and hold.age_s >= HOLD_SECONDS:
+        elif looked.whole and min(hold.age_s, self._running_s) >= HOLD_SECONDS:
             return self._let_go(slug, gone)
         return Release(frozenset(), held=len(waiting))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -51,6 +52,7 @@ class Resources:
     """What a process works with. Connections belong to the thread that asks for them."""
 
     def __init__(self, settings: Settings, *, create: bool = True) -> None:
+        self._began = time.monotonic()
         self.settings = settings
         self.place = locate_vault(settings.vault, settings.state, create=create)
         self._reading = threading.Lock()
@@ -133,7 +135,10 @@ class Resources:
 
     def brake(self, *, settle: bool = True, confirmed: bool = False) -> DeletionBrake:
         """Return the brake that decides which vanished notes are forgotten."""
-        return DeletionBrake(self.state(), self.vanished(), settle=settle, confirmed=confirmed)
+        running_s = time.monotonic() - self._began
+        return DeletionBrake(
+            self.state(), self.vanished(), running_s=running_s, settle=settle, confirmed=confirmed
+        )
 
     def workers(self) -> dict[str, bool]:
         """Return the workers that reported within the last hour and did not end: whether each lives."""

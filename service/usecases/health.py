@@ -136,7 +136,7 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
             yield (
                 f"{domain.slug}: {held.value.count} notes vanished at once, or within minutes"
                 f" ({held.value.examples[0]!r} is one); they are kept until `everindex confirm-deletions`, or"
-                " until nothing about them has changed for an hour"
+                " until nothing about them has changed for an hour while Everindex runs"
             )
 
 

@@ -24,7 +24,8 @@ def vanished_because(resources: Resources, slug: str, path: str) -> str | None:
     if resources.state().get(HELD, slug):
         return (
             "its file vanished with many others, and no answer has it; the index keeps it until it is back,"
-            " until `everindex confirm-deletions`, or until nothing about them has changed for an hour"
+            " until `everindex confirm-deletions`, or until nothing about them has changed for an hour while"
+            " Everindex runs"
         )
     return "its file is gone, so no answer has it; the index forgets it within a minute"
 

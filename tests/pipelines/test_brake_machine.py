@@ -48,6 +48,7 @@ class Vault(RuleBasedStateMachine):
         self.house = House(self.base / "vault", self.base / "state", self.embedder)
         self.root = self.house.root
         clocks = Clocks(lambda: self.house.now, lambda: self.house.now + 1_700_000_000)
+        self.began = self.house.now
         self.state = State(self.base / "state", clocks)
         self.vanished = Vanished(self.base / "state", clocks)
         self.made = 0
@@ -104,9 +105,12 @@ class Vault(RuleBasedStateMachine):
 
     # What the service does
 
+    def brake_that(self, **how):
+        return DeletionBrake(self.state, self.vanished, running_s=self.house.now - self.began, **how)
+
     @property
     def brake(self):
-        return DeletionBrake(self.state, self.vanished)
+        return self.brake_that()
 
     @rule(chance=st.randoms(use_true_random=False), part=st.sampled_from([0.2, 1.0]))
     def hear(self, chance, part):
@@ -130,7 +134,7 @@ class Vault(RuleBasedStateMachine):
     @rule(settle=st.booleans())
     def compare(self, settle):
         before = self.known()
-        brake = DeletionBrake(self.state, self.vanished, settle=settle)
+        brake = self.brake_that(settle=settle)
         caches = {"vault": self.house.cache}
         reconcile(self.root, load(self.root), caches, max_bytes=MAX_BYTES, brake=brake)
         self.count(before, hour=self.held_since)
@@ -144,7 +148,7 @@ class Vault(RuleBasedStateMachine):
 
     @rule()
     def confirm(self):
-        brake = DeletionBrake(self.state, self.vanished, confirmed=True)
+        brake = self.brake_that(confirmed=True)
         caches = {"vault": self.house.cache}
         reconcile(self.root, load(self.root), caches, max_bytes=MAX_BYTES, brake=brake)
         assert self.known().keys() == {p.name for p in self.root.glob("*.md")}
@@ -155,6 +159,7 @@ class Vault(RuleBasedStateMachine):
         self.state.close()
         self.vanished.close()
         clocks = Clocks(lambda: self.house.now, lambda: self.house.now + 1_700_000_000)
+        self.began = self.house.now
         self.state = State(self.base / "state", clocks)
         self.vanished = Vanished(self.base / "state", clocks)
 
@@ -175,7 +180,7 @@ class Vault(RuleBasedStateMachine):
         lost = [p for p in gone if before[p][0] and before[p][1:] not in there]
         now = self.house.now
         assert not [path for path in gone if (self.root / path).exists()]
-        if hour is not None and now - hour >= HOLD_SECONDS and len(lost) >= LIMIT:
+        if hour is not None and now - max(hour, self.began) >= HOLD_SECONDS and len(lost) >= LIMIT:
             return  # an hour's hold may end
         self.forgotten = [at for at in self.forgotten if now - at < WINDOW_SECONDS] + [now] * len(lost)
         if lost:

@@ -26,6 +26,7 @@ class World:
         self.open()
 
     def open(self):
+        self.began = self.up
         clocks = Clocks(lambda: self.up, lambda: self.wall)
         self.state = State(self.folder, clocks)
         self.vanished = Vanished(self.folder, clocks)
@@ -58,16 +59,18 @@ class World:
         return self._release(self.gone, Looked(self.there - self.gone, whole=True), **how)
 
     def _release(self, vanished, looked, **how):
-        brake = DeletionBrake(self.state, self.vanished, **how)
-        released = brake.release(SLUG, sorted(vanished), lambda: len(self.there), looked)
+        released = self._brake(**how).release(SLUG, sorted(vanished), lambda: len(self.there), looked)
         assert released.going <= vanished
         self.there -= released.going
         self.gone -= released.going
         return released
 
+    def _brake(self, **how):
+        return DeletionBrake(self.state, self.vanished, running_s=self.up - self.began, **how)
+
     def turn(self):
         """What the watcher does every second."""
-        due = DeletionBrake(self.state, self.vanished).due(SLUG)
+        due = self._brake().due(SLUG)
         return self.look(*due).going if due else frozenset()
 
     def turns(self, seconds):
@@ -249,6 +252,21 @@ def test_an_event_does_not_end_a_hold_for_it_does_not_tell_of_all(world):
     world.wait(2 * HOLD_SECONDS)
     assert world.look("3.md").going == set()
     assert world.held == 50
+
+
+def test_the_hour_of_a_hold_does_not_pass_while_nothing_runs(world):
+    world = world(100)
+    world.lose_some(0, 50)
+    world.wait(HOLD_SECONDS - 1)
+    world.compare()
+    world.close()
+    world.wait(2 * HOLD_SECONDS)
+    world.open()
+    assert world.compare().held == 50
+    world.wait(HOLD_SECONDS - 1)
+    assert world.compare().held == 50
+    world.wait(1)
+    assert len(world.compare().going) == 50
 
 
 def test_confirmed_deletions_go_and_do_not_count_later(world):
