@@ -38,7 +38,8 @@ from pipelines.store.connection import snapshot
 from pipelines.store.notes import first_chunks
 from pipelines.store.sentences import quantized_of_chunks
 
-_SHALLOWEST = 60
+SHALLOWEST = 60
+"""Passages that each retriever returns at least."""
 _COMPARED = 40  # candidates that are compared sentence by sentence
 _FEWEST_WORDS = 4  # shorter questions are names or keywords, which no sentence answers
 Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
@@ -95,7 +96,7 @@ class Ranking:
 
 def depth_for(k: int) -> int:
     """Return how many chunks each retriever returns for `k` results."""
-    return max(_SHALLOWEST, 4 * k)
+    return max(SHALLOWEST, 4 * k)
 
 
 def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pipelines.errors import CacheError
 from pipelines.retrieval.alike import Folded, fold
-from pipelines.retrieval.cut_off import cut_off
-from pipelines.retrieval.layers import Source, depth_for
+from pipelines.retrieval.cut_off import JUDGED_TOGETHER, cut_off
+from pipelines.retrieval.layers import SHALLOWEST, Source
 from pipelines.retrieval.search import Found, Similarities
 from pipelines.retrieval.sentences import SentenceVectors
 from pipelines.retrieval.thresholds import Match, best_match, is_noise
@@ -53,7 +53,7 @@ class Page:
     """Some of a question's results, in order, and the ranking from which they were chosen.
 
     `answers`: how many of them stand up to the last that is an answer; `more`: others follow on the next page;
-    `match`: how near the best note of the first page is; `sparse`: fewer notes than a page has are above the noise.
+    `match`: how near the best of the first ten is; `sparse`: fewer notes than a page has are above the noise.
     `found`: the notes from which they were chosen, in order; `depth`: how many passages each retriever gave at last.
     """
 
@@ -77,17 +77,20 @@ def page_of(
 ) -> Page:
     """Return `k` results after the first `offset`; `rank` gives at most so many notes from passages so deep.
 
-    Pages of one size are parts of one list, so that they neither repeat nor leave out a note while the index stays as
-    it is. What a ranking as deep as `k` needs gives comes first. Only where that is used up does what a deeper one
-    adds follow.
+    All pages are parts of one list, whatever their size, so that they neither repeat nor leave out a note while the
+    index stays as it is. What a shallow ranking gives comes first. Only where that is used up does what a deeper one
+    adds follow. Whole tens are ranked and judged, so that which notes are answers does not depend on `k`. The match
+    is that of the folded list in either case.
     """
-    many, depth = offset + k + _SPARE, depth_for(k)
+    end = offset + k
+    tens = -(-end // JUDGED_TOGETHER) * JUDGED_TOGETHER
+    many, depth = tens + _SPARE, SHALLOWEST
     before: list[Found] = []
     while True:
         ranked = rank(many, depth)
         found = followed_by(before, ranked.found)
-        results = _folded(found, ranked, query) if folded else [Folded(one) for one in found]
-        if len(results) > offset + k:
+        distinct = _folded(found, ranked, query)
+        if len(distinct) > tens:
             break
         if len(ranked.found) == many:
             many *= 2
@@ -95,11 +98,12 @@ def page_of(
             before, depth = found, depth * _DEEPER
         else:
             break
-    match = best_match(one.first.match for one in results[:k])
-    shown = results[offset : offset + k]
-    answers = _answers([one.first for one in shown], match, ranked.sources, query)
-    sparse = _is_sparse(found, ranked, k)
-    return Page(ranked, shown, answers, len(results) > offset + k, match, sparse, found, depth)
+    match = best_match(one.first.match for one in distinct[:JUDGED_TOGETHER])
+    results = distinct if folded else [Folded(one) for one in found]
+    shown = results[offset:end]
+    last = _last_answer([one.first for one in results[:tens]], match, ranked.sources, query)
+    answers = max(0, min(last, end) - offset)
+    return Page(ranked, shown, answers, len(results) > end, match, _is_sparse(found, ranked, k), found, depth)
 
 
 def followed_by(before: Sequence[Found], deeper: Sequence[Found]) -> list[Found]:
@@ -128,9 +132,11 @@ def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
     return fold(found, query, ranked.models, vectors)
 
 
-def _answers(shown: Sequence[Found], match: Match | None, sources: Mapping[str, Source], query: str) -> int:
-    """Return how many results are answers; all of them where a domain cannot be read."""
+def _last_answer(
+    results: Sequence[Found], match: Match | None, sources: Mapping[str, Source], query: str
+) -> int:
+    """Return the position of the last result that is an answer; of the last one where a domain cannot be read."""
     try:
-        return cut_off(shown, match, sources, query)
+        return cut_off(results, match, sources, query)
     except CacheError:
-        return len(shown)
+        return len(results)

@@ -90,7 +90,10 @@ class SearchHit(BaseModel):
 
 
 class SearchAnswer(BaseModel):
-    """The answer of `GET /search`; `match` is null if no thresholds are known for the embedding model."""
+    """The answer of `GET /search`.
+
+    `match` judges the best of the first ten results; null: no thresholds are known for the embedding model.
+    """
 
     model_config = example(
         query="pricing power", count=1, offset=0, answers=1, more=False, match="strong", deep_available=False,
@@ -109,9 +112,9 @@ class SearchAnswer(BaseModel):
     count: int
     offset: int = Field(description="how many results were skipped before these")
     answers: int = Field(
-        description="how many of the results, from the top, are answers; those after them are only the nearest others"
+        description="how many of the results, from the top, are answers, for any `k`; the others are only the nearest"
     )
-    more: bool = Field(description="whether there is another page: add `k` to `offset`, and keep `k`")
+    more: bool = Field(description="whether there is another page: add `k` to `offset`")
     match: Literal["strong", "weak", "none"] | None
     deep_available: bool = Field(
         description="`GET /deep` may find more: the match is weak or none, or fewer than `k` notes are above noise"

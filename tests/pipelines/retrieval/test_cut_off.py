@@ -66,6 +66,14 @@ def test_all_that_stands_above_an_answer_is_shown(source):
     )
 
 
+def test_only_where_the_tenth_is_an_answer_do_answers_go_on(source):
+    nine, strong, none = [("nothing.md", "strong")] * 9, ("nothing.md", "strong"), ("nothing.md", "none")
+    assert answers(source, "?", *nine, none, strong) == 9
+    assert answers(source, "?", none, *nine, none, strong, none) == 12
+    assert answers(source, "?", *nine, strong, none, none) == 10
+    assert answers(source, "?", *nine, strong, *[none] * 10, strong) == 10
+
+
 @pytest.mark.parametrize(
     ("query", "path"),
     [
@@ -87,7 +95,7 @@ def test_one_common_word_of_several_is_no_answer(source):
     assert answers(source, "garden walrus", ("nothing.md", "strong"), ("common/1.md", "none")) == 1
 
 
-@given(st.lists(st.sampled_from(["strong", "weak", None]), max_size=6))
+@given(st.lists(st.sampled_from(["strong", "weak", None]), max_size=10))
 def test_nothing_is_cut_off_that_is_not_judged(source, matches):
     judged = [("nothing.md", match) for match in matches]
     last = max((n for n, match in enumerate(matches, start=1) if match is None), default=0)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from pipelines.filters import Filters
+from pipelines.retrieval import thresholds
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.tokens import read_token
@@ -61,7 +68,7 @@ def test_a_note_whose_name_is_asked_for_is_not_folded(questions):
     assert "copies/42.md" in paths(questions.search("42", 10))
 
 
-def test_pages_of_one_size_are_one_list(questions):
+def test_pages_are_one_list(questions):
     whole, offset = [], 0
     while True:
         page = questions.search("heron", 7, offset=offset)
@@ -83,6 +90,54 @@ def test_nothing_is_cut_off_where_the_model_is_not_judged(questions):
     answer = questions.search("heron", 10)
     assert answer.match is None
     assert answer.answers == answer.count
+
+
+@pytest.fixture(scope="module")
+def judging(tmp_path_factory, tiny_model):
+    """Two domains with copies, and more notes than one ranking gives; matches of the model are of all three kinds."""
+    base = tmp_path_factory.mktemp("judging")
+    root, model = base / "vault", base / "judged"
+    shutil.copytree(tiny_model, model)
+    words = ("soil", "compost", "tomato", "winter", "river", "boat", "sail", "market", "price", "share")
+    for folder in ("work", "home"):
+        (root / folder).mkdir(parents=True)
+        for number in range(90):
+            one, other = words[number % 10], words[(3 * number + 2) % 10]
+            text = f"{one} {other} bread " * (1 + number % 4) + (
+                f"{folder} {number}" if number % 3 else "garden"
+            )
+            (root / folder / f"{number:02}.md").write_text("garden soil sail" if number < 15 else text)
+    (root / "_domains.yaml").write_text("home: {legacy: true}\nwork: {path: work}\n")
+    settings = Settings(vault=root, state=base / "state", embedding_model=str(model))
+    index_once(Resources(settings), lambda *_: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(thresholds._BY_NAME, "judged", JUDGED)
+        yield SearchService(Resources(settings), wait_for_model=True)
+
+
+JUDGED = replace(thresholds.MINILM, strong=0.9, weak=0.8, alike=None)
+QUERIES = ("garden soil", "river boat sail", "17", "market price of a bread", "oven")
+FILTERS = (Filters(), Filters(domains=("work",)), Filters(folders=("home",)))
+
+
+@examples(max_examples=60)
+@given(
+    st.sampled_from(QUERIES),
+    st.sampled_from(FILTERS),
+    st.booleans(),
+    st.integers(1, 120),
+    st.integers(0, 130),
+)
+def test_what_a_question_finds_does_not_depend_on_how_many_notes_are_asked_for(
+    judging, query, filters, fold, k, offset
+):
+    whole = judging.search(query, 200, filters, fold=fold)
+    page = judging.search(query, k, filters, offset=offset, fold=fold)
+    assert paths(page) == paths(whole)[offset : offset + k]
+    assert page.match == whole.match is not None
+    assert page.answers == max(0, min(whole.answers, offset + k) - offset)
+    assert page.more is (offset + k < whole.count)
+    assert judging.search(query, k, filters, fold=not fold).match == whole.match
 
 
 @pytest.fixture
