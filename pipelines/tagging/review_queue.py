@@ -47,10 +47,10 @@ MARKER = re.compile(
 # (`%%`, `==`, `{{`, `::`) or before a word. A backslash makes each of them plain, and is not shown.
 _LIVE = re.compile(
     r"[\[\]`\\$^*~|@]|<(?=[\\!/?a-zA-Z])|(?<=<)!|(?<![^\W_])#|&(?=#?\w{1,40};)"
-    r"|(?<=%)%|(?<==)=|(?<=\{)\{|(?<=:)[:/]|(?<=www)\.",
+    r"|(?<![^\W_])_|_(?![^\W_])|(?<=%)%|(?<==)=|(?<=\{)\{|(?<=:)[:/]|(?<=www)\.",
     re.IGNORECASE,
 )
-_FIRST = re.compile(r"(?P<before>\d{0,9})(?P<sign>(?<!\d)[-+_>=#]|(?<=\d)[.)])")
+_FIRST = re.compile(r"(?P<before>\d{0,9})(?P<sign>(?<!\d)[-+>=#]|(?<=\d)[.)])")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NO_WIKILINK = re.compile(r"[\[\]#^|\\`<>%$*~=&{}\x00-\x1f\x7f]|^\s|\s$|\s{2}|[^\S ]")
 _LONGEST_WIKILINK = 1_000

@@ -181,6 +181,8 @@ def test_a_quote_is_short(opening):
 
 
 @given(HOSTILE)
+@example(":_0_")
+@example("a _b_ c __d__ e_f_ _")
 def test_a_reader_of_markdown_shows_a_neutral_text_as_it_was_written(text):
     assert plain(neutral(text)) == _visible(text)
     inline = MarkdownIt("commonmark").parse(f"> {neutral(text)}")
