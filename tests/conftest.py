@@ -24,6 +24,15 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile(
+    "quick",
+    parent=settings.get_profile("everindex"),
+    max_examples=20,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+    ],  # twenty examples say nothing of it
+)
 settings.load_profile("everindex")
 
 # Commands that run in the process of the tests keep their databases open until it ends: more than a shell's 1,024.
@@ -43,17 +52,29 @@ SLOW = (
         )
     ),
     *(f"service/http/test_{name}.py" for name in ("attacks", "limits", "openapi", "second_user")),
-    *(f"queue_config/test_{name}.py" for name in ("messages", "queue")),
-    "service/runtime/test_client.py",
+    *(f"queue_config/test_{name}.py" for name in ("messages", "queue", "settings")),
+    "test_deploy.py",
+    *(f"service/runtime/test_{name}.py" for name in ("client", "supervisor")),
+    "service/usecases/test_vault_setup.py",
     *(
         "pipelines/embedding",
         "pipelines/maintenance",
-        "pipelines/store/test_edges.py",
-        "pipelines/tagging/test_renames.py",
+        *(f"pipelines/store/test_{name}.py" for name in ("edges", "history")),
+        *(f"pipelines/tagging/test_{name}.py" for name in ("haiku", "renames")),
     ),
     *(
         f"pipelines/test_{name}.py"
-        for name in ("apart", "brake_machine", "globs", "graph", "safe_replace", "state_machine")
+        for name in (
+            "apart",
+            "brake_machine",
+            "globs",
+            "graph",
+            "identity",
+            "ignore",
+            "odd_files",
+            "safe_replace",
+            "state_machine",
+        )
     ),
     *(f"pipelines/retrieval/test_{name}.py" for name in ("merging", "postings", "traverse")),
     *(
@@ -75,6 +96,12 @@ SLOW = (
 
 What loads a model is slow, too: the import alone takes each process of a run six seconds.
 """
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take fewer random examples where the slow tests are left out, too."""
+    if config.option.markexpr == "not slow":
+        settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
