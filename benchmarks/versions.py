@@ -1,4 +1,4 @@
-"""Compare two versions of Everindex side by side: a save, a scan, a search.
+"""Compare two versions of Everindex side by side: a save, a search, a scan, a start.
 
     python -m benchmarks.versions OTHER_CHECKOUT [--notes N] [--rounds N]
 
@@ -77,10 +77,20 @@ def scans(version: Version, _: int) -> list[float]:
     return found
 
 
+def starts(version: Version, _: int) -> list[float]:
+    """Return the milliseconds from `everindex up` to its first answer, once."""
+    version.stop()
+    began = time.monotonic()
+    taken = 1000 * (version.start() - began)
+    version.wait_until_quiet()
+    return [taken]
+
+
 MEASURES: dict[str, Callable[[Version, int], list[float]]] = {
     "save to searchable, ms": saves,
     "search, ms": searches,
     "comparison of the vault, ms": scans,
+    "start to first answer, ms": starts,
 }
 
 
