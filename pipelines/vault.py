@@ -137,14 +137,20 @@ def is_folder(root: Path, raw: str) -> bool:
 
 
 def path_on_disk(root: Path, key: str) -> str:
-    """Return the path on disk of the file with this key, relative to the vault; the key itself if there is none.
+    """Return the path on disk of the file with this key, relative to the vault; without a file, where to create it.
 
-    A name on disk may be in another Unicode form than its key, and no program finds it by the key on Linux.
+    A name on disk may be in another Unicode form than its key, and no program finds it by the key on Linux. A new
+    file belongs in the folder that is there; if that is missing, too, the path is the key.
     """
     if "\\x" not in key and (key.isascii() or look(root, key)):
         return key
     found = _paths(root, key, _forms)
-    return key if key in found else next((raw for raw in found if look(root, raw)), key)
+    if key in found:
+        return key
+    parent, _, name = key.rpartition("/")
+    folders = _paths(root, parent, _forms) if parent else []
+    new = [f"{folder}/{name}" for folder in sorted(folders, key=parent.__ne__) if is_folder(root, folder)]
+    return next((raw for raw in found if look(root, raw)), next(iter(new), key))
 
 
 def twins(root: Path, raw: str) -> list[str]:

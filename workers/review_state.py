@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from pipelines import beneath
+from pipelines import beneath, vault
 from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain
 from pipelines.store.facts import ReviewState
@@ -37,7 +37,8 @@ def after(context: TaggingContext, domain: Domain, done: Reviewed, before: Revie
 
 def _stat(context: TaggingContext, domain: Domain) -> tuple[int, int, int] | None:
     try:
-        info = beneath.look(context.resources.root, domain.within(domain.review_queue))
+        root = context.resources.root
+        info = beneath.look(root, vault.path_on_disk(root, domain.within(domain.review_queue)))
     except (OSError, UnsafePathError):
         return None
     return info.st_size, info.st_mtime_ns, info.st_ino

@@ -192,7 +192,7 @@ def rename_tags(context: TaggingContext, domain: Domain, *, dry_run: bool) -> di
     vocabulary = context.vocabulary(domain)
     if vocabulary.error:
         raise TaxonomyError(f"nothing was renamed: {vocabulary.error}")
-    file = domain.within(domain.taxonomy)
+    file = vault.path_on_disk(context.resources.root, domain.within(domain.taxonomy))
     pairs = vocabulary.taxonomy.renames
     taxonomy = (file, beneath.read_file(context.resources.root, file, TAXONOMY_LIMIT) if pairs else b"")
     planned = renames.plan(_notes_of(context, domain), pairs, taxonomy)
@@ -247,7 +247,10 @@ def _take_back_renames(context: TaggingContext, domain: Domain, change: Change) 
     files = store.renames.files(change.id)
     # A path that is not UTF-8 can be opened only by the name in the ledger.
     raws = context.resources.reader(domain).ledger.stat_of([file.path for file in files])
-    named = [replace(file, path=raws[file.path][0] if file.path in raws else file.path) for file in files]
+    named = [
+        replace(file, path=raws[file.path][0] if file.path in raws else vault.path_on_disk(root, file.path))
+        for file in files
+    ]
     done = renames.take_back(
         named, root, lambda raw, read, new: replace_if_unchanged(root, raw, read, new, context.displaced)
     )

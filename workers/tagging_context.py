@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from pipelines import vault
 from pipelines.durable_files import write_atomic
 from pipelines.model import Domain, Taxonomy
 from pipelines.store.cache import Cache
@@ -60,7 +61,8 @@ class TaggingContext:
         """Return a domain's current vocabulary, read again when its file changes; the last valid one is stored."""
         good = self.resources.place.state / f"taxonomy-{domain.slug}.good.md"
         last = self._vocabularies.get(domain.slug)
-        found = taxonomy.load(self.resources.root, domain.within(domain.taxonomy), last)
+        root = self.resources.root
+        found = taxonomy.load(root, vault.path_on_disk(root, domain.within(domain.taxonomy)), last)
         if found.error and last is None and good.exists():
             found = replace(taxonomy.load(good.parent, good.name), error=found.error, refused=found.refused)
         elif found.source is not None and not found.error and (last is None or found.source != last.source):

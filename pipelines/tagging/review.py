@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pipelines import beneath
+from pipelines import beneath, vault
 from pipelines.errors import NoteChangedError, NoteError, TaxonomyError, UnsafePathError
 from pipelines.model import Domain
 from pipelines.safe_replace import replace_if_unchanged
@@ -105,7 +105,8 @@ def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
 
 
 def _raw(context: ReviewContext) -> str:
-    return context.domain.within(context.domain.review_queue)
+    """Return the page's path on disk: the domain's folder may be there in another Unicode form."""
+    return vault.path_on_disk(context.notes.root, context.domain.within(context.domain.review_queue))
 
 
 def on_disk(context: ReviewContext) -> bytes | None:
@@ -195,7 +196,8 @@ def _decide(context: ReviewContext, reading: Reading, at: str) -> tuple[int, int
 
 def _add_to_vocabulary(context: ReviewContext, tag: str) -> bool:
     """Add a tag to the taxonomy file; say whether the file now has it. Raises NoteError."""
-    root, raw = context.notes.root, context.domain.within(context.domain.taxonomy)
+    root = context.notes.root
+    raw = vault.path_on_disk(root, context.domain.within(context.domain.taxonomy))
     try:
         data = beneath.read_file(root, raw, taxonomy.TAXONOMY_LIMIT)
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from pipelines.identity import DOT_FOLDER
 from pipelines.ignore_file import IGNORE_FILE
 from pipelines.safe_replace import replace_if_unchanged
 from pipelines.tagging.taxonomy import parse
-from pipelines.vault import disk_key, is_folder, is_hidden
+from pipelines.vault import disk_key, is_folder, is_hidden, path_on_disk
 from service.usecases.vault_survey import Survey
 
 LEAST_NOTES = 10
@@ -185,7 +185,7 @@ def _vocabularies(seen: Survey, registry: Registry) -> Iterator[PlannedFile]:
     for place, counts in uses.items():
         if (tags := _in_use(counts, spelling)) and _is_free(seen.root, place, registry):
             items = "".join(f"- {tag}\n" for tag in tags)
-            yield PlannedFile(place, _TAXONOMY_HEAD + items)
+            yield PlannedFile(path_on_disk(seen.root, place), _TAXONOMY_HEAD + items)
 
 
 def _in_use(uses: Counter[str], spelling: dict[str, str]) -> list[str]:
@@ -206,5 +206,5 @@ def _is_free(root: Path, place: str, registry: Registry) -> bool:
     """Say whether a vocabulary may be created there: its folder exists, and nothing else uses the path."""
     if is_hidden(place) or place in {DOMAINS_FILE, *registry.generated}:
         return False
-    folder = place.rpartition("/")[0]
+    folder = path_on_disk(root, place).rpartition("/")[0]
     return not folder or is_folder(root, folder)

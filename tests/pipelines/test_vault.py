@@ -369,6 +369,15 @@ def test_a_key_without_a_file_is_its_own_path(vault):
     assert disk.path_on_disk(vault, "\u00e9/\u00fc.md") == "\u00e9/\u00fc.md"
 
 
+def test_a_new_file_belongs_in_the_folder_that_is_there_in_whichever_form(vault):
+    (vault / "e\u0301" / "u\u0308").mkdir(parents=True)
+    assert disk.path_on_disk(vault, "\u00e9/\u00fc/new.md") == "e\u0301/u\u0308/new.md"
+    (vault / "\u00e9" / "\u00fc").mkdir(parents=True)
+    assert disk.path_on_disk(vault, "\u00e9/\u00fc/new.md") == "\u00e9/\u00fc/new.md"
+    (vault / "e\u0301" / "u\u0308" / "new.md").write_text("soil")
+    assert disk.path_on_disk(vault, "\u00e9/\u00fc/new.md") == "e\u0301/u\u0308/new.md"
+
+
 def test_of_two_files_whose_names_differ_only_in_form_a_key_means_the_one_that_has_it(vault):
     for raw in ("e\u0301.md", "\u00e9.md"):
         write(vault, raw)

@@ -386,15 +386,64 @@ def test_a_decision_is_taken_back_by_the_worker_that_wrote_it(gardener):
     assert gardener.resources.state().get(TAGGED, "asked").value == {"left": []}
 
 
+# A folder in another Unicode form than its key
+
+DECOMPOSED = "Cafe\u0301"
+
+
+@pytest.fixture
+def decomposed(settings):
+    (settings.vault / "_domains.yaml").write_text("cafe:\n  path: Caf\u00e9\n", encoding="utf-8")
+    made = Gardener(Resources(settings))
+    made.write(f"{DECOMPOSED}/_taxonomy.md", RENAMES)
+    for path, text in NOTES.items():
+        made.write(f"{DECOMPOSED}/{path}", text)
+    made.index()
+    return made
+
+
+def test_a_decomposed_folder_has_its_vocabulary_and_its_queue(decomposed):
+    propose_soil(decomposed, f"{DECOMPOSED}/e.md", "Caf\u00e9/e.md")
+    assert is_due(decomposed)
+    review_now(decomposed.context, decomposed.domain, apply=True)
+    assert not is_due(decomposed)
+    queue = f"{DECOMPOSED}/_review-queue.md"
+    page = decomposed.text(queue)
+    decomposed.write(queue, page.replace("- [ ] ", "- [x] ", 1))
+    assert is_due(decomposed)
+    assert review_now(decomposed.context, decomposed.domain, apply=True)["applied"] == [
+        ["Caf\u00e9/e.md", "soil"]
+    ]
+    assert "soil" in decomposed.text(f"{DECOMPOSED}/e.md").partition("The garden")[0]
+    decomposed.index()
+    known = decomposed.resources.reader(decomposed.domain).ledger.settled()
+    assert "Caf\u00e9/e.md" in known
+    assert "Caf\u00e9/_review-queue.md" not in known
+    assert [one.name for one in decomposed.root.iterdir() if one.is_dir() and one.name[0] != "."] == [
+        DECOMPOSED
+    ]
+
+
+def test_renames_of_a_decomposed_folder_are_applied_and_taken_back(decomposed):
+    def contents():
+        return {path: decomposed.text(f"{DECOMPOSED}/{path}") for path in ("_taxonomy.md", *NOTES)}
+
+    before = contents()
+    assert rename(decomposed)["finished"]
+    assert "dirt" not in "".join(contents().values())
+    assert undo(decomposed)["left"] == []
+    assert contents() == before
+
+
 # An edit at the moment of a review
 
 
-def propose_soil(gardener, path):
+def propose_soil(gardener, path, key=None):
     gardener.write(path, "The garden soil.\n")
     gardener.index()
     gardener.context.proposals().add(
         gardener.domain.slug,
-        path,
+        key or path,
         [(Suggestion("soil", 0.8), "")],
         proposer="local",
         note_hash="seen",

@@ -16,7 +16,7 @@ from pipelines.errors import DomainsFileError, JudgedQueriesError, VaultIdError
 from pipelines.identity import DOT_FOLDER, ID_FILE, read_id
 from pipelines.retrieval.evaluate import QUERIES_FILE, read_judged
 from pipelines.tagging import taxonomy
-from pipelines.vault import is_note
+from pipelines.vault import is_note, path_on_disk
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
 from service.usecases.phrases import counted
@@ -68,7 +68,7 @@ def check_files(looked_at: Installation) -> Iterator[Finding]:
         )
         known = ()
     for domain in known:
-        if problem := taxonomy.load(root, domain.within(domain.taxonomy)).error:
+        if problem := taxonomy.load(root, path_on_disk(root, domain.within(domain.taxonomy))).error:
             yield failure(
                 "taxonomy",
                 "; ".join(problem.splitlines()),

@@ -120,7 +120,8 @@ def test_a_decomposed_name_is_offered_and_its_domain_owns_the_notes(vault):
     for folder in ("Cafe\u0301", "Garden"):
         notes_in(vault / folder, text="#soil\n")
     assert set(offered_domains(survey(vault))) == {"Cafe\u0301", "Garden"}
-    set_up(vault, Choices(("Cafe\u0301",)))
+    assert "Cafe\u0301/_taxonomy.md" in set_up(vault, Choices(("Cafe\u0301",)))
+    assert sorted(one.name for one in vault.iterdir() if one.is_dir()) == ["Cafe\u0301", "Garden"]
     owner = domains.load(vault).owner("Caf\u00e9/0.md")
     assert (owner.slug, owner.path) == ("caf\u00e9", "Caf\u00e9")
 
