@@ -50,9 +50,12 @@ class Terminal:
     @property
     def is_restored(self) -> bool:
         """Whether the terminal is as the program found it: its modes, its screen and its cursor."""
-        screen = self.raw.rfind(_LEAVES) >= self.raw.rfind(_ENTERS)
         cursor = self.raw.rfind(_SHOWS) >= self.raw.rfind(_HIDES)
-        return termios.tcgetattr(self._theirs) == self._before and screen and cursor
+        return termios.tcgetattr(self._theirs) == self._before and self._is_on_the_first_screen and cursor
+
+    @property
+    def _is_on_the_first_screen(self) -> bool:
+        return self.raw.rfind(_LEAVES) >= self.raw.rfind(_ENTERS)
 
     def press(self, keys: str) -> None:
         """Type keys."""
@@ -65,6 +68,10 @@ class Terminal:
     def until_file(self, file: Path) -> None:
         """Read until a file exists."""
         self._wait(file.exists, str(file))
+
+    def until_taken(self) -> None:
+        """Read until the program shows another screen than the one that it found."""
+        self._wait(lambda: not self._is_on_the_first_screen, "the other screen")
 
     def ended(self) -> int:
         """Read until the program has ended, and return its exit code."""

@@ -23,6 +23,7 @@ class Key(Enum):
     DELETE_ALL = auto()
     ESCAPE = auto()
     INTERRUPT = auto()
+    SUSPEND = auto()
 
 
 # A cursor key is sent as `ESC [ A` or `ESC O A`, depending on the terminal's mode.
@@ -37,6 +38,7 @@ _KEYS = {
     "\x15": Key.DELETE_ALL,
     **dict.fromkeys(("\x1b", "\x04"), Key.ESCAPE),  # also Ctrl-D
     "\x03": Key.INTERRUPT,
+    "\x1a": Key.SUSPEND,
 }
 
 
@@ -70,7 +72,7 @@ class Keys:
 
 @contextmanager
 def single_keys(terminal: int) -> Iterator[None]:
-    """Let a terminal send each key at once and unseen, Ctrl-C included; restore its state afterwards."""
+    """Let a terminal send each key at once and unseen, Ctrl-C and Ctrl-Z included; restore its state afterwards."""
     before = termios.tcgetattr(terminal)
     now = termios.tcgetattr(terminal)
     now[_INPUT_FLAGS] &= ~termios.IXON  # Ctrl-S would stop the output, and with it the process that writes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import threading
 import time
@@ -24,6 +23,7 @@ from queue_config.visible import visible
 from service.commands.console import out
 from service.commands.keyboard import Key, Keys, single_keys
 from service.commands.render import about, shown_hits
+from service.commands.terminal_signals import Signals, suspend, woken_by
 
 _PAUSE_SECONDS = 0.15
 """A question is asked when no key was pressed for this time."""
@@ -57,22 +57,27 @@ def can_be_shown(encoding: str) -> bool:
 def choose_note(ask: Ask, *, every: bool) -> tuple[str, int] | None:
     """Let the user search and choose a note; return its path and line, or None without one.
 
-    `ask` returns the service's answer to a question; `every` shows all of its hits. Raises KeyboardInterrupt for
-    Ctrl-C, SystemExit for SIGTERM and SIGHUP, and what `ask` raises besides EverindexError; the terminal is restored
-    first.
+    `ask` returns the service's answer to a question; `every` shows all of its hits. Ctrl-Z and SIGTSTP suspend the
+    process. Raises KeyboardInterrupt for Ctrl-C, SystemExit for SIGTERM and SIGHUP, and what `ask` raises besides
+    EverindexError. The terminal is restored before each of these.
     """
-    ended_by: list[int] = []
-    with (
-        _woken_by_signals(ended_by) as (wakes, wake),
-        single_keys(sys.stdin.fileno()),
-        _left_as_found(sys.stdout),
-        Live(
-            console=out, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
-        ) as live,
-    ):
-        chosen = _Session(_Asker(ask, wake, every=every), wakes, live, ended_by).run()
-    if ended_by:
-        sys.exit(128 + ended_by[0])
+    signals = Signals()
+    with woken_by(signals) as (wakes, wake):
+        session = _Session(_Asker(ask, wake, every=every), wakes, signals)
+        while True:
+            with (
+                single_keys(sys.stdin.fileno()),
+                _left_as_found(sys.stdout),
+                Live(
+                    console=out, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+                ) as live,
+            ):
+                chosen = session.run(live)
+            if not signals.suspending:
+                break
+            suspend(signals)
+    if signals.ended_by:
+        sys.exit(128 + signals.ended_by)
     return chosen
 
 
@@ -88,35 +93,6 @@ def _left_as_found(output: TextIO) -> Iterator[None]:
         output.reconfigure(errors=errors)
         with suppress(OSError):  # the terminal may be gone
             os.write(output.fileno(), _LEAVE_SCREEN)
-
-
-@contextmanager
-def _woken_by_signals(ended_by: list[int]) -> Iterator[tuple[int, Callable[[], None]]]:
-    """Yield a descriptor that is readable after a signal or a call of the function.
-
-    SIGTERM and SIGHUP are recorded in `ended_by` instead of ending the process, which has to restore the terminal.
-    """
-    # Never closed, because the thread that asks may still write when the user has left.
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-
-    def wake() -> None:
-        with suppress(BlockingIOError):  # a full pipe wakes, too
-            os.write(writing, b".")
-
-    def handle(number: int, _: object) -> None:
-        if number != signal.SIGWINCH:
-            ended_by.append(number)
-        wake()
-
-    before = {
-        number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH)
-    }
-    try:
-        yield reading, wake
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Asker:
@@ -155,8 +131,8 @@ class _Asker:
 class _Session:
     """What was typed, what was answered, and which hit is selected."""
 
-    def __init__(self, asker: _Asker, wakes: int, live: Live, ended_by: list[int]) -> None:
-        self._asker, self._wakes, self._live, self._ended_by = asker, wakes, live, ended_by
+    def __init__(self, asker: _Asker, wakes: int, signals: Signals) -> None:
+        self._asker, self._wakes, self._signals = asker, wakes, signals
         self._keys = Keys()
         self._typed = ""
         self._asked: str | None = ""
@@ -164,11 +140,11 @@ class _Session:
         self._answer = _Answer("", [], "")
         self._selected = 0
 
-    def run(self) -> tuple[str, int] | None:
-        """Return the chosen note's path and line, or None. Raises KeyboardInterrupt."""
+    def run(self, live: Live) -> tuple[str, int] | None:
+        """Return the chosen note's path and line, or None; it goes on when called again. Raises KeyboardInterrupt."""
         terminal = sys.stdin.fileno()
-        while not self._ended_by:
-            self._live.update(self._view(), refresh=True)
+        while not self._signals.ended_by and not self._signals.suspending:
+            live.update(self._view(*live.console.size), refresh=True)
             ready, _, _ = select.select([terminal, self._wakes], [], [], self._patience())
             if self._wakes in ready:
                 os.read(self._wakes, 1_024)
@@ -200,6 +176,8 @@ class _Session:
     def _press(self, key: Key | str) -> None:
         if key is Key.INTERRUPT:
             raise KeyboardInterrupt
+        if key is Key.SUSPEND:
+            self._signals.suspending = True
         if key in (Key.UP, Key.DOWN):
             step = 1 if key is Key.DOWN else -1
             self._selected = max(0, min(self._selected + step, len(self._answer.hits) - 1))
@@ -242,9 +220,8 @@ class _Session:
             return None
         return self._answer.hits[self._selected]
 
-    def _view(self) -> Group:
+    def _view(self, width: int, height: int) -> Group:
         """Return the screen: the question, as many hits as fit around the selected one, and what to press."""
-        width, height = self._live.console.size
         fitting = max(1, (height - _LINES_AROUND) // _LINES_PER_HIT)
         first = max(0, min(self._selected - fitting // 2, len(self._answer.hits) - fitting))
         lines = [

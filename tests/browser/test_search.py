@@ -136,7 +136,9 @@ def test_keys_reach_the_field_the_notes_and_the_help(page):
     page.keyboard.type("a/b?")
     assert page.get_by_role("searchbox").input_value() == "a/b?"
     page.goto("/?q=soil+compost")
-    page.wait_for_function("document.activeElement.name === 'q'")  # a browser focuses it some time after the load
+    page.wait_for_function(
+        "document.activeElement.name === 'q'"
+    )  # a browser focuses it some time after the load
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/notes/[^#]+#L\d+-L\d+$"))

@@ -133,6 +133,57 @@ def test_a_signal_ends_it_and_the_terminal_is_restored(live, number):
     assert terminal.is_restored
 
 
+# As a shell does: the program is a job in the foreground; when it stops, its shell gets the terminal back.
+SHELL = """
+import fcntl, os, pathlib, signal, subprocess, sys, termios, time
+here = pathlib.Path(sys.argv[1])
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = subprocess.Popen(sys.argv[2:], process_group=0, restore_signals=True)
+os.tcsetpgrp(0, job.pid)
+(here / "job").write_text(str(job.pid))
+while os.WIFSTOPPED(status := os.waitpid(job.pid, os.WUNTRACED)[1]):
+    os.tcsetpgrp(0, os.getpgrp())
+    (here / "stopped").touch()
+    while not (here / "continue").exists():
+        time.sleep(0.01)
+    (here / "stopped").unlink()
+    (here / "continue").unlink()
+    os.tcsetpgrp(0, job.pid)
+    os.killpg(job.pid, signal.SIGCONT)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize("by", ["key", "signal"])
+def test_it_is_suspended_with_the_terminal_restored_and_taken_up_again(tmp_path, by):
+    job = [sys.executable, "-c", PROGRAM, tmp_path, json.dumps(""), json.dumps(HIT)]
+    terminal = Terminal([sys.executable, "-c", SHELL, *map(str, [tmp_path, *job])])
+
+    def suspend():
+        if by == "key":
+            terminal.press("\x1a")
+        else:
+            os.kill(int((tmp_path / "job").read_text()), signal.SIGTSTP)
+        terminal.until_file(tmp_path / "stopped")
+
+    try:
+        terminal.until("Search: ")
+        terminal.press("soil")
+        terminal.until("▸ soil 1")
+        for _ in range(2):
+            suspend()
+            assert terminal.is_restored
+            (tmp_path / "continue").touch()
+            terminal.until_taken()
+        terminal.press("\x1b[B\r")
+        assert terminal.ended() == 0
+        assert "chosen ('2.md', 7)" in terminal.said
+        assert terminal.is_restored
+    finally:
+        terminal.close()
+
+
 def test_an_exception_ends_it_and_the_terminal_is_restored(live):
     terminal = live()
     terminal.press("boom")
