@@ -14,8 +14,11 @@ from pipelines.brake import AT_ONCE, Brake
 from pipelines.model import ChunkSettings, LeasedRow
 from pipelines.store.cache import Cache
 
-PIPELINE_VERSION = 4
-"""Increase it when the same note would give other chunks, links or index words: every note is indexed again."""
+PIPELINE_VERSION = 5
+"""Increase it when the same note would give other chunks, links, index words or privacy.
+
+Every note is then indexed again; until it is, agents do not see it.
+"""
 
 
 class DocumentEncoder(Protocol):

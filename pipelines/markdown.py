@@ -17,6 +17,7 @@ from pipelines.lines import line_starts
 from pipelines.links import inner_target
 from pipelines.markdown_parsers import BLOCKS, INLINES, wikilinks
 from pipelines.model import Heading, Link, LinkKind, Note
+from pipelines.privacy import own_privacy
 
 # Characters of a note's title and of a heading: every passage and link holds those above it.
 _LONGEST_TITLE = 500
@@ -62,6 +63,7 @@ def parse_note(path: str, text: str) -> Note:
     body = _parse_part(text, max(front.body_start, front.end), len(text), starts, headings=True)
     properties = read_properties(front.values, [*block.tags, *body.tags])
     title = properties.title or next((h.text for h in body.headings if h.level == 1 and h.text), "")
+    warnings = (*front.warnings, *properties.warnings)
     return Note(
         path=path,
         title=title[:_LONGEST_TITLE] or PurePosixPath(path).stem,
@@ -80,7 +82,10 @@ def parse_note(path: str, text: str) -> Note:
         kind=properties.kind,
         published_at=properties.published_at,
         evergreen=properties.evergreen,
-        warnings=(*front.warnings, *properties.warnings),
+        warnings=warnings,
+        privacy=own_privacy(
+            path=path, text=text, frontmatter=front.values, tags=properties.tags, warnings=warnings
+        ),
     )
 
 

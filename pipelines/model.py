@@ -61,6 +61,19 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnPrivacy:
+    """What a note itself says about its privacy, whatever its domain's settings are.
+
+    `private`: it must not leave the machine under any settings. `place` and `tags`: its path and its tags in the form
+    in which settings are compared with them (`privacy.compared`).
+    """
+
+    private: bool
+    place: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A parsed Markdown file. `text` is the whole decoded file; offsets and lines refer to it."""
 
@@ -78,6 +91,7 @@ class Note:
     published_at: str | None
     evergreen: bool
     warnings: tuple[str, ...]
+    privacy: OwnPrivacy
 
 
 @dataclass(frozen=True, slots=True)

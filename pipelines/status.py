@@ -16,6 +16,8 @@ from pipelines.store.facts import EMBEDDING_SPEED
 from pipelines.store.overview import ParkedRow, parked_notes
 from pipelines.store.state import State
 
+_NO_NOTE = "no note has this path or title"
+
 
 def unforgotten(rows: Iterable[ParkedRow], state: State, slug: str) -> list[ParkedRow]:
     """Return the parked notes that the operator did not dismiss, or that changed since."""
@@ -73,7 +75,19 @@ def why(
     rule = rules.for_file(path) or next((r for c in caches.values() if (r := c.ignored_rule(key))), None)
     if rule:
         return answer | {"state": "ignored", "reason": rule}
-    return answer | {"reason": "there is no such file, or it has not been seen yet; run `everindex reload`"}
+    return nothing_at(key, registry)
+
+
+def nothing_at(key: str, registry: Registry) -> dict[str, Any]:
+    """Return the state of a path at which nothing is."""
+    owner = registry.owner(key)
+    no_file = "there is no such file, or it has not been seen yet; run `everindex reload`"
+    return {
+        "path": key,
+        "domain": owner.slug if owner else None,
+        "state": "unknown",
+        "reason": no_file if vault.is_note(key) else _NO_NOTE,
+    }
 
 
 def _of_no_note(root: Path, raw: str) -> dict[str, str]:
@@ -82,4 +96,4 @@ def _of_no_note(root: Path, raw: str) -> dict[str, str]:
         return {"state": "ignored", "reason": "a folder, not a note"}
     if vault.look(root, raw):
         return {"state": "ignored", "reason": "not a Markdown file (.md, .markdown)"}
-    return {"state": "unknown", "reason": "no note has this path or title"}
+    return {"state": "unknown", "reason": _NO_NOTE}

@@ -89,6 +89,10 @@ class Settings(BaseSettings):
         default="",
         description="comma-separated models that a vault's _domains.yaml may download; default: none",
     )
+    agents_see_private: str = Field(
+        default="",
+        description="comma-separated names of agents' clients that see private notes, too; default: none",
+    )
     embedding_backend: Literal["torch", "openvino"] = Field(
         default="torch",
         validation_alias=_plain("embedding_backend"),
@@ -209,6 +213,11 @@ class Settings(BaseSettings):
         """The models that these settings name; naming them is permission to use them."""
         names = [self.embedding_model or "", *self.allowed_models.split(",")]
         return frozenset(name.strip() for name in names if name.strip())
+
+    @property
+    def clients_that_see_private(self) -> frozenset[str]:
+        """The names of the agents' clients that see private notes."""
+        return frozenset(filter(None, map(str.strip, self.agents_see_private.split(","))))
 
     @property
     def max_note_bytes(self) -> int:

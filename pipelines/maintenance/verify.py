@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from pipelines import vault
@@ -269,7 +269,7 @@ def _compare_note(cache: Cache, ingest: Ingest, state: check.LedgerState) -> lis
 
 def _note_drift(found: Mapping[str, Any], note: Note) -> Iterator[str]:
     for name, value in found.items():
-        if value != json.loads(json.dumps(getattr(note, name))):
+        if value != json.loads(json.dumps(getattr(note, name), default=asdict)):
             yield f"its {name} differs from the file"
 
 

@@ -45,7 +45,7 @@ def standing(source: Source, query: str, path: str, depth: int, found: Sequence[
         cosines = store.cosines(cache, source.vector, chunks) if source.vector is not None else {}
         best = max(cosines.values(), default=None)
         nearer = (
-            store.passages_nearer(cache, source.vector, best)
+            store.passages_nearer(cache, source.vector, best, source.only)
             if source.vector is not None and best is not None
             else None
         )
@@ -106,7 +106,7 @@ def nothing_left(sources: Sequence[Source], query: str, *, filtered: bool) -> st
     passing = set[str]().union(*map(_notes_of, sources)) if filtered or asked else set[str]()
     if filtered and not passing:
         return "no note passes the filters"
-    if not asked or any(source.names and source.names.is_name(source.cache, query) for source in sources):
+    if not asked or any(source.is_name(query) for source in sources):
         return None  # signs in a note's name are no operators
     if not asked.asks:
         return "the question says only what to leave out; also say what to look for"

@@ -51,7 +51,8 @@ class Source:
 
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
     gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
-    count. With `by_words` false, words are left out.
+    count. With `by_words` false, words are left out. `hidden`: notes that the asker must not see, whose names do not
+    count; `only` is without their chunks.
     """
 
     domain: Domain
@@ -63,6 +64,11 @@ class Source:
     by_words: bool = True
     git: GitDates = NO_DATES
     names: NoteNames | None = field(default_factory=NoteNames)
+    hidden: Collection[str] = frozenset()
+
+    def is_name(self, query: str) -> bool:
+        """Say whether a question is a note's title or alias, character by character. Raises CacheError."""
+        return self.names is not None and self.names.is_name(self.cache, query, self.hidden)
 
     @stage("words")
     def matches(self, query: str) -> Matches:
@@ -102,7 +108,7 @@ def depth_for(k: int) -> int:
 def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking:
     """Rank the notes of a domain for a question. Raises CacheError."""
     domain, cache = source.domain, source.cache
-    named = source.names.called(cache, query) if source.names else {}
+    named = source.names.called(cache, query, source.hidden) if source.names else {}
     source = replace(source, only=_allowed(source, query))
     matches = source.matches(query)
     hidden = store.chunks_of_notes(cache, set(domain.configuration) - named.keys(), (), None)
@@ -128,7 +134,7 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
 @stage("words")
 def _allowed(source: Source, query: str) -> Sequence[int] | None:
     """Return the chunks of `only` that the question's operators leave; signs in a note's name are no operators."""
-    if source.names and lexical.operators(query) and source.names.is_name(source.cache, query):
+    if lexical.operators(query) and source.is_name(query):
         return source.only
     return restricted(source.cache, query, source.only)
 

@@ -6,7 +6,7 @@ import json
 import re
 import threading
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from pipelines import lexical
@@ -50,27 +50,31 @@ class NoteNames:
         self._worth: dict[str, dict[str, float]] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
 
-    def called(self, cache: Cache, question: str) -> dict[str, float]:
-        """Return the notes that a question names, by path, each with the worth of its name.
+    def called(self, cache: Cache, question: str, without: Collection[str] = ()) -> dict[str, float]:
+        """Return the notes (`without` these paths) that a question names, each with the worth of its name.
 
         Notes that share a name share its worth: each note's worth is divided by the number of notes with an equal or
         better claim. A name shared by more than ten notes names none. Call this within a snapshot of the cache.
         Raises CacheError.
         """
-        asked = question if self.is_name(cache, question) else lexical.without_unwanted(question)
+        asked = question if self.is_name(cache, question, without) else lexical.without_unwanted(question)
         with self._lock:
             worth = dict(self._worth.get(words_of_name(asked), {}))
         there = store.first_chunks(cache, worth) if worth else {}  # a deleted note is still in memory
-        worth = {path: own for path, own in worth.items() if path in there}
+        worth = {path: own for path, own in worth.items() if path in there and path not in without}
         if len(worth) > _MOST_NAMESAKES:
             return {}
         return {path: own / sum(other >= own for other in worth.values()) for path, own in worth.items()}
 
-    def is_name(self, cache: Cache, text: str) -> bool:
-        """Say whether a text is a note's title or alias, character by character. Raises CacheError."""
+    def is_name(self, cache: Cache, text: str, without: Collection[str] = ()) -> bool:
+        """Say whether a text is a note's title or alias, character by character, `without` the notes at these paths.
+
+        Raises CacheError.
+        """
         self.follow(cache)
         with self._lock:
-            paths = list(self._worth.get(words_of_name(text), {}))[: _MOST_NAMESAKES + 1]
+            named = [path for path in self._worth.get(words_of_name(text), {}) if path not in without]
+        paths = named[: _MOST_NAMESAKES + 1]
         known = store.note_names(cache, paths) if paths else {}
         names = (name for title, aliases in known.values() for name in (title, *json.loads(aliases)))
         return _typed(text) in map(_typed, names)

@@ -15,6 +15,7 @@ from pipelines import lexical
 from pipelines.errors import BadVectorError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
 from pipelines.moments import now_iso
+from pipelines.store import privacy
 from pipelines.store.chunk_rows import ChunkRows, titles_of
 from pipelines.store.connection import connect, corrupt, one, snapshot, transaction
 from pipelines.store.connection import row as first
@@ -23,7 +24,7 @@ from pipelines.store.edges import Edges
 from pipelines.store.fts_functions import register_functions
 from pipelines.store.leases import Leases
 from pipelines.store.ledger import Ledger, modified_at
-from pipelines.store.meta import CacheMeta, add_indexes, build, check_model, missing, read_meta
+from pipelines.store.meta import CacheMeta, add_later, build, check_model, missing, read_meta
 
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
 Vector = npt.NDArray[np.float32]
@@ -44,6 +45,8 @@ class Cache:
         self.chunks = ChunkRows(con)
         self.generation: tuple[tuple[int, int], str] | None = None
         """The commits and own changes that this connection saw, and the name of the state that they left."""
+        self.kept: privacy.Kept | None = None
+        """The private notes, as of the last question about them."""
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
@@ -59,7 +62,7 @@ class Cache:
                     build(con, meta)
             found = read_meta(con, path)
             with transaction(con):
-                add_indexes(con)
+                add_later(con)
             cache = cls(path, con, found, clock)
             check_model(found, meta.model, meta.dimension, path)
             if found.pipeline != meta.pipeline:
@@ -95,6 +98,7 @@ class Cache:
         with transaction(self.con):
             self.con.execute("UPDATE vault_meta SET value = ? WHERE key = 'pipeline'", (meta.pipeline,))
             self.ledger.want_all_again()
+            privacy.forget_all(self.con)
         self.meta = meta
 
     # Vectors
@@ -176,6 +180,7 @@ class Cache:
             reworded = old_title != titles_of(note) or row.applied_generation == 0
             self.chunks.replace(note, chunks, words, reworded=reworded)
             self.edges.replace_links(note.path, note.links)
+            privacy.keep(self.con, note.path, note.privacy)
             self._keep_vectors(vectors)
             embedded = self.chunks.attach_vectors(note.path)
             self.leases.applied(
@@ -235,6 +240,7 @@ class Cache:
     def _remove(self, path: str) -> None:
         self.chunks.remove_all(path)
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
+        privacy.forget(self.con, path)
         self.edges.replace_links(path, ())
 
     # Figures for `status`

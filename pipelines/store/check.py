@@ -19,6 +19,7 @@ from pipelines.store.cache import Cache
 from pipelines.store.connection import corrupt
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
+from pipelines.store.privacy import kept_of
 
 # The length of a float32 unit vector with a few thousand dimensions is off by less than a hundredth of this.
 _LENGTH_TOLERANCE = 1e-3
@@ -139,7 +140,8 @@ def node_of(cache: Cache, path: str) -> dict[str, Any]:
         return {}
     *texts, evergreen = found
     lists = {name: json.loads(text) for name, text in zip(as_json, texts[len(plain) :], strict=True)}
-    return dict(zip(plain, texts, strict=False)) | lists | {"evergreen": bool(evergreen)}
+    own = {"evergreen": bool(evergreen), "privacy": kept_of(cache, path)}
+    return dict(zip(plain, texts, strict=False)) | lists | own
 
 
 # Rows without an owner
@@ -154,7 +156,7 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
     con = cache.con
     counted = [
         (path, f"{count} {what} of a note that does not exist")
-        for what, table in (("chunks", "vault_chunk"), ("links", "vault_link"))
+        for what, table in (("chunks", "vault_chunk"), ("links", "vault_link"), ("facts", "vault_privacy"))
         for path, count in select(con, f"SELECT path, count(*) FROM {table} WHERE {NO_NODE} GROUP BY path")
     ]
     return [

@@ -48,10 +48,11 @@ _HAS = {
     "tag": "n.tags <> '[]'",
     "alias": "n.aliases <> '[]'",
     "property": "n.frontmatter <> '{}'",
-    "backlink": "EXISTS (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path)",
+    "backlink": "EXISTS (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path"
+    " AND e.path NOT IN (SELECT value FROM json_each(?)))",
     "broken-link": (
         "EXISTS (SELECT 1 FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
-        " WHERE l.path = n.path AND e.path IS NULL)"
+        " WHERE l.path = n.path AND (e.path IS NULL OR e.target IN (SELECT value FROM json_each(?))))"
     ),
     # The condition in brackets is that of the index vault_chunk_task, so that few texts are read.
     "task": (
@@ -61,12 +62,14 @@ _HAS = {
 }
 
 
-def matching_chunks(cache: Cache, filters: Filters) -> list[int] | None:
+def matching_chunks(
+    cache: Cache, filters: Filters, hidden: Collection[str] = frozenset()
+) -> list[int] | None:
     """Return the ids of the chunks of all notes that pass, or None if every note does. Raises CacheError.
 
-    `filters.domains` selects caches and is ignored here.
+    `filters.domains` selects caches and is ignored here. Notes and files at `hidden` paths count as missing.
     """
-    where, bindings = _where(cache, filters)
+    where, bindings = _where(cache, filters, hidden)
     if not where:
         return None
     (ids,) = one(
@@ -91,21 +94,26 @@ def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], s
     return [(path, json.loads(tags), day) for path, tags, day in found]
 
 
-def values_in_use(cache: Cache, longest: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
+def values_in_use(
+    cache: Cache, longest: Mapping[str, int], hidden: Collection[str] = frozenset()
+) -> Iterator[tuple[str, str, int]]:
     """Yield filter, value and number of notes for the tags, folders and kinds that notes have.
 
-    `longest` gives the most characters of a `tag`, a `folder` and a `kind`; longer values are left out.
+    `longest` gives the most characters of a `tag`, a `folder` and a `kind`; longer values are left out. Notes at
+    `hidden` paths do not count.
     """
     yield from rows(
         cache.con,
-        "SELECT 'tag', t.value, count(*) FROM vault_node n, json_each(n.tags) t"
+        "WITH shown AS (SELECT path, tags, kind FROM vault_node"
+        " WHERE path NOT IN (SELECT value FROM json_each(:hidden)))"
+        " SELECT 'tag', t.value, count(*) FROM shown n, json_each(n.tags) t"
         " WHERE length(t.value) <= :tag GROUP BY t.value"
         # What is left of a path without the characters at its end that are no slash: its folder.
         " UNION ALL SELECT 'folder', rtrim(rtrim(path, replace(path, '/', '')), '/') AS folder, count(*)"
-        " FROM vault_node GROUP BY folder HAVING length(folder) BETWEEN 1 AND :folder"
-        " UNION ALL SELECT 'kind', kind, count(*) FROM vault_node WHERE length(kind) BETWEEN 1 AND :kind"
+        " FROM shown GROUP BY folder HAVING length(folder) BETWEEN 1 AND :folder"
+        " UNION ALL SELECT 'kind', kind, count(*) FROM shown WHERE length(kind) BETWEEN 1 AND :kind"
         " GROUP BY kind",
-        longest,
+        {**longest, "hidden": json.dumps(list(hidden))},
     )
 
 
@@ -119,9 +127,9 @@ class ListedNote(NamedTuple):
     chunks: int
 
 
-def matching_notes(cache: Cache, filters: Filters) -> list[ListedNote]:
-    """Return all notes that pass, by path. Raises CacheError. `filters.domains` is not looked at here."""
-    where, bindings = _where(cache, filters)
+def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = frozenset()) -> list[ListedNote]:
+    """Return all notes that pass, by path. Raises CacheError. `matching_chunks` describes the parameters."""
+    where, bindings = _where(cache, filters, hidden)
     found = rows(
         cache.con,
         f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path)"
@@ -131,9 +139,9 @@ def matching_notes(cache: Cache, filters: Filters) -> list[ListedNote]:
     return [ListedNote(*row) for row in found]
 
 
-def _where(cache: Cache, filters: Filters) -> tuple[str, list[object]]:
+def _where(cache: Cache, filters: Filters, hidden: Collection[str]) -> tuple[str, list[object]]:
     """Return the WHERE clause of filters, empty where every note passes, and what it binds."""
-    conditions = list(_conditions(filters))
+    conditions = list(_conditions(filters, json.dumps(list(hidden)) if hidden else None))
     if not conditions:
         return "", []
     cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
@@ -142,8 +150,10 @@ def _where(cache: Cache, filters: Filters) -> tuple[str, list[object]]:
     return f"WHERE {clause}", [value for _, values in conditions for value in values]
 
 
-def _conditions(filters: Filters) -> Iterator[_Condition]:
-    """Yield the conditions on the note `n`, each with the values that it binds."""
+def _conditions(filters: Filters, hidden: str | None) -> Iterator[_Condition]:
+    """Yield the conditions on the note `n`, each with the values that it binds. `hidden`: paths, as JSON."""
+    if hidden is not None:
+        yield "n.path NOT IN (SELECT value FROM json_each(?))", (hidden,)
     yield from _any(_FOLDER, [f"{folder}/" for folder in filters.folders])
     yield from _any(_AUTHOR, [f", {author}, " for author in filters.authors])
     yield from _any(_KIND, filters.kinds)
@@ -160,7 +170,7 @@ def _conditions(filters: Filters) -> Iterator[_Condition]:
     if filters.communities:
         yield _COMMUNITY, (json.dumps(filters.communities),)
     for what in filters.has:
-        yield _HAS[what], ()
+        yield _HAS[what], (hidden or "[]",) * _HAS[what].count("?")
 
 
 def _any(sql: str, values: Sequence[str]) -> Iterator[_Condition]:

@@ -15,7 +15,15 @@ from pipelines.store.connection import rows as select
 
 SCHEMA_VERSION = 4
 # Not in schema.sql: a cache that was created without them gets them when it is opened for writing.
-_LATER_INDEXES = (
+_LATER = (
+    # What a note itself says about its privacy (`model.OwnPrivacy`), in one transaction with its other rows.
+    # tag_lines: its tags, each on a line of its own, with a line end before the first; empty without tags.
+    """CREATE TABLE IF NOT EXISTS vault_privacy (
+    path TEXT PRIMARY KEY,
+    private INTEGER NOT NULL,
+    place TEXT NOT NULL,
+    tag_lines TEXT NOT NULL
+) WITHOUT ROWID""",
     # used by `Leases.take_saves`
     """CREATE INDEX IF NOT EXISTS vault_file_noticed ON vault_file
     (priority DESC, wanted_hash IS NULL, dirty_since DESC) WHERE applied_generation < generation AND parked = 0""",
@@ -36,7 +44,7 @@ class CacheMeta:
 def schema_of(dimension: int) -> str:
     """Return the SQL that creates a cache for vectors of a dimension."""
     schema = files("pipelines.store").joinpath("schema.sql").read_text(encoding="utf-8")
-    return schema.replace(":dimension]", f"{dimension}]") + ";\n".join(_LATER_INDEXES)
+    return schema.replace(":dimension]", f"{dimension}]") + ";\n".join(_LATER)
 
 
 def build(con: apsw.Connection, meta: CacheMeta) -> None:
@@ -53,10 +61,10 @@ def build(con: apsw.Connection, meta: CacheMeta) -> None:
     )
 
 
-def add_indexes(con: apsw.Connection) -> None:
-    """Create the indexes that a cache made by an earlier version lacks (inside the caller's transaction)."""
-    for index in _LATER_INDEXES:
-        con.execute(index)
+def add_later(con: apsw.Connection) -> None:
+    """Create what a cache made by an earlier version lacks (inside the caller's transaction)."""
+    for statement in _LATER:
+        con.execute(statement)
 
 
 def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:

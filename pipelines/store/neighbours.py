@@ -128,14 +128,14 @@ def _written(found: tuple[Any, ...]) -> WrittenLink:
     return WrittenLink(*values)
 
 
-def broken_links_of(cache: Cache, path: str) -> list[WrittenLink]:
-    """Return the broken links of a note."""
+def links_of(cache: Cache, path: str) -> list[WrittenLink]:
+    """Return the links of a note, in the order of its text."""
     return [
         _written(found)
         for found in rows(
             cache.con,
-            f"SELECT {_WRITTEN}, NULL, 0 FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
-            " WHERE l.path = ? AND e.path IS NULL ORDER BY l.position",
+            f"SELECT {_WRITTEN}, e.target, coalesce(e.ambiguous, 0) FROM vault_link l"
+            " LEFT JOIN vault_edge e USING (path, position) WHERE l.path = ? ORDER BY l.position",
             (path,),
         )
     ]

@@ -192,12 +192,13 @@ def vectors_of_chunks(cache: Cache, ids: Sequence[int]) -> dict[int, Vector]:
     return {chunk_id: np.frombuffer(blob, "<f4") for chunk_id, blob in found}
 
 
-def passages_nearer(cache: Cache, vector: Vector, cosine: float) -> int:
-    """Count the chunks nearer to a unit vector than a cosine; reads all vectors."""
+def passages_nearer(cache: Cache, vector: Vector, cosine: float, only: Collection[int] | None = None) -> int:
+    """Count the chunks (of `only` these) nearer to a unit vector than a cosine; reads all vectors."""
+    among, bindings = _among("chunk_id", only)
     (count,) = one(
         cache.con,
-        "SELECT count(*) FROM vault_chunk_vec WHERE vec_distance_cosine(embedding, ?) < ?",
-        (vector.astype("<f4").tobytes(), 1.0 - cosine - _ROUNDING),
+        f"SELECT count(*) FROM vault_chunk_vec WHERE vec_distance_cosine(embedding, ?) < ? {among}",
+        (vector.astype("<f4").tobytes(), 1.0 - cosine - _ROUNDING, *bindings),
     )
     return int(count)
 

@@ -12,13 +12,13 @@ from pipelines.errors import NoteError, ProposerBusyError, ProposerError
 from pipelines.markdown import read_note
 from pipelines.model import Domain, Note, Suggestion, Taxonomy
 from pipelines.moments import as_iso
+from pipelines.privacy import may_leave
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.notes import texts_of, vectors_of, weighed_notes
 from pipelines.store.proposals import Looked, Outcome, Proposals
 from pipelines.tagging.candidates import sketch
 from pipelines.tagging.haiku import HaikuProposer, NoteText
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, tag_text
-from pipelines.tagging.privacy import may_leave
 from pipelines.tagging.taxonomy import find
 from pipelines.vectors import mean_vector
 

@@ -64,6 +64,12 @@ def describe_index(
     )
 
 
+def without_counts(state: IndexState) -> IndexState:
+    """Return a state in which 1 stands for any number of notes and vectors that wait."""
+    one = {"pending": min(state.pending, 1), "vectors_pending": min(state.vectors_pending, 1)}
+    return state.model_copy(update=one)
+
+
 def count_notes(readers: Sequence[tuple[Domain, Cache]]) -> int:
     """Return the number of notes in all domains that can be read."""
     total = 0

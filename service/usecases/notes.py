@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pipelines import vault
 from pipelines.model import Domain
 from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache
+from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.notes import NodeAnswer, NodeChunk
 from workers.resources import Resources
 
+Backlinks = Callable[[str, Audience], list[dict[str, Any]]]
+
 
 def describe_note(
-    domain: Domain, cache: Cache, path: str, backlinks: Callable[[str], list[dict[str, Any]]]
+    domain: Domain, cache: Cache, path: str, backlinks: Backlinks, audience: Audience = OWNER
 ) -> NodeAnswer | None:
-    """Return a note's row, links and chunks, or None if its domain has no such note."""
+    """Return a note's row, links and chunks, or None if its domain has no such note.
+
+    A link to a file that the asker does not see is a broken one. A community's label is made of titles and tags of
+    all its notes, so only who sees all notes gets it.
+    """
     node = passages.node(cache, path)
     row = cache.ledger.row(path)
     if node is None:
         return None
     rank = neighbours.rank_of(cache, path)
+    written = neighbours.links_of(cache, path)
+    named = audience.named({link.meant for link in written if link.meant is not None})
     return NodeAnswer(
         **asdict(node),
         domain=domain.slug,
         links=passages.links_of(cache, path),
-        outlinks=[asdict(other) for other in neighbours.outlinks(cache, path)],
-        backlinks=backlinks(path),
-        unresolved=[asdict(link) for link in neighbours.broken_links_of(cache, path)],
+        outlinks=[asdict(other) for other in neighbours.outlinks(cache, path) if other.path in named],
+        backlinks=backlinks(path, audience),
+        unresolved=[
+            asdict(replace(link, meant=None, ambiguous=False)) for link in written if link.meant not in named
+        ],
         pagerank=rank.pagerank if rank else None,
         centrality=rank.centrality if rank else None,
         community=rank.community if rank else None,
-        community_label=rank.label if rank else None,
+        community_label=rank.label if rank and audience.sees_all else None,
         chunks=[
             NodeChunk(
                 section=c.section,

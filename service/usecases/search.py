@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict
@@ -16,37 +15,37 @@ from pipelines.errors import CacheError, CacheMissingError, NoteNotFoundError
 from pipelines.filters import Filters
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
-from pipelines.retrieval.explain import standing
 from pipelines.retrieval.layers import Source
 from pipelines.retrieval.search import excerpts, find
 from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
-from pipelines.status import domain_status, why
+from pipelines.status import domain_status, nothing_at, why
 from pipelines.store import neighbours, passages
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
+from pipelines.store.connection import snapshot
 from pipelines.store.filters import matching_chunks
 from queue_config.queue import Queue
 from service.runtime.refusals import standing_of
+from service.usecases.audience import OWNER, Audience
 from service.usecases.domains import named_domains
-from service.usecases.health import describe_health, describe_index
+from service.usecases.health import describe_health, describe_index, without_counts
 from service.usecases.memory_check import check_memory
 from service.usecases.memory_index import InMemory
 from service.usecases.notes import describe_note
-from service.usecases.paging import Page, Ranked, followed_by, page_of
+from service.usecases.paging import Page, Ranked, page_of
 from service.usecases.question_models import QuestionModels
 from service.usecases.schemas.health import Health
 from service.usecases.schemas.notes import NodeAnswer
-from service.usecases.schemas.search import Explanation, IndexState, SearchAnswer
-from service.usecases.search_results import explanation, search_hit, unindexed, why_nothing
-from service.usecases.setbacks import gone_because, paused_because, vanished_because
+from service.usecases.schemas.search import IndexState, SearchAnswer
+from service.usecases.search_results import search_hit, why_nothing
+from service.usecases.setbacks import paused_because, vanished_because
 from workers.resources import Resources
 
 log = structlog.get_logger()
 
 Answer = TypeVar("Answer")
 NO_FILTERS = Filters()
-_EVERY = sys.maxsize  # all candidates
 
 
 def _unobserved(_stage: str, _seconds: float) -> None:
@@ -127,16 +126,17 @@ class SearchService:
         explain: bool = False,
         offset: int = 0,
         fold: bool = True,
+        audience: Audience = OWNER,
     ) -> SearchAnswer:
         """Answer a question by `k` results after the first `offset`, copies folded. Raises DomainNotFoundError."""
         started = time.perf_counter()
         self.resources.embedders.leave_a_core()
         with timing() as seconds:
-            page = self.page(query, k, filters, offset=offset, fold=fold)
+            page = self.page(query, k, filters, offset=offset, fold=fold, audience=audience)
             cut = excerpts(
                 [one.first for one in page.shown], query, page.ranked.similarities(self._models.sentences)
             )
-        index = self.index_state(filters.domains)
+        index = self.index_state(filters.domains, audience=audience)
         index.failed |= page.ranked.failed
         took = time.perf_counter() - started
         for name, spent in {**seconds, "total": took}.items():
@@ -168,6 +168,7 @@ class SearchService:
         way: Way = as_it_is,
         vectors: dict[str, Vector | None] | None = None,
         now: datetime | None = None,
+        audience: Audience = OWNER,
     ) -> Page:
         """Return the results that a search shows, without their excerpts. Raises DomainNotFoundError.
 
@@ -177,7 +178,9 @@ class SearchService:
         known = {} if vectors is None else vectors
 
         def rank(most: int, depth: int) -> Ranked:
-            return self.ranked(query, most, filters, depth=depth, way=way, vectors=known, now=now)
+            return self.ranked(
+                query, most, filters, depth=depth, way=way, vectors=known, now=now, audience=audience
+            )
 
         return page_of(rank, query, k, offset, folded=fold)
 
@@ -191,6 +194,7 @@ class SearchService:
         way: Way = as_it_is,
         vectors: dict[str, Vector | None] | None = None,
         now: datetime | None = None,
+        audience: Audience = OWNER,
     ) -> Ranked:
         """Rank the notes of all domains, or those of the filters, for a question. Raises DomainNotFoundError.
 
@@ -204,10 +208,12 @@ class SearchService:
             model, held = cache.meta.model, self._in_memory
             if model not in known:
                 known[model] = self._vector(model, query)
-            only = matching_chunks(cache, filters)
-            memory = held.quantized(cache), held.words(cache)
-            source = Source(domain, cache, known[model], only, *memory, git=held.git, names=held.names(cache))
-            return way(source)
+            hidden = audience.hidden(domain.slug)
+            only = matching_chunks(cache, filters, hidden)
+            memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
+            return way(
+                Source(domain, cache, known[model], only, *memory, git=held.git, names=names, hidden=hidden)
+            )
 
         for slug in filters.domains:
             named_domains(self.resources, slug)
@@ -219,30 +225,19 @@ class SearchService:
             failed[slug] = str(error)
         return Ranked(found, known, sources, failed)
 
-    def explain(self, query: str, path: str, k: int) -> Explanation:
-        """Say why a note is among the answers to a question, or is not."""
-        path = vault.note_key(path)
-        known, vectors = self.why(path), dict[str, Vector | None]()
-        page = self.page(query, k, vectors=vectors)
-        found = followed_by(page.found, self.ranked(query, _EVERY, depth=page.depth, vectors=vectors).found)
-        for domain, cache in self.readers():
-            if passages.node(cache, path) is None:
-                continue
-            source = Source(domain, cache, vectors.get(cache.meta.model))
-            stands = standing(source, query, path, page.depth, found)
-            gone = None if stands.place else gone_because(self.resources, cache, path)
-            return explanation(path, domain.slug, known["state"], stands, page.shown, gone)
-        return unindexed(known, path, page.depth)
+    def index_state(self, slugs: Collection[str] = (), *, audience: Audience = OWNER) -> IndexState:
+        """Say whether the index is behind the disk, and which domains cannot be asked.
 
-    def index_state(self, slugs: Collection[str] = ()) -> IndexState:
-        """Say whether the index is behind the disk, and which domains cannot be asked."""
+        Who does not see all notes learns only whether any note or vector is pending, not how many are.
+        """
 
         def ask(_: Domain, cache: Cache) -> tuple[int, float, int, bool, str]:
             ready = self._models.has_loaded(cache.meta.model)
             return *cache.ledger.pending(), cache.vectors_pending(), ready, store.generation(cache)
 
         found, failed = self._ask(ask, slugs)
-        return describe_index(self.resources, list(found.values()), failed)
+        state = describe_index(self.resources, list(found.values()), failed)
+        return state if audience.sees_all else without_counts(state)
 
     def health(self, queue: Queue) -> Health:
         """Describe the vault, its caches, and all problems."""
@@ -250,20 +245,30 @@ class SearchService:
         domains, _ = self._ask(lambda domain, cache: domain_status(cache, state, domain.slug))
         return describe_health(self.resources, queue, domains, self.index_state())
 
-    def node(self, path: str) -> NodeAnswer:
+    def holder(self, path: str, audience: Audience = OWNER) -> tuple[Domain, Cache]:
+        """Return the domain and cache of an indexed note that the asker sees. Raises NoteNotFoundError."""
+        for domain, cache in self.readers():
+            if passages.node(cache, path) is not None and audience.sees(domain.slug, path):
+                return domain, cache
+        raise self.no_such_note(path, audience)
+
+    def node(self, path: str, *, audience: Audience = OWNER) -> NodeAnswer:
         """Return a note and its chunks. Raises NoteNotFoundError."""
         path = vault.note_key(path)
         for domain, cache in self.readers():
-            if node := describe_note(domain, cache, path, self.backlinks):
-                return node
-        raise self.no_such_note(path)
+            with snapshot(cache.con):
+                sees = audience.sees(domain.slug, path)
+                if sees and (node := describe_note(domain, cache, path, self.backlinks, audience)):
+                    return node
+        raise self.no_such_note(path, audience)
 
-    def backlinks(self, path: str) -> list[dict[str, Any]]:
+    def backlinks(self, path: str, audience: Audience = OWNER) -> list[dict[str, Any]]:
         """Return the notes of any domain that link to a file."""
         return [
             asdict(other) | {"domain": domain.slug}
             for domain, cache in self.readers()
             for other in neighbours.backlinks(cache, path)
+            if audience.sees(domain.slug, other.path)
         ]
 
     def parked(self, path: str | None = None) -> list[str]:
@@ -271,16 +276,18 @@ class SearchService:
         found = [row[0] for _, cache in self.readers() for row in cache.ledger.parked_rows()]
         return found if path is None else [one for one in found if one == vault.note_key(path)]
 
-    def no_such_note(self, path: str) -> NoteNotFoundError:
+    def no_such_note(self, path: str, audience: Audience = OWNER) -> NoteNotFoundError:
         """Return the error that says why a note is unavailable."""
-        known = self.why(path)
+        known = self.why(path, audience=audience)
         return NoteNotFoundError(standing_of(known), known)
 
-    def why(self, path: str) -> dict[str, Any]:
-        """Return the state of a path, with the reason."""
+    def why(self, path: str, *, audience: Audience = OWNER) -> dict[str, Any]:
+        """Return the state of a path, with the reason; a path that the asker does not see is unknown."""
         registry = self.resources.registry()
+        key, root = vault.note_key(path), self.resources.root
+        if not audience.sees_all and not audience.named([key]):
+            return nothing_at(key, registry)
         caches = {domain.slug: cache for domain, cache in self.readers()}
-        root = self.resources.root
         known = why(path, root, registry, rules_of(root, registry), caches)
         if known["state"] == "pending" and (paused := paused_because(self.resources, known["domain"])):
             known["reason"] = paused

@@ -243,6 +243,7 @@ _PICTURE = {
     "chunks": "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
     " first_line, last_line, has_vector, embedding FROM vault_chunk c"
     " LEFT JOIN vault_chunk_vec v ON v.chunk_id = c.id ORDER BY path, position",
+    "privacy": "SELECT * FROM vault_privacy ORDER BY path",
     "links": "SELECT * FROM vault_link ORDER BY path, position",
     "edges": "SELECT * FROM vault_edge ORDER BY path, position",
     "paths": "SELECT * FROM vault_path ORDER BY path",

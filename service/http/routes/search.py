@@ -14,6 +14,7 @@ from pipelines.filters import parse_filters
 from pipelines.store.facts import RELOADED
 from queue_config.queue import Queue
 from service.http.message_pages import SIGNED_IN
+from service.usecases.explaining import explain
 from service.usecases.schemas.health import Health, HealthInBrief, Readiness
 from service.usecases.schemas.notes import NodeAnswer, PathState
 from service.usecases.schemas.search import (
@@ -89,7 +90,7 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         k: Count = 10,
     ) -> Explanation:
         """Explain why a note is among the answers to a question, or is not."""
-        return questions.explain(q, path, k)
+        return explain(questions, q, path, k)
 
 
 def _add_notes(app: FastAPI, questions: SearchService) -> None:

@@ -113,6 +113,17 @@ DRIFT = {
     ),
     "node title": ("UPDATE vault_node SET title = 'x' WHERE path = 'garden.md'", ("note", "garden.md")),
     "node tags": ("UPDATE vault_node SET tags = '[]' WHERE path = 'garden.md'", ("note", "garden.md")),
+    "private": ("UPDATE vault_privacy SET private = 1 WHERE path = 'garden.md'", ("note", "garden.md")),
+    "private path": ("UPDATE vault_privacy SET place = '' WHERE path = 'garden.md'", ("note", "garden.md")),
+    "private tags": (
+        "UPDATE vault_privacy SET tag_lines = char(10) || 'x' || char(10) WHERE path = 'garden.md'",
+        ("note", "garden.md"),
+    ),
+    "privacy unknown": ("DELETE FROM vault_privacy WHERE path = 'garden.md'", ("note", "garden.md")),
+    "privacy of nobody": (
+        "INSERT INTO vault_privacy VALUES ('nobody.md', 0, 'nobody.md', '')",
+        ("orphan", "nobody.md"),
+    ),
     "node gone": ("DELETE FROM vault_node WHERE path = 'garden.md'", ("ledger", "garden.md")),
     "node of nobody": (
         "UPDATE vault_node SET path = 'nobody.md' WHERE path = 'garden.md'",

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from pipelines.retrieval.hit import Hit
 from queue_config.settings import Settings
 from service.http.routes.search import add_search
+from service.usecases.explaining import explain
 from service.usecases.indexing import index_once
 from service.usecases.phrases import as_sum
 from service.usecases.search import SearchService
@@ -180,7 +181,7 @@ def test_a_result_that_only_a_deeper_ranking_gives_is_explained(vault_of_one_lon
     answer = vault_of_one_long_note.search("heron", 10, explain=True)
     assert answer.count == 10
     for place, hit in enumerate(answer.results, start=1):
-        said = vault_of_one_long_note.explain("heron", hit.path, 10)
+        said = explain(vault_of_one_long_note, "heron", hit.path, 10)
         assert (said.result, said.score, said.signals, said.layers) == (
             place,
             hit.score,

@@ -9,6 +9,7 @@ import pytest
 from pipelines.errors import ModelUnavailableError
 from pipelines.filters import Filters
 from queue_config.settings import Settings
+from service.usecases.explaining import explain
 from service.usecases.indexing import index_once
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
@@ -175,8 +176,8 @@ def test_minus_signs_are_no_reason_in_an_empty_vault(vault, tmp_path, tiny_model
 
 
 def test_a_note_that_quotes_leave_out_is_told_so(questions):
-    assert questions.explain('"garden soil"', "Soil.md", 10).reason.startswith("it lacks the phrase")
-    assert questions.explain("garden -worms", "Soil.md", 10).reason.startswith(
+    assert explain(questions, '"garden soil"', "Soil.md", 10).reason.startswith("it lacks the phrase")
+    assert explain(questions, "garden -worms", "Soil.md", 10).reason.startswith(
         "it has what the question leaves"
     )
 

@@ -6,9 +6,10 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pipelines.frontmatter import LARGEST_BLOCK, strings
-from pipelines.model import Privacy
+from pipelines.model import OwnPrivacy, Privacy
 
 PRIVATE = "private"
 """The name of the property, tag and folder that make a note private without any setting."""
@@ -65,6 +66,37 @@ def may_leave(
         if _passes(_plain(path), _plain(folder)):
             return f"the folder {folder!r} is private"
     return None
+
+
+def own_privacy(
+    *,
+    path: str,
+    text: str,
+    frontmatter: Mapping[str, object],
+    tags: Iterable[str],
+    warnings: Sequence[str],
+) -> OwnPrivacy:
+    """Return what a note itself says about its privacy; the values are as in `may_leave`."""
+    of_note = list(tags)
+    kept = may_leave(
+        Privacy(), path=path, text=text, frontmatter=frontmatter, tags=of_note, warnings=warnings
+    )
+    toml = _toml(_LINE_END.sub("\n", _composed(text))) or {}
+    said = dict.fromkeys(_plain(tag) for tag in (*of_note, *_own_tags((frontmatter, toml))))
+    return OwnPrivacy(kept is not None, _plain(path), tuple(said))
+
+
+def compared(privacy: Privacy) -> Privacy:
+    """Return settings with their tags and folders in the form of `OwnPrivacy`."""
+    return replace(
+        privacy, tags=tuple(map(_plain, privacy.tags)), folders=tuple(map(_plain, privacy.folders))
+    )
+
+
+def is_private_place(privacy: Privacy, path: str) -> bool:
+    """Say whether a file is private by where it is: its domain, or a folder on its path."""
+    place = _plain(path)
+    return not privacy.llm or any(_passes(place, _plain(folder)) for folder in (PRIVATE, *privacy.folders))
 
 
 def _toml(text: str) -> Mapping[str, object] | None:

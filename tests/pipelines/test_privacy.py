@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipelines.markdown import parse_note
 from pipelines.model import Privacy
-from pipelines.tagging.privacy import may_leave
+from pipelines.privacy import may_leave
 
 OPEN = Privacy()
 

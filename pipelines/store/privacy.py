@@ -1,0 +1,119 @@
+"""Which notes are private: what each says itself, stored when it is indexed, and its domain's current settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+import apsw
+
+from pipelines.model import OwnPrivacy, Privacy
+from pipelines.store.connection import one
+from pipelines.store.connection import row as first
+from pipelines.store.connection import rows as select
+
+if TYPE_CHECKING:
+    from pipelines.store.cache import Cache
+
+_LISTED_TAG = (
+    "EXISTS (SELECT 1 FROM json_each(?) l WHERE CASE WHEN l.value IN ('', '.') THEN p.tag_lines <> '' ELSE"
+    " instr(p.tag_lines, char(10) || l.value || char(10)) OR instr(p.tag_lines, char(10) || l.value || '/') END)"
+)
+_LISTED_FOLDER = (
+    "EXISTS (SELECT 1 FROM json_each(?) l WHERE l.value IN ('', '.')"
+    " OR instr('/' || p.place, '/' || l.value || '/'))"
+)
+_ELSEWHERE = "EXISTS (SELECT 1 FROM json_each(?) l WHERE instr(f.path, l.value) = 1)"
+
+
+class Rules(NamedTuple):
+    """A domain's settings, in the form of `privacy.compared`, and what of the vault it owns.
+
+    `folder`: the start of its notes' paths. `nested`: that of paths in it that belong to other domains, whose
+    settings may be stricter.
+    """
+
+    settings: Privacy
+    folder: str = ""
+    nested: tuple[str, ...] = ()
+
+
+class Kept(NamedTuple):
+    """The private notes of a cache, and what that depends on: the state of its file, and the rules."""
+
+    of: tuple[tuple[int, int], Rules]
+    paths: frozenset[str]
+
+
+def keep(con: apsw.Connection, path: str, own: OwnPrivacy) -> None:
+    """Store what a note says about its privacy (inside the transaction that indexes it)."""
+    tags = "".join(f"\n{tag}" for tag in own.tags) + ("\n" if own.tags else "")
+    con.execute(
+        "INSERT OR REPLACE INTO vault_privacy VALUES (?, ?, ?, ?)", (path, own.private, own.place, tags)
+    )
+
+
+def forget(con: apsw.Connection, path: str) -> None:
+    """Delete what a note said (inside the transaction that removes it)."""
+    con.execute("DELETE FROM vault_privacy WHERE path = ?", (path,))
+
+
+def forget_all(con: apsw.Connection) -> None:
+    """Delete what all notes said, because another version said what is private (inside the caller's transaction)."""
+    con.execute("DELETE FROM vault_privacy")
+
+
+def kept_of(cache: Cache, path: str) -> dict[str, object] | None:
+    """Return what is stored about a note's privacy, by the names of `OwnPrivacy`'s fields; None if nothing is."""
+    found = first(cache.con, "SELECT private, place, tag_lines FROM vault_privacy WHERE path = ?", (path,))
+    if found is None:
+        return None
+    return {"private": bool(found[0]), "place": found[1], "tags": found[2].split("\n")[1:-1]}
+
+
+def private_notes(cache: Cache, rules: Rules) -> frozenset[str]:
+    """Return the paths of this cache's notes that are private, or may be. Raises CacheError.
+
+    A note whose file is known to differ from what was indexed may be private, and so may a note of which nothing is
+    stored, and one that belongs to another domain now.
+    """
+    state = int(one(cache.con, "PRAGMA data_version")[0]), cache.con.total_changes()
+    if cache.kept is None or cache.kept.of != (state, rules):
+        cache.kept = Kept((state, rules), frozenset(_private_notes(cache, rules)))
+    return cache.kept.paths
+
+
+def indexed_among(cache: Cache, paths: Collection[str]) -> set[str]:
+    """Return those of the paths that are indexed notes. Raises CacheError."""
+    sql = "SELECT path FROM vault_node WHERE path IN (SELECT value FROM json_each(?))"
+    return {path for (path,) in select(cache.con, sql, (json.dumps(list(paths)),))}
+
+
+def _private_notes(cache: Cache, rules: Rules) -> list[str]:
+    if not rules.settings.llm or not _is_there(cache):
+        found = select(cache.con, "SELECT path FROM vault_file UNION SELECT path FROM vault_node")
+        return [path for (path,) in found]
+    conditions = [
+        (sql, json.dumps(names, ensure_ascii=False))
+        for sql, names in (
+            (_LISTED_TAG, rules.settings.tags),
+            (_LISTED_FOLDER, rules.settings.folders),
+            (_ELSEWHERE, rules.nested),
+        )
+        if names
+    ]
+    found = select(
+        cache.con,
+        "SELECT f.path FROM vault_file f LEFT JOIN vault_privacy p USING (path)"
+        " WHERE p.path IS NULL OR p.private <> 0 OR f.wanted_hash IS NOT f.indexed_hash OR instr(f.path, ?) <> 1"
+        + "".join(f" OR {sql}" for sql, _ in conditions)
+        + " UNION ALL SELECT path FROM vault_node WHERE path NOT IN (SELECT path FROM vault_file)",
+        [rules.folder, *(names for _, names in conditions)],
+    )
+    return [path for (path,) in found]
+
+
+def _is_there(cache: Cache) -> bool:
+    """Say whether this cache stores privacy; one made by an earlier version does once it was opened for writing."""
+    return bool(first(cache.con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_privacy'"))

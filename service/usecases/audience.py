@@ -1,0 +1,95 @@
+"""Who asks, and which notes this asker may see: the owner sees every note, an agent none that is private."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pipelines import vault
+from pipelines.errors import CacheError, DomainNotFoundError
+from pipelines.model import Domain, Privacy
+from pipelines.privacy import compared, is_private_place
+from pipelines.store import privacy as store
+from workers.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The notes that an asker may see. A hidden note answers like one that does not exist.
+
+    With `resources`, private notes are hidden, and so are a domain's configuration (a review queue names notes) and
+    every note whose privacy is not known. The settings of `_domains.yaml` count as they are at this moment.
+    """
+
+    resources: Resources | None = None
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether nothing is hidden."""
+        return self.resources is None
+
+    def hidden(self, domain: str) -> frozenset[str]:
+        """Return the paths in a domain's cache that this asker must not see.
+
+        Within a snapshot of this thread's connection, they belong to that snapshot. Raises CacheError,
+        DomainNotFoundError.
+        """
+        if self.resources is None:
+            return frozenset()
+        registry = self.resources.registry()
+        owner = registry.get(domain)
+        if owner is None:
+            raise DomainNotFoundError(domain, [one.slug for one in registry.domains])
+        folder = _folder(owner)
+        nested = (_folder(one) for one in registry.domains if one is not owner)
+        rules = store.Rules(
+            compared(owner.privacy), folder, tuple(one for one in nested if one.startswith(folder) and one)
+        )
+        return store.private_notes(self.resources.reader(owner), rules) | frozenset(owner.configuration)
+
+    def sees(self, domain: str, path: str) -> bool:
+        """Say whether the asker may see a path of a domain's cache. Raises CacheError."""
+        return path not in self.hidden(domain)
+
+    def named(self, targets: Collection[str]) -> frozenset[str]:
+        """Return those of the files that links mean that the asker may know of.
+
+        A Markdown file must be an indexed note that the asker sees; of other files, the folders decide.
+        """
+        resources = self.resources
+        if resources is None:
+            return frozenset(targets)
+        registry = resources.registry()
+        by_owner: dict[str, list[str]] = {}
+        found: set[str] = set()
+        for path in targets:
+            owner = registry.owner(path)
+            if owner and vault.is_note(path):
+                by_owner.setdefault(owner.slug, []).append(path)
+            elif not vault.is_note(path) and not is_private_place(
+                owner.privacy if owner else Privacy(), path
+            ):
+                found.add(path)
+        for slug, paths in by_owner.items():
+            with suppress(CacheError):  # what cannot be asked is hidden
+                found |= self._indexed(resources, slug, paths) - self.hidden(slug)
+        return frozenset(found)
+
+    @staticmethod
+    def _indexed(resources: Resources, slug: str, paths: Collection[str]) -> set[str]:
+        owner = resources.registry().get(slug)
+        return store.indexed_among(resources.reader(owner), paths) if owner else set()
+
+
+def _folder(domain: Domain) -> str:
+    return f"{domain.path}/" if domain.path else ""
+
+
+OWNER = Audience()
+"""The owner of the vault, at the command line, on the pages and by a program with the token: sees every note."""
+
+
+def agents(resources: Resources, client: str | None = None) -> Audience:
+    """Return what an agent's client sees: no private notes, unless the operator's settings open them to its name."""
+    return OWNER if client in resources.settings.clients_that_see_private else Audience(resources)

@@ -1,0 +1,36 @@
+"""Why a note is among the answers to a question, or is not."""
+
+from __future__ import annotations
+
+import sys
+
+from pipelines import vault
+from pipelines.retrieval.explain import standing
+from pipelines.store import passages
+from pipelines.store.cache import Vector
+from service.usecases.audience import OWNER, Audience
+from service.usecases.paging import followed_by
+from service.usecases.schemas.search import Explanation
+from service.usecases.search import SearchService
+from service.usecases.search_results import explanation, unindexed
+from service.usecases.setbacks import gone_because
+
+_EVERY = sys.maxsize  # all candidates
+
+
+def explain(
+    questions: SearchService, query: str, path: str, k: int, *, audience: Audience = OWNER
+) -> Explanation:
+    """Say why a note is among the answers to a question, or is not."""
+    path = vault.note_key(path)
+    known, vectors = questions.why(path, audience=audience), dict[str, Vector | None]()
+    page = questions.page(query, k, vectors=vectors, audience=audience)
+    every = questions.ranked(query, _EVERY, depth=page.depth, vectors=vectors, audience=audience)
+    found = followed_by(page.found, every.found)
+    for slug, source in every.sources.items():
+        if passages.node(source.cache, path) is None or not audience.sees(slug, path):
+            continue
+        stands = standing(source, query, path, page.depth, found)
+        gone = None if stands.place else gone_because(questions.resources, source.cache, path)
+        return explanation(path, slug, known["state"], stands, page.shown, gone)
+    return unindexed(known, path, page.depth)
