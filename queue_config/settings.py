@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
@@ -17,9 +15,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from queue_config.addresses import is_encrypted, is_of_redis
 from queue_config.folders import config_file
 
-_REDIS_SCHEMES = ("redis", "rediss", "unix")
 _NO_REDIS_URL = "is not a redis://, rediss:// or unix:// address"
 _OLD_NAMES = {"chunk_target_words": "chunk_target_tokens", "chunk_overlap_words": "chunk_overlap_tokens"}
 """Settings that were renamed, by their new name: the old one works for one release."""
@@ -181,31 +179,16 @@ class Settings(BaseSettings):
     @classmethod
     def _is_of_redis(cls, url: SecretStr | None) -> SecretStr | None:
         """Refuse an invalid key without repeating it; the client's own message would repeat it."""
-        if url is not None:
-            try:
-                parts = urlsplit(url.get_secret_value())
-                usable = parts.scheme in _REDIS_SCHEMES and (parts.port is None or parts.port > 0)
-            except ValueError:
-                usable = False
-            if not usable:
-                raise ValueError(_NO_REDIS_URL)
+        if url is not None and not is_of_redis(url.get_secret_value()):
+            raise ValueError(_NO_REDIS_URL)
         return url
 
     @field_validator("anthropic_base_url")
     @classmethod
     def _is_private(cls, url: str | None) -> str | None:
         """Refuse an address to which the API key and notes would be sent unencrypted."""
-        if url is not None:
-            try:
-                parts = urlsplit(url)
-                usable = parts.scheme == "https" or (
-                    parts.scheme == "http" and _is_this_machine(parts.hostname)
-                )
-                usable = usable and bool(parts.hostname) and parts.username is None and (parts.port or 1) > 0
-            except ValueError:
-                usable = False
-            if not usable or not url.isprintable() or " " in url:
-                raise ValueError(_NO_BASE_URL)
+        if url is not None and not is_encrypted(url):
+            raise ValueError(_NO_BASE_URL)
         return url
 
     @property
@@ -266,15 +249,6 @@ def _is_secret(name: str) -> bool:
 
 def _is_unsaid(name: str) -> bool:
     return _is_secret(name) or name.endswith("_url")  # an address may have a password in it
-
-
-def _is_this_machine(host: str | None) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
 
 
 def _shown(name: str, value: Any) -> str:

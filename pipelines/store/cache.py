@@ -15,7 +15,7 @@ from pipelines import lexical
 from pipelines.errors import BadVectorError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
 from pipelines.moments import now_iso
-from pipelines.store import privacy
+from pipelines.store import privacy_rows
 from pipelines.store.chunk_rows import ChunkRows, titles_of
 from pipelines.store.connection import connect, corrupt, one, snapshot, transaction
 from pipelines.store.connection import row as first
@@ -45,8 +45,8 @@ class Cache:
         self.chunks = ChunkRows(con)
         self.generation: tuple[tuple[int, int], str] | None = None
         """The commits and own changes that this connection saw, and the name of the state that they left."""
-        self.kept: privacy.Kept | None = None
-        """The private notes, as of the last question about them."""
+        self.private: tuple[object, frozenset[str]] | None = None
+        """The private notes, as of the last question about them, and the state and the rules that they depend on."""
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
@@ -98,7 +98,7 @@ class Cache:
         with transaction(self.con):
             self.con.execute("UPDATE vault_meta SET value = ? WHERE key = 'pipeline'", (meta.pipeline,))
             self.ledger.want_all_again()
-            privacy.forget_all(self.con)
+            privacy_rows.forget_all(self.con)
         self.meta = meta
 
     # Vectors
@@ -180,7 +180,7 @@ class Cache:
             reworded = old_title != titles_of(note) or row.applied_generation == 0
             self.chunks.replace(note, chunks, words, reworded=reworded)
             self.edges.replace_links(note.path, note.links)
-            privacy.keep(self.con, note.path, note.privacy)
+            privacy_rows.keep(self.con, note.path, note.privacy)
             self._keep_vectors(vectors)
             embedded = self.chunks.attach_vectors(note.path)
             self.leases.applied(
@@ -240,7 +240,7 @@ class Cache:
     def _remove(self, path: str) -> None:
         self.chunks.remove_all(path)
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
-        privacy.forget(self.con, path)
+        privacy_rows.forget(self.con, path)
         self.edges.replace_links(path, ())
 
     # Figures for `status`

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import apsw
-
-from pipelines.model import OwnPrivacy, Privacy
+from pipelines.model import Privacy
+from pipelines.store.cache import Cache
 from pipelines.store.connection import one
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
-
-if TYPE_CHECKING:
-    from pipelines.store.cache import Cache
 
 _LISTED_TAG = (
     "EXISTS (SELECT 1 FROM json_each(?) l WHERE CASE WHEN l.value IN ('', '.') THEN p.tag_lines <> '' ELSE"
@@ -39,31 +35,6 @@ class Rules(NamedTuple):
     nested: tuple[str, ...] = ()
 
 
-class Kept(NamedTuple):
-    """The private notes of a cache, and what that depends on: the state of its file, and the rules."""
-
-    of: tuple[tuple[int, int], Rules]
-    paths: frozenset[str]
-
-
-def keep(con: apsw.Connection, path: str, own: OwnPrivacy) -> None:
-    """Store what a note says about its privacy (inside the transaction that indexes it)."""
-    tags = "".join(f"\n{tag}" for tag in own.tags) + ("\n" if own.tags else "")
-    con.execute(
-        "INSERT OR REPLACE INTO vault_privacy VALUES (?, ?, ?, ?)", (path, own.private, own.place, tags)
-    )
-
-
-def forget(con: apsw.Connection, path: str) -> None:
-    """Delete what a note said (inside the transaction that removes it)."""
-    con.execute("DELETE FROM vault_privacy WHERE path = ?", (path,))
-
-
-def forget_all(con: apsw.Connection) -> None:
-    """Delete what all notes said, because another version said what is private (inside the caller's transaction)."""
-    con.execute("DELETE FROM vault_privacy")
-
-
 def kept_of(cache: Cache, path: str) -> dict[str, object] | None:
     """Return what is stored about a note's privacy, by the names of `OwnPrivacy`'s fields; None if nothing is."""
     found = first(cache.con, "SELECT private, place, tag_lines FROM vault_privacy WHERE path = ?", (path,))
@@ -79,9 +50,9 @@ def private_notes(cache: Cache, rules: Rules) -> frozenset[str]:
     stored, and one that belongs to another domain now.
     """
     state = int(one(cache.con, "PRAGMA data_version")[0]), cache.con.total_changes()
-    if cache.kept is None or cache.kept.of != (state, rules):
-        cache.kept = Kept((state, rules), frozenset(_private_notes(cache, rules)))
-    return cache.kept.paths
+    if cache.private is None or cache.private[0] != (state, rules):
+        cache.private = ((state, rules), frozenset(_private_notes(cache, rules)))
+    return cache.private[1]
 
 
 def indexed_among(cache: Cache, paths: Collection[str]) -> set[str]:
