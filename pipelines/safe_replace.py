@@ -2,9 +2,10 @@
 
 The new content is first written beside the file and then *exchanged* with it in one step
 (`renameat2(RENAME_EXCHANGE)`, on macOS `renamex_np(RENAME_SWAP)`). So nothing is ever overwritten: the displaced file
-is then checked. If it is not what was read before, it is put back; for that moment a reader sees the new content. An
-editor may still hold a descriptor to the displaced inode, so the displaced file is kept for ten minutes and checked
-again by `late_writes`.
+is then checked. If it is not what was read before, it is put back; for that moment a reader sees the new content. (A
+program that loads that content, checks that it is still there, and renames a file over it, all within the moment,
+overwrites what is put back.) An editor may still hold a descriptor to the displaced inode, so the displaced file is
+kept for ten minutes and checked again by `late_writes`.
 
 Where the system or the file system does not support exchanges (NFS, SMB, exFAT), the old file is linked aside,
 replaced, and checked in the same way. Between the link and the replacement, a save by renaming is lost for some

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipelines import in_folder
 from pipelines.domains import WHOLE_VAULT
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import find_model
@@ -108,14 +109,28 @@ class Person(threading.Thread):
             ):
                 return False
             if how == "by renaming":
-                if file.stat().st_ino != looked.st_ino:
-                    return False
-                beside.replace(file)
-            else:
-                held.truncate()
-                held.write(data)
-                held.truncate()
+                return self.rename_over(file, looked, beside)
+            held.truncate()
+            held.write(data)
+            held.truncate()
         return True
+
+    def rename_over(self, file: Path, looked: os.stat_result, beside: Path) -> bool:
+        """Put what is beside a file in its place, unless the file is not the one that was loaded.
+
+        Check and save are one step. No person loads, edits and checks a page within the moment for which an exchange
+        shows it; with a gap behind the check, this one would, and would then overwrite the file that is put back.
+        """
+        folder = os.open(self.root, os.O_DIRECTORY)
+        try:
+            assert in_folder.rename(folder, beside.name, file.name, swap=True)
+            if beside.stat().st_ino == looked.st_ino:
+                return True
+            assert in_folder.rename(folder, beside.name, file.name, swap=True)
+            return False
+        finally:
+            os.close(folder)
+            beside.unlink()
 
 
 class Service:
