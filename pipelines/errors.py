@@ -71,6 +71,10 @@ class DomainNotFoundError(NotFoundError):
         super().__init__(f"there is no domain {slug!r}; the vault has {', '.join(known)}")
 
 
+class CursorError(EverindexError):
+    """A cursor was altered, or continues another request."""
+
+
 class NotComparableError(EverindexError):
     """The request cannot be answered by comparison: another model, or no vectors yet."""
 

@@ -8,15 +8,18 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 import structlog
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from pipelines.errors import EverindexError
 from pipelines.heartbeat import heartbeat
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
+from service.dashboard.events import STOPPING
 from service.dashboard.map_page import graph_page
 from service.dashboard.pages import add_ops
 from service.dashboard.search_page import add_pages, make_templates
@@ -33,6 +36,7 @@ from service.http.routes.titles import add_names
 from service.http.routes.traversal import add_traversal
 from service.http.security import Guard
 from service.http.sessions import Sessions
+from service.mcp.endpoint import PATH, Endpoint
 from service.runtime.tokens import read_token
 from service.usecases.links import Graph
 from service.usecases.operations import Operations
@@ -42,6 +46,9 @@ from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
 from workers.complaints import model_reported
 from workers.resources import Resources
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel.server import Server
 
 _LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 30.0
@@ -73,6 +80,7 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
                 yield
             finally:
                 stopping.set()
+                await agents.close()
 
     app = FastAPI(
         title="Everindex",
@@ -82,14 +90,14 @@ def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guar
         docs_url=None,
         redoc_url=None,
     )
-    _add_routes(app, questions, sessions)
+    agents = _add_routes(app, questions, sessions)
     add_problems(app)
     describe(app)
     app.add_middleware(Limits)
     return Guard(app, sessions=sessions, port=port, names=names)
 
 
-def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> None:
+def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> Endpoint:
     resources = questions.resources
     templates = make_templates(resources.root)
     graph, traversal, names_found = Graph(questions), Traversal(questions), TitleSearch(questions)
@@ -115,6 +123,16 @@ def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> N
     )
     add_search(app, questions, queue)
     add_requests(app, questions, operations.tasks)
+    agents = Endpoint(partial(_server_for_agents, questions, names_found, traversal), STOPPING)
+    app.router.routes.append(Route(PATH, agents, include_in_schema=False))
+    return agents
+
+
+def _server_for_agents(questions: SearchService, names: TitleSearch, traversal: Traversal) -> Server[Any]:
+    from service.mcp.factory import make_server  # noqa: PLC0415 - it loads the MCP library
+    from service.mcp.library import Library  # noqa: PLC0415 - likewise
+
+    return make_server(Library(questions, names, traversal))
 
 
 def _keep_models_loaded(questions: SearchService, stopping: threading.Event) -> None:

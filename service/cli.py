@@ -14,6 +14,7 @@ import click
 from pipelines.durable_files import keep_private
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
 from service.commands import (
+    agents,
     ask,
     completion,
     deep,
@@ -36,14 +37,14 @@ from service.commands.terminal import Commands
 
 _PARTS = (
     *(services, setup, demo, doctor, install, completion),
-    *(ask, listing, names, links, deep, ignoring),
+    *(ask, listing, names, links, deep, ignoring, agents),
     *(tags, evidence, evaluate, upkeep),
 )
 # As the help shows them: by who uses them, in the order in which a user meets them.
 _SECTIONS = {
     "Your notes": (
         *("init", "up", "demo", "open", "search", "list", "show", "titles", "similar", "status", "why"),
-        *("ignore", "links", "backlinks", "orphans", "communities", "graph", "traverse", "deep"),
+        *("ignore", "links", "backlinks", "orphans", "communities", "graph", "traverse", "deep", "mcp"),
     ),
     "Tags, evidence and quality": (
         *("promote", "tags", "verify-quotes", "rx", "eval", "retry", "confirm-deletions", "reload"),

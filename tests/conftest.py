@@ -56,6 +56,7 @@ SLOW = (
     "test_deploy.py",
     *(f"service/runtime/test_{name}.py" for name in ("client", "supervisor")),
     "service/usecases/test_vault_setup.py",
+    "service/mcp",
     *(
         "pipelines/embedding",
         "pipelines/maintenance",

@@ -49,6 +49,7 @@ BELOW = {
     "service.commands": (
         "service.server",
         "service.watcher",
+        "service.mcp",
         "service.usecases",
         "service.usecases.schemas",
         "service.runtime",
@@ -58,9 +59,11 @@ BELOW = {
         "service.dashboard",
         "service.http.routes",
         "service.http",
+        "service.mcp",
         "service.usecases",
         "service.runtime",
     ),
+    "service.mcp": ("service.usecases", "service.usecases.schemas", "service.runtime"),
     "service.dashboard": ("service.http", "service.usecases", "service.usecases.schemas"),
     "service.http.routes": ("service.http", "service.usecases", "service.usecases.schemas"),
     "service.http": ("service.usecases", "service.runtime"),
@@ -87,12 +90,14 @@ BELOW = {
 The longest name that holds a module decides, so `pipelines` stands for its modules that lie in no folder.
 """
 
-DOORS = ("service.app", "service.server", "service.dashboard", "service.http")
+DOORS = ("service.app", "service.server", "service.dashboard", "service.http", "service.mcp.endpoint")
 """Where HTTP is spoken. The use cases know none: commands ask them, too."""
 
 HEAVY = (
     "anthropic",
     "fastapi",
+    "mcp",
+    "mcp_types",
     "numpy",
     "scipy",
     "sentence_transformers",
@@ -129,6 +134,9 @@ HOMES = {
     "anthropic": ("pipelines.tagging.haiku",),
     "watchdog": ("service.watcher",),
     "fastapi": DOORS,
+    # `service.app` names the type of the server only.
+    "mcp": ("service.mcp", "service.app"),
+    "mcp_types": ("service.mcp",),
     "starlette": DOORS,
     "huey": ("queue_config", "workers"),
 }

@@ -22,6 +22,7 @@ _LONGEST_PATH = 4_096  # bytes: no file's name is longer (PATH_MAX)
 _RETRY_AFTER = "2"
 
 _FACTS = frozenset({"/health", "/ready", "/metrics"})
+_AGENTS = "/mcp"
 _CONTROL = frozenset(map(chr, [*range(0x20), 0x7F]))
 _BREAKS = frozenset("\t\n\r")
 
@@ -49,9 +50,9 @@ class Lane:
             self.waiting -= 1
 
 
-_FACT_SLOTS, _READ_SLOTS, _WRITE_SLOTS = 4, 8, 4
+_FACT_SLOTS, _READ_SLOTS, _WRITE_SLOTS, _AGENT_SLOTS = 4, 8, 4, 8
 # Files and event streams take a thread for a moment while they hold no slot.
-THREADS = _FACT_SLOTS + _READ_SLOTS + _WRITE_SLOTS + 4
+THREADS = _FACT_SLOTS + _READ_SLOTS + _WRITE_SLOTS + _AGENT_SLOTS + 4
 
 
 class Limits:
@@ -63,6 +64,8 @@ class Limits:
         self._reads = Lane(asyncio.Semaphore(_READ_SLOTS), 64, 10.0)
         # Most of them wait for a worker, up to two minutes, and must not block searches.
         self._writes = Lane(asyncio.Semaphore(_WRITE_SLOTS), 64, 10.0)
+        # Agents send every question as a write, and a client may begin with a hundred at once.
+        self._agents = Lane(asyncio.Semaphore(_AGENT_SLOTS), 128, 10.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or process it when a slot is free."""
@@ -85,6 +88,8 @@ class Limits:
     def _lane(self, scope: Scope) -> Lane:
         if scope["path"] in _FACTS:
             return self._facts
+        if scope["path"] == _AGENTS:
+            return self._agents
         return self._reads if scope["method"] in ("GET", "HEAD", "OPTIONS") else self._writes
 
     async def _work(self, lane: Lane, scope: Scope, receive: Receive, send: Send) -> None:

@@ -54,6 +54,22 @@ class Service:
         params = urlencode(
             [*((name, _text(value)) for name, value in named.items() if value is not None), *more]
         )
+        connection, authorized = self.connect()
+        try:
+            connection.request(method, f"{path}?{params}" if params else path, headers=authorized)
+            response = connection.getresponse()
+            text = response.read().decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            raise self._silent(error) from error
+        finally:
+            connection.close()
+        return self._understood(response.status, text)
+
+    def connect(self) -> tuple[http.client.HTTPConnection, dict[str, str]]:
+        """Return a connection to the service, which has proved what it is, and the header with the token.
+
+        Raises ServiceError.
+        """
         token = read_token(self.state)
         # The standard library's client: any other takes longer to load than the answer takes.
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_PATIENCE_SECONDS)
@@ -61,20 +77,16 @@ class Service:
             connection.connect()
             connection.auto_open = 0  # another connection may reach another server
             self._demand_proof(connection, token)
-            connection.request(
-                method,
-                f"{path}?{params}" if params else path,
-                headers={"Authorization": f"Bearer {token}"},
-            )
-            response = connection.getresponse()
-            text = response.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
-            raise ServiceError(
-                f"the service at {self.address} did not answer ({error}); see its logs"
-            ) from error
-        finally:
             connection.close()
-        return self._understood(response.status, text)
+            raise self._silent(error) from error
+        except ServiceError:
+            connection.close()
+            raise
+        return connection, {"Authorization": f"Bearer {token}"}
+
+    def _silent(self, error: Exception) -> ServiceError:
+        return ServiceError(f"the service at {self.address} did not answer ({error}); see its logs")
 
     def _demand_proof(self, connection: http.client.HTTPConnection, token: str) -> None:
         """Raise ServiceError unless the server proves that it knows the token. Nothing else was sent before."""

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: the vault's tools, resources and prompts for agents."""

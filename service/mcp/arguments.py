@@ -1,0 +1,178 @@
+"""What the tools take: their arguments, with the descriptions that teach an agent how to fill them in."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from service.usecases.schemas.evidence import LONGEST_QUOTE
+from service.usecases.schemas.search import LONGEST_QUERY
+
+LONGEST_NAME = 4_096
+_MOST_VALUES = 20
+_MOST_QUOTES = 50
+
+Query = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Values = Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=_MOST_VALUES)]
+Cursor = Annotated[
+    str | None,
+    Field(
+        max_length=1_000,
+        description="the `cursor` of the last answer, for what follows; keep the other arguments",
+    ),
+]
+_NOTE = "a path (Concepts/Moats.md), a title or alias (Moats), a wikilink ([[Moats#History]]) or a vault:// address"
+
+
+class Arguments(BaseModel):
+    """The arguments of a tool. An unknown name is an error, so that no misspelt one is ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_lists(cls, given: Any) -> Any:
+        """Read lists and objects that a client sends as JSON in a string, as some do."""
+        if not isinstance(given, dict):
+            return given
+        return {name: _read(value) if isinstance(value, str) else value for name, value in given.items()}
+
+
+def _read(text: str) -> Any:
+    if not text.startswith(("[", "{")) or text.startswith("[["):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+class Paged(Arguments):
+    """Arguments of a tool that answers in pages."""
+
+    cursor: Cursor = None
+
+
+class Search(Paged):
+    """The arguments of `search`."""
+
+    query: Annotated[
+        Query,
+        Field(
+            description='a question or words; "quoted words" must appear as written, -word leaves out notes with it'
+        ),
+    ]
+    limit: Annotated[int, Field(ge=1, le=50, description="how many notes")] = 10
+    folder: Annotated[Values, Field(description="only notes in one of these folders")] = []
+    tag: Annotated[Values, Field(description="only notes with all of these tags")] = []
+    kind: Annotated[Values, Field(description="only notes of one of these kinds")] = []
+    author: Annotated[Values, Field(description="only notes by one of these authors")] = []
+    domain: Annotated[Values, Field(description="only these parts of the vault, as `status` names them")] = []
+    has: Annotated[
+        Values,
+        Field(
+            description="only notes with all of these: link, embed, tag, alias, property, backlink, broken-link, task"
+        ),
+    ] = []
+    since: Annotated[str | None, Field(description="only notes of that day or later: 2026-01-31")] = None
+    until: Annotated[str | None, Field(description="only notes of that day or earlier")] = None
+    properties: Annotated[
+        dict[str, str],
+        Field(max_length=_MOST_VALUES, description='only notes with these properties: {"status": "open"}'),
+    ] = {}
+
+    def filters(self) -> list[tuple[str, str]]:
+        """Return the filters as pairs of name and value."""
+        named = {
+            "folder": self.folder,
+            "tag": self.tag,
+            "kind": self.kind,
+            "author": self.author,
+            "domain": self.domain,
+            "has": self.has,
+            "since": [self.since] if self.since else [],
+            "until": [self.until] if self.until else [],
+        }
+        pairs = [(name, value) for name, values in named.items() for value in values]
+        return pairs + [(f"property.{name}", value) for name, value in self.properties.items()]
+
+
+class Read(Paged):
+    """The arguments of `read`."""
+
+    note: Annotated[Name, Field(description=_NOTE)]
+    section: Annotated[
+        str | None, Field(min_length=1, max_length=500, description="only the section under this heading")
+    ] = None
+    first_line: Annotated[int | None, Field(ge=1, description="only from this line on, from 1")] = None
+    last_line: Annotated[int | None, Field(ge=1, description="only up to this line")] = None
+    max_characters: Annotated[
+        int, Field(ge=200, le=200_000, description="at most this much text; `cursor` continues")
+    ] = 20_000
+
+
+class Browse(Paged):
+    """The arguments of `browse`."""
+
+    by: Annotated[
+        Literal["folder", "tag", "recent", "similar", "backlinks"],
+        Field(description="what to list; see the tool's description"),
+    ]
+    of: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=LONGEST_NAME,
+            description="the folder or tag to look into; for similar and backlinks the note",
+        ),
+    ] = None
+    limit: Annotated[int, Field(ge=1, le=100, description="how many entries")] = 30
+
+
+class Traverse(Paged):
+    """The arguments of `traverse`."""
+
+    note: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME, description=_NOTE)] = None
+    question: Annotated[Query | None, Field(description="what the notes on the way should be about")] = None
+    depth: Annotated[int, Field(ge=1, le=3, description="how many links away from `note`")] = 2
+    deep: Annotated[
+        bool, Field(description="without `note`: walk further, until the question is covered; slower")
+    ] = False
+    limit: Annotated[int, Field(ge=1, le=100, description="how many notes")] = 30
+
+    @model_validator(mode="after")
+    def _has_a_start(self) -> Traverse:
+        if self.note is None and self.question is None:
+            raise ValueError(
+                "give `note` to walk from it, `question` to walk from what a search finds, or both"
+            )
+        return self
+
+
+class Quote(Arguments):
+    """A quote and the note it is from."""
+
+    note: Annotated[Name, Field(description="the path of the note, as search and read return it")]
+    quote: Annotated[str, Field(min_length=1, max_length=LONGEST_QUOTE, description="the words, as quoted")]
+
+
+class VerifyQuotes(Arguments):
+    """The arguments of `verify_quotes`."""
+
+    quotes: Annotated[list[Quote], Field(min_length=1, max_length=_MOST_QUOTES)]
+
+
+class Status(Arguments):
+    """The arguments of `status`."""
+
+    note: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=LONGEST_NAME,
+            description="also say whether this path is indexed, and why not",
+        ),
+    ] = None

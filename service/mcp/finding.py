@@ -1,0 +1,133 @@
+"""The tools that compare: search, walks along links, and the check of quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipelines.filters import parse_filters
+from service.mcp.answers import (
+    Checked,
+    CheckedQuote,
+    Found,
+    Hit,
+    Reached,
+    Walked,
+    freshness_of,
+    place,
+    warnings_of,
+)
+from service.mcp.arguments import Search, Traverse, VerifyQuotes
+from service.mcp.library import Library
+from service.mcp.naming import known_path, meant_by
+from service.usecases.schemas.evidence import Cited
+from service.usecases.schemas.search import FARTHEST_OFFSET, SearchHit
+from service.usecases.schemas.traversal import KeptNode, Mode, Walk
+
+_DEEPER = (
+    "the match is not strong: `traverse` with this question and deep=true may find more, as may other words"
+)
+
+
+def search(library: Library, asked: Search) -> Found:
+    """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
+    turn = library.turn("search", asked)
+    filters = parse_filters(asked.filters())
+    answer = library.questions.search(asked.query, asked.limit, filters, offset=turn.offset)
+    generation = answer.index.generation
+    after = turn.offset + asked.limit
+    more = answer.more and after <= FARTHEST_OFFSET
+    hints = [_DEEPER] if answer.deep_available and not turn.offset else []
+    return Found(
+        match=answer.match,
+        freshness=freshness_of(answer.index),
+        truncated=more,
+        cursor=turn.next(after, generation) if more else None,
+        warnings=[*warnings_of(answer.index), *turn.warnings(generation), *hints],
+        hits=[_hit(hit, number < answer.answers) for number, hit in enumerate(answer.results)],
+        reason=answer.reason,
+    )
+
+
+def _hit(hit: SearchHit, is_answer: bool) -> Hit:  # noqa: FBT001 - its one caller names it
+    return Hit.model_validate(
+        {
+            **place(hit.path, hit.title, hit.domain, hit.lines),
+            "section": hit.section,
+            "text": hit.excerpt,
+            "is_answer": is_answer,
+            "score": hit.score,
+            "modified": hit.modified,
+            "stale": hit.stale,
+            "copies": [one.path for one in hit.alike],
+        }
+    )
+
+
+def traverse(library: Library, asked: Traverse) -> Walked:
+    """Walk along links from a note, or from what a search finds.
+
+    Raises CursorError, NotFoundError, NotComparableError.
+    """
+    turn = library.turn("traverse", asked)
+    if asked.note is not None:
+        path = meant_by(library, asked.note).path
+        walks: list[Walk] = [library.traversal.traverse(path, asked.depth, asked.question)]
+    else:
+        mode: Mode = "deep" if asked.deep else "fast"
+        parts = library.traversal.deep(asked.question or "", mode, None).domains
+        walks = [walk for part in parts for walk in (part.fast, part.deep) if walk]
+    freshness, warnings = library.freshness()
+    kept = [node for walk in walks for node in walk.nodes]
+    kept.sort(key=lambda node: (-(node.similarity or 0.0), node.hop or 0, node.path))
+    shown, cursor = turn.cut(kept, asked.limit, freshness.generation)
+    return Walked(
+        freshness=freshness,
+        truncated=cursor is not None,
+        cursor=cursor,
+        warnings=[*warnings, *turn.warnings(freshness.generation)],
+        notes=[_reached(node) for node in shown],
+        dropped=sum(len(walk.dropped) for walk in walks),
+        unread=sum(walk.unread for walk in walks),
+        stopped=[walk.stopped for walk in walks],
+    )
+
+
+def _reached(node: KeptNode) -> Reached:
+    by = f"{node.edge.source} -> {node.edge.target}" if node.edge else None
+    return Reached.model_validate(
+        {
+            **place(node.path, node.title, node.domain),
+            "hop": node.hop,
+            "similarity": node.similarity,
+            "by": by,
+            "why": node.retain_reason,
+        }
+    )
+
+
+def verify_quotes(library: Library, asked: VerifyQuotes) -> Checked:
+    """Check quotes against the index."""
+    cited = [
+        Cited(path=path, quote=one.quote)
+        for path, one in zip(_paths(library, asked), asked.quotes, strict=True)
+    ]
+    answer = library.records.verify(cited)
+    freshness, warnings = library.freshness()
+    return Checked(
+        freshness=freshness,
+        warnings=warnings,
+        status=answer.citations_status,
+        quotes=[
+            CheckedQuote(
+                path=one.path, quote=one.quote, verified=one.citation_verified, reason=one.citation_reason
+            )
+            for one in answer.quotes
+        ],
+    )
+
+
+def _paths(library: Library, asked: VerifyQuotes) -> Iterable[str]:
+    """Yield the path of each quote's note; a name that no note has stays as it is, and nothing is found in it."""
+    for one in asked.quotes:
+        name = one.note.removeprefix("[[").removesuffix("]]")
+        yield known_path(library, name) or one.note

@@ -1,0 +1,86 @@
+"""What the tools work with: the use cases over one vault, and who asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from service.mcp.answers import Freshness, freshness_of, warnings_of
+from service.mcp.arguments import Paged
+from service.mcp.cursors import cursor_key, seal, unseal
+from service.runtime.tokens import read_token
+from service.usecases.evidence import Records
+from service.usecases.search import SearchService
+from service.usecases.titles import TitleSearch
+from service.usecases.traversal import Traversal
+
+Row = TypeVar("Row")
+_LONGEST_CLIENT = 100
+
+
+class Library:
+    """The use cases over one vault as a client sees them, and the key of its cursors.
+
+    `client` is the name that the client gives itself.
+    """
+
+    client = "unknown"
+
+    def __init__(self, questions: SearchService, names: TitleSearch, traversal: Traversal) -> None:
+        self.questions = questions
+        self.names = names
+        self.traversal = traversal
+        self.records = Records(questions)
+        self._key = cursor_key(read_token(questions.resources.place.state))
+
+    def for_client(self, name: str | None) -> Library:
+        """Return this library for a client of that name, which is any text."""
+        shown = "".join(c for c in name or "" if c.isprintable()).strip()[:_LONGEST_CLIENT]
+        own = copy(self)
+        own.client = shown or self.client
+        return own
+
+    def freshness(self) -> tuple[Freshness, list[str]]:
+        """Return how far the index is behind, and what limits answers."""
+        index = self.questions.index_state()
+        return freshness_of(index), warnings_of(index)
+
+    def turn(self, tool: str, asked: Paged) -> Turn:
+        """Return which page of an answer was asked for. Raises CursorError."""
+        bound = json.dumps([tool, asked.model_dump(exclude={"cursor"})], sort_keys=True)
+        state = unseal(self._key, bound, asked.cursor) if asked.cursor else {}
+        return Turn(self._key, bound, state)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A page of an answer: what was asked, and the state in the cursor."""
+
+    key: bytes
+    bound: str
+    state: dict[str, Any]
+
+    @property
+    def offset(self) -> int:
+        """How many entries or characters came before."""
+        return int(self.state.get("offset", 0))
+
+    def next(self, offset: int, generation: str) -> str:
+        """Return the cursor of the page that begins after `offset`."""
+        first = self.state.get("generation", generation)
+        return seal(self.key, self.bound, {"offset": offset, "generation": first})
+
+    def cut(self, rows: Sequence[Row], limit: int, generation: str) -> tuple[list[Row], str | None]:
+        """Return one page of all rows, and the cursor of the next one, if there is one."""
+        shown = list(rows[self.offset : self.offset + limit])
+        more = len(rows) > self.offset + limit
+        return shown, self.next(self.offset + limit, generation) if more else None
+
+    def warnings(self, generation: str) -> list[str]:
+        """Say if the index has changed since the first page."""
+        if self.state.get("generation", generation) == generation:
+            return []
+        return ["the vault has changed since the first page: entries may be missing or appear twice"]

@@ -1,0 +1,76 @@
+"""Which note an agent means: by path, title, alias, wikilink or address, with a section or lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines import vault
+from pipelines.errors import NotFoundError
+from pipelines.links import NOTE_SUFFIXES
+from service.mcp.library import Library
+from service.mcp.uris import SCHEME, is_within, parse_uri
+from service.usecases.naming import bare_name, notes_called
+
+_LOOKED_AT = 20
+_SUGGESTED = 5
+_LONGEST_TITLE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A note, and the section or lines of it that its name gives."""
+
+    path: str
+    section: str | None = None
+    lines: tuple[int, int] | None = None
+
+
+def meant_by(library: Library, name: str) -> Meant:
+    """Return the note that a name means. Raises NotFoundError with suggestions."""
+    if name.startswith(SCHEME):
+        found = parse_uri(name)
+        if found is None:
+            raise no_such_note(name)
+        return Meant(_path_of(library, found[0]), lines=found[1])
+    link = name.strip().removeprefix("!")
+    if link.startswith("[[") and link.endswith("]]"):
+        target, _, section = link[2:-2].partition("|")[0].partition("#")
+        return Meant(_path_of(library, target.strip()), section.strip() or None)
+    known = known_path(library, name)
+    if known is None and "#" in name:
+        target, _, section = name.partition("#")
+        return Meant(_path_of(library, target.strip()), section.strip() or None)
+    return Meant(known or _path_of(library, name))
+
+
+def known_path(library: Library, name: str) -> str | None:
+    """Return the path of a note, given with or without the suffix of its file; None if there is no such note."""
+    if not is_within(name):
+        return None
+    tried = [vault.note_key(name + end) for end in ("", *NOTE_SUFFIXES)]
+    there = {path for _, cache in library.questions.readers() for path in cache.ledger.existing(tried)}
+    return next((path for path in tried if path in there), None)
+
+
+def _path_of(library: Library, name: str) -> str:
+    """Return the path of the one note of this name. Raises NotFoundError."""
+    known = known_path(library, name)
+    if known:
+        return known
+    shown = bare_name(name).rpartition("/")[2].strip()
+    hits = library.names.titles(shown[:_LONGEST_TITLE], _LOOKED_AT).results if shown else []
+    same = notes_called(name, hits)
+    if len(same) == 1:
+        return same[0]
+    if same:
+        paths = ", ".join(same[:_SUGGESTED])
+        raise NotFoundError(f"several notes are called {shown}: {paths}; give the path of one of them")
+    raise no_such_note(name, [hit.path for hit in hits])
+
+
+def no_such_note(name: str, alike: list[str] | None = None) -> NotFoundError:
+    """Return the error for a name that no note has, with the paths of notes of similar names."""
+    meant = (
+        f"; did you mean {' or '.join(alike[:_SUGGESTED])}?" if alike else "; `search` or `browse` find notes"
+    )
+    return NotFoundError(f"there is no note {name[:_LONGEST_TITLE]}{meant}")

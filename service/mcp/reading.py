@@ -1,0 +1,106 @@
+"""The tool that reads: a note, a section of it, or lines."""
+
+from __future__ import annotations
+
+from pipelines.errors import NotFoundError
+from pipelines.filters import fold
+from service.mcp.answers import Heading, NoteRead, Place, lines, place
+from service.mcp.arguments import Read
+from service.mcp.library import Library
+from service.mcp.naming import Meant, meant_by
+from service.usecases.note_text import NoteText, Section, read_note
+
+_MOST_HEADINGS = 50
+_SHOWN_HEADINGS = 10
+
+
+def read(library: Library, asked: Read) -> NoteRead:
+    """Return the text of a note, a section or lines. Raises CursorError, NotFoundError."""
+    turn = library.turn("read", asked)
+    meant = meant_by(library, asked.note)
+    note = read_note(library.questions, meant.path)
+    written = note.text.splitlines(keepends=True)
+    first, last = _wanted(note, written, meant, asked)
+    wanted = "".join(written[first - 1 : last])
+    text = _cut(wanted[turn.offset :], asked.max_characters)
+    end = turn.offset + len(text)
+    at = _lines_of(wanted, turn.offset, end, first)
+    freshness, warnings = library.freshness()
+    more = end < len(wanted)
+    return NoteRead(
+        freshness=freshness,
+        truncated=more,
+        cursor=turn.next(end, freshness.generation) if more else None,
+        warnings=[*warnings, *turn.warnings(freshness.generation)],
+        note=Place.model_validate(place(note.path, note.title, note.domain, at)),
+        text=text,
+        tags=list(note.tags),
+        modified=note.modified,
+        stale=note.stale,
+        last_line=len(written),
+        headings=[_heading(one) for one in note.sections if one.headings][:_MOST_HEADINGS],
+    )
+
+
+def _heading(section: Section) -> Heading:
+    return Heading(section=" > ".join(section.headings), lines=lines(section.first, section.last))
+
+
+def _wanted(note: NoteText, written: list[str], meant: Meant, asked: Read) -> tuple[int, int]:
+    """Return the first and last line that were asked for, within the note. Raises NotFoundError."""
+    first, last = meant.lines or (1, len(written))
+    section = asked.section or meant.section
+    if section and section.startswith("^"):
+        first = last = _block(note, written, section)
+    elif section:
+        first, last = section_lines(note, section)
+    first, last = max(first, asked.first_line or 1), min(last, asked.last_line or last, len(written))
+    if written and first > last:
+        raise NotFoundError(
+            f"{note.path} has {len(written)} lines, and none of those asked for; check the numbers"
+        )
+    return first, last
+
+
+def section_lines(note: NoteText, section: str) -> tuple[int, int]:
+    """Return the first and last line under a heading; `A#B` is B below A. Raises NotFoundError."""
+    wanted = [fold(part.strip()) for part in section.replace(" > ", "#").split("#") if part.strip()]
+    found: list[Section] = []
+    for one in note.sections:
+        if _is_below(one, wanted):
+            found.append(one)
+        elif found:
+            break
+    if not found:
+        known = ", ".join(" > ".join(one.headings) for one in note.sections[:_SHOWN_HEADINGS] if one.headings)
+        raise NotFoundError(f"{note.path} has no section {section}; its sections are: {known or 'none'}")
+    return found[0].first, found[-1].last
+
+
+def _is_below(section: Section, wanted: list[str]) -> bool:
+    headings = iter(map(fold, section.headings))
+    return bool(wanted) and all(any(name == heading for heading in headings) for name in wanted)
+
+
+def _block(note: NoteText, written: list[str], name: str) -> int:
+    """Return the line that a block's name marks, as Obsidian writes it. Raises NotFoundError."""
+    for number, line in enumerate(written, start=1):
+        if line.rstrip().endswith((f" {name}", f"\t{name}")) or line.strip() == name:
+            return number
+    raise NotFoundError(f"{note.path} has no block {name}")
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text, up to the end of a line where one is near."""
+    if len(text) <= most:
+        return text
+    end = text.rfind("\n", most // 2, most) + 1
+    return text[: end or most]
+
+
+def _lines_of(text: str, start: int, end: int, first: int) -> tuple[int, int]:
+    """Return the first and last line of a part of a text whose first line has the number `first`."""
+    before = len(text[:start].splitlines())
+    within = len(text[start:end].splitlines())
+    begins = first + before - (start > 0 and not text[:start].endswith(("\n", "\r")))
+    return begins, max(begins, begins + within - 1)

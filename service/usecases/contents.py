@@ -1,0 +1,102 @@
+"""What the vault contains: by folder, by tag, and by the time of the last change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from pipelines.filters import Filters, fold, parse_filters
+from pipelines.store import neighbours, notes
+from pipelines.store.filters import facets
+from service.usecases.listing import list_notes
+from service.usecases.notes import on_disk
+from service.usecases.schemas.listing import ListedNote
+from service.usecases.search import SearchService
+
+_SPARE = 20  # notes whose files may be gone
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Folders or tags with their numbers of notes, and notes."""
+
+    groups: list[tuple[str, int]]
+    notes: list[ListedNote]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A note, and when its file changed last."""
+
+    path: str
+    title: str
+    domain: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTo:
+    """A note that links to another, and the link as written in it."""
+
+    path: str
+    title: str
+    domain: str
+    text: str
+    line: int
+
+
+def in_folder(questions: SearchService, folder: str | None) -> Contents:
+    """Return the subfolders of a folder (or of the vault), and the notes directly in it. Raises FilterError."""
+    wanted = (folder or "").strip("/")
+    filters = parse_filters([("folder", wanted)]) if wanted else Filters()
+    depth = wanted.count("/") + 1 if wanted else 0
+    folders: Counter[str] = Counter()
+    here = []
+    for note in list_notes(questions, filters, "path").notes:
+        parts = note.path.split("/")[:-1]
+        if len(parts) > depth:
+            folders["/".join(parts[: depth + 1])] += 1
+        else:
+            here.append(note)
+    return Contents(sorted(folders.items()), here)
+
+
+def with_tag(questions: SearchService, tag: str | None) -> Contents:
+    """Return the notes with a tag, or all tags, the most frequent first. Raises FilterError."""
+    if tag:
+        return Contents([], list_notes(questions, parse_filters([("tag", tag)]), "date").notes)
+    listed = list_notes(questions, Filters(has=("tag",)), "path").notes
+    counts: Counter[str] = Counter()
+    spelled: dict[str, str] = {}
+    for domain, cache in questions.readers():
+        for _, tags, _ in facets(cache, [note.path for note in listed if note.domain == domain.slug]):
+            for one in {fold(name): name for name in tags}.items():
+                spelled.setdefault(*one)
+                counts[one[0]] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return Contents([(spelled[key], count) for key, count in ordered], [])
+
+
+def recently_changed(questions: SearchService, most: int) -> list[Changed]:
+    """Return the notes whose files changed last, newest first; at least `most` if there are so many."""
+    found: list[Changed] = []
+    for domain, cache in questions.readers():
+        rows = notes.recently_changed(cache, most + _SPARE + len(domain.configuration))
+        there = on_disk(questions.resources, cache, [path for path, *_ in rows]) - set(domain.configuration)
+        found += [Changed(path, title, domain.slug, at) for path, title, at in rows if path in there]
+    return sorted(found, key=lambda note: note.at, reverse=True)
+
+
+def links_to(questions: SearchService, path: str) -> list[LinkTo]:
+    """Return the notes of any domain that link to a note, each once, with the first link."""
+    found: list[LinkTo] = []
+    for domain, cache in questions.readers():
+        links: dict[str, neighbours.Neighbour] = {}
+        for link in neighbours.backlinks(cache, path):
+            links.setdefault(link.path, link)
+        titles = {node.path: node.title for node in neighbours.nodes(cache, list(links))}
+        found += [
+            LinkTo(one.path, titles.get(one.path, one.path), domain.slug, one.text, one.line)
+            for one in links.values()
+        ]
+    return sorted(found, key=lambda link: (link.title.casefold(), link.path))

@@ -1,0 +1,81 @@
+"""The text of a note as it is on disk, with its sections as the index knows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pipelines import vault
+from pipelines.errors import NoteError, NotFoundError
+from pipelines.markdown import decode
+from pipelines.model import Domain
+from pipelines.store import passages
+from pipelines.store.cache import Cache
+from service.usecases.search import SearchService
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a note under its headings, outermost first, and its first and last line."""
+
+    headings: tuple[str, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteText:
+    """A note's text on disk. `stale`: the index has another version, whose sections these are."""
+
+    path: str
+    title: str
+    domain: str
+    text: str
+    tags: tuple[str, ...]
+    modified: str | None
+    stale: bool
+    sections: tuple[Section, ...]
+
+
+def read_note(questions: SearchService, path: str) -> NoteText:
+    """Return the text of a note that the ledger knows.
+
+    Raises NoteNotFoundError, and NotFoundError if the file cannot be read.
+    """
+    path = vault.note_key(path)
+    for domain, cache in questions.readers():
+        known = cache.ledger.stat_of([path]).get(path)
+        if known:
+            return _read(questions, domain, cache, path, known[0])
+    raise questions.no_such_note(path)
+
+
+def _read(questions: SearchService, domain: Domain, cache: Cache, path: str, raw: str) -> NoteText:
+    resources = questions.resources
+    try:
+        content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
+    except NoteError as error:
+        raise NotFoundError(str(error)) from error
+    node, row = passages.node(cache, path), cache.ledger.row(path)
+    return NoteText(
+        path=path,
+        title=node.title if node else PurePosixPath(path).stem,
+        domain=domain.slug,
+        text=decode(content.data)[0],
+        tags=tuple(node.tags) if node else (),
+        modified=node.modified if node else None,
+        stale=row is None or row.indexed_hash != content.sha256,
+        sections=tuple(_sections(cache, path)),
+    )
+
+
+def _sections(cache: Cache, path: str) -> list[Section]:
+    """Return the sections of a note in order; passages of one section count as one."""
+    found: list[Section] = []
+    for chunk in passages.chunks_of(cache, path):
+        headings = tuple(chunk.heading_path)
+        if found and found[-1].headings == headings:
+            found[-1] = Section(headings, found[-1].first, chunk.last_line)
+        elif chunk.start < chunk.end:
+            found.append(Section(headings, chunk.first_line, chunk.last_line))
+    return found

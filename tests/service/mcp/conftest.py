@@ -1,0 +1,99 @@
+"""A vault that is indexed, and its MCP server."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from queue_config.settings import Settings
+from service.mcp.factory import make_server
+from service.mcp.library import Library
+from service.usecases.indexing import index_once
+from service.usecases.search import SearchService
+from service.usecases.titles import TitleSearch
+from service.usecases.traversal import Traversal
+from tests.whole.conftest import User, wait_for
+from workers.resources import Resources
+
+NOTES = {
+    "Concepts/Moats.md": (
+        "---\ntags: [investing, moat]\naliases: [Moat]\n---\n"
+        "# Moats\n\nA moat is pricing power that lasts.\n\n## History\n\nBuffett used the word in 1986.\n\n"
+        "## Erosion\n\nMoats erode when switching costs fall. See [[Pricing]]. ^erosion\n"
+    ),
+    "Concepts/Pricing.md": "---\ntags: [investing]\n---\n# Pricing\n\nA price rise that loses no customers. [[Moats]]\n",
+    "Garden/Soil.md": "---\ntags: [garden]\n---\n# Soil\n\nClay holds water. "
+    + "More words about soil. " * 40
+    + "\n",
+    "Garden/Pests/Slugs.md": "# Slugs\n\nSlugs eat lettuce at night. See [[Soil]].\n",
+    "Inbox.md": "# Inbox\n\nCall the dentist.\n",
+}
+
+
+def write(vault, notes):
+    for path, text in notes.items():
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def indexed(tmp_path_factory):
+    """A vault and its state folder, indexed once with the embedded model; tests work on copies."""
+    base = tmp_path_factory.mktemp("indexed")
+    write(base / "vault", NOTES)
+    settings = Settings(vault=base / "vault", state=base / "state")
+    index_once(Resources(settings), lambda *_: None)
+    return base
+
+
+@pytest.fixture
+def vault(tmp_path, indexed):
+    root = tmp_path / "vault"
+    shutil.copytree(indexed / "vault", root)
+    return root
+
+
+@pytest.fixture
+def resources(vault, tmp_path, indexed):
+    """The vault's resources; the copies of its files are known as they are."""
+    shutil.copytree(indexed / "state", tmp_path / "state")
+    return Resources(Settings(vault=vault, state=tmp_path / "state"))
+
+
+@pytest.fixture
+def library(resources):
+    questions = SearchService(resources, wait_for_model=True)
+    return Library(questions, TitleSearch(questions), Traversal(questions))
+
+
+@pytest.fixture
+def server(library):
+    return make_server(library)
+
+
+@pytest.fixture
+def user(vault, tmp_path, indexed):
+    """The indexed vault with somebody at a terminal; nothing runs."""
+    shutil.copytree(indexed / "state", tmp_path / "state")
+    somebody = User(tmp_path, vault)
+    yield somebody
+    somebody.stop()
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory, indexed):
+    """The indexed vault with a query worker; tests leave its notes as they are."""
+    base = tmp_path_factory.mktemp("served")
+    for name in ("vault", "state"):
+        shutil.copytree(indexed / name, base / name)
+    somebody = User(base, base / "vault")
+    serve(somebody)
+    yield somebody
+    somebody.stop()
+
+
+def serve(somebody):
+    """Start a query worker, and wait for its model."""
+    somebody.start("serve", *somebody.place, "--port", str(somebody.port))
+    wait_for(lambda: somebody.health().get("model_ready"), "a query worker with its model", 240)

@@ -1,0 +1,264 @@
+"""Every tool, asked by the official client library in both eras of the protocol."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+ERAS = ("2026-07-28", "legacy")
+
+
+@pytest.fixture(params=ERAS)
+def ask(request, server):
+    """Call tools, each with a client of its own."""
+
+    def call(name, **arguments):
+        async def run():
+            async with Client(server, mode=request.param) as client:
+                await client.list_tools()
+                return await client.call_tool(name, arguments)
+
+        return anyio.run(run)
+
+    return call
+
+
+def answered(result):
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+def complained(result):
+    assert result.is_error
+    assert result.structured_content is None
+    return result.content[0].text
+
+
+def linked(result):
+    return [one.uri for one in result.content if one.type == "resource_link"]
+
+
+def test_a_search_says_whether_it_is_an_answer_and_where_it_is(ask):
+    result = ask("search", query='"pricing power"', limit=1)
+    found = answered(result)
+    (hit,) = found["hits"]
+    assert hit["path"] == "Concepts/Moats.md"
+    assert hit["locator"] == {"kind": "lines", "first": 5, "last": 7}
+    assert hit["uri"] == "vault://Concepts/Moats.md#L5-L7"
+    assert "pricing power" in hit["text"]
+    assert found["freshness"]["behind"] == 0
+    assert found["freshness"]["generation"]
+    assert "match" in found
+    assert linked(result) == [hit["uri"]]
+
+
+def test_a_page_of_a_search_continues_where_the_last_one_ended(ask):
+    first = answered(ask("search", query="notes", limit=2))
+    assert first["truncated"]
+    second = answered(ask("search", query="notes", limit=2, cursor=first["cursor"]))
+    paths = [hit["path"] for page in (first, second) for hit in page["hits"]]
+    assert len(set(paths)) == 4
+
+
+@pytest.mark.parametrize("change", ["query", "letter", "made up"])
+def test_a_cursor_that_was_altered_or_is_of_another_question_is_refused(ask, change):
+    cursor = answered(ask("search", query="notes", limit=1))["cursor"]
+    if change == "letter":
+        cursor = cursor[:-1] + ("A" if cursor[-1] != "A" else "B")
+    elif change == "made up":
+        cursor = "eyJvZmZzZXQiOjF9"
+    query = "other" if change == "query" else "notes"
+    assert "cursor" in complained(ask("search", query=query, limit=1, cursor=cursor))
+
+
+def test_a_search_is_narrowed_before_it_ranks(ask):
+    found = answered(ask("search", query="soil", folder=["Garden"], tag=["garden"]))
+    assert [hit["path"] for hit in found["hits"]] == ["Garden/Soil.md"]
+    # Some clients send lists as JSON in a string.
+    assert answered(ask("search", query="soil", folder='["Garden/Pests"]'))["hits"][0]["path"].endswith(
+        "Slugs.md"
+    )
+
+
+def test_arguments_that_are_wrong_are_explained(ask):
+    said = complained(ask("search", query="", limit=1_000, colour="red", since="x"))
+    assert "query: String should have at least 1 character" in said
+    assert "limit: Input should be less than or equal to 50" in said
+    assert "colour: Extra inputs are not permitted" in said
+    assert "not a date" in complained(ask("search", query="soil", since="yesterday"))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_there_is_no_other_tool(server, era):
+    async def run():
+        async with Client(server, mode=era) as client:
+            with pytest.raises(MCPError, match="there is no tool"):
+                await client.call_tool("delete_everything", {})
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Concepts/Moats.md",
+        "Concepts/Moats",
+        "moats",
+        "Moat",
+        "[[Moats]]",
+        "[[Moats|so]]",
+        "vault://Concepts/Moats.md",
+    ],
+)
+def test_a_note_is_read_by_any_of_its_names(ask, name, vault):
+    result = ask("read", note=name)
+    found = answered(result)
+    assert found["note"]["path"] == "Concepts/Moats.md"
+    assert found["text"] == (vault / "Concepts/Moats.md").read_text()
+    assert found["tags"] == ["investing", "moat"]
+    assert found["last_line"] == 15
+    assert linked(result) == ["vault://Concepts/Moats.md#L1-L15"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "lines"),
+    [
+        ({"note": "[[Moats#History]]"}, "## History\n\nBuffett used the word in 1986.\n", (9, 11)),
+        (
+            {"note": "Moats", "section": "Moats > History"},
+            "## History\n\nBuffett used the word in 1986.\n",
+            (9, 11),
+        ),
+        ({"note": "Moats", "first_line": 7, "last_line": 7}, "A moat is pricing power that lasts.\n", (7, 7)),
+        ({"note": "vault://Concepts/Moats.md#L7"}, "A moat is pricing power that lasts.\n", (7, 7)),
+        ({"note": "[[Moats#^erosion]]"}, "Moats erode when switching costs fall.", (15, 15)),
+    ],
+)
+def test_a_section_or_lines_are_read(ask, asked, text, lines):
+    found = answered(ask("read", **asked))
+    assert found["text"].startswith(text)
+    assert (found["note"]["locator"]["first"], found["note"]["locator"]["last"]) == lines
+
+
+def test_a_long_note_is_read_in_parts_that_join(ask, vault):
+    parts, cursor, ends = [], None, []
+    while True:
+        found = answered(
+            ask("read", note="Soil", max_characters=300, **({"cursor": cursor} if cursor else {}))
+        )
+        parts.append(found["text"])
+        ends.append(found["note"]["locator"]["last"])
+        cursor = found["cursor"]
+        if not found["truncated"]:
+            break
+    assert len(parts) > 2
+    assert "".join(parts) == (vault / "Garden/Soil.md").read_text()
+    assert ends[-1] == 6
+
+
+def test_a_note_that_has_changed_since_is_read_as_it_is_and_says_so(ask, vault):
+    assert not answered(ask("read", note="Inbox"))["stale"]
+    (vault / "Inbox.md").write_text("# Inbox\n\nNothing.\n")
+    found = answered(ask("read", note="Inbox"))
+    assert (found["text"], found["stale"]) == ("# Inbox\n\nNothing.\n", True)
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.md", "/etc/passwd", "Concepts/../../x", "vault://../x", "x\x00y", "Nothing like it"]
+)
+def test_what_is_not_in_the_vault_is_not_there(ask, name):
+    assert "there is no note" in complained(ask("read", note=name))
+
+
+def test_a_missing_section_names_those_that_there_are(ask):
+    assert "Moats > History" in complained(ask("read", note="Moats", section="Herstory"))
+
+
+def test_folders_and_tags_are_browsed(ask):
+    top = answered(ask("browse", by="folder"))
+    assert top["groups"] == [{"name": "Concepts", "notes": 2}, {"name": "Garden", "notes": 2}]
+    assert [note["path"] for note in top["notes"]] == ["Inbox.md"]
+    garden = answered(ask("browse", by="folder", of="Garden"))
+    assert garden["groups"] == [{"name": "Garden/Pests", "notes": 1}]
+    tags = answered(ask("browse", by="tag"))
+    assert tags["groups"][0] == {"name": "investing", "notes": 2}
+    assert {note["path"] for note in answered(ask("browse", by="tag", of="investing"))["notes"]} == {
+        "Concepts/Moats.md",
+        "Concepts/Pricing.md",
+    }
+
+
+def test_a_list_is_browsed_page_by_page(ask):
+    seen, cursor = [], None
+    while True:
+        page = answered(ask("browse", by="recent", limit=2, **({"cursor": cursor} if cursor else {})))
+        seen += [note["path"] for note in page["notes"]]
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    assert sorted(seen) == sorted(set(seen))
+    assert len(seen) == 5
+
+
+def test_neighbours_in_meaning_and_by_links_are_browsed(ask):
+    near = answered(ask("browse", by="similar", of="Moats"))
+    assert near["count"] == 4
+    assert all(note["similarity"] is not None for note in near["notes"])
+    (link,) = answered(ask("browse", by="backlinks", of="Soil"))["notes"]
+    assert (link["path"], link["locator"]["first"]) == ("Garden/Pests/Slugs.md", 3)
+    assert "needs a note" in complained(ask("browse", by="similar"))
+
+
+def test_a_walk_follows_links_from_a_note_or_a_question(ask):
+    walked = answered(ask("traverse", note="Moats", depth=1))
+    assert walked["stopped"]
+    found = answered(ask("traverse", question="what is a moat", deep=True))
+    assert found["notes"]
+    assert "give `note`" in complained(ask("traverse"))
+
+
+def test_quotes_are_checked(ask):
+    checked = answered(
+        ask(
+            "verify_quotes",
+            quotes=[
+                {"note": "Concepts/Moats.md", "quote": "A moat is pricing power that lasts."},
+                {"note": "Concepts/Moats.md", "quote": "A moat is a castle for everyone alive."},
+                {"note": "Nowhere.md", "quote": "A moat is pricing power that lasts."},
+            ],
+        )
+    )
+    assert [one["verified"] for one in checked["quotes"]] == [True, False, False]
+    assert checked["status"] == "has_mismatch"
+
+
+def test_the_state_of_the_index_and_of_a_note(ask, vault):
+    state = answered(ask("status"))
+    assert [part["notes"] for part in state["parts"]] == [5]
+    assert str(vault) not in str(state)
+    assert answered(ask("status", note="Inbox.md"))["note"]["state"] == "indexed"
+    assert answered(ask("status", note="Not there.md"))["note"]["state"] == "unknown"
+
+
+def test_every_tool_says_what_it_takes_and_gives_and_that_it_changes_nothing(server):
+    async def listed():
+        async with Client(server) as client:
+            return (await client.list_tools()).tools
+
+    tools = anyio.run(listed)
+    assert [tool.name for tool in tools] == [
+        "search",
+        "read",
+        "browse",
+        "traverse",
+        "verify_quotes",
+        "status",
+    ]
+    for tool in tools:
+        assert tool.output_schema["type"] == tool.input_schema["type"] == "object"
+        assert tool.annotations.read_only_hint
+        assert tool.annotations.open_world_hint is False
+        assert '"title": "' not in str(tool.input_schema)
+        assert len(tool.description) < 1_500
