@@ -75,6 +75,10 @@ class CursorError(EverindexError):
     """A cursor was altered, or continues another request."""
 
 
+class TooManyWaitingError(EverindexError):
+    """A client has as many proposals waiting for the operator as it may have."""
+
+
 class NotComparableError(EverindexError):
     """The request cannot be answered by comparison: another model, or no vectors yet."""
 

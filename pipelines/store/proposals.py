@@ -130,16 +130,31 @@ class Proposals:
         proposer: str,
         note_hash: str,
         at: str,
+        reason: str | None = None,
     ) -> int:
-        """Add suggestions, each with its tag's group, except those that the operator has already decided on."""
+        """Add suggestions, each with its tag's group, except those that the operator has already decided on.
+
+        `reason` is what the proposer says for them; it is shown as data.
+        """
         with transaction(self._con):
             before = self._con.total_changes()
             self._con.executemany(
                 "INSERT OR IGNORE INTO tag_proposal"
-                " (domain, path, key, tag, tag_group, confidence, proposer, note_hash, state, proposed_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?)",
+                " (domain, path, key, tag, tag_group, confidence, proposer, note_hash, state, proposed_at, reason)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?)",
                 [
-                    (domain, path, s.tag.casefold(), s.tag, group, s.confidence, proposer, note_hash, at)
+                    (
+                        domain,
+                        path,
+                        s.tag.casefold(),
+                        s.tag,
+                        group,
+                        s.confidence,
+                        proposer,
+                        note_hash,
+                        at,
+                        reason,
+                    )
                     for s, group in suggestions
                 ],
             )

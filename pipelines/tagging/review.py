@@ -161,11 +161,16 @@ def _queued(context: ReviewContext, proposals: Sequence[Proposal]) -> list[Queue
     for path, group in groupby(proposals, key=lambda one: one.path):
         title, opening = opened.get(path, (Path(path).stem, ""))
         tags = tuple(
-            QueuedTag(one.id, one.tag, one.group, one.confidence, one.proposer, one.state == "addition")
+            QueuedTag(one.id, one.tag, one.group, one.confidence, _proposer(one), one.state == "addition")
             for one in group
         )
         notes.append(QueuedNote(path, title, _without_headings(opening), tags))
     return notes
+
+
+def _proposer(one: Proposal) -> str:
+    """Return who proposes a tag, and why if it says so; the queue escapes both."""
+    return f"{one.proposer}: {one.reason}" if one.state == "waiting" and one.reason else one.proposer
 
 
 def _without_headings(opening: str) -> str:

@@ -1,14 +1,24 @@
-"""The command by which agents ask: an MCP server on standard input and output."""
+"""The commands by which agents ask: an MCP server on standard input and output, and its entry in their programs."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.commands.terminal import options_given, questions_of, service_of, state_option, vault_option
+from service.commands.agent_clients import CLIENTS, AgentClient
+from service.commands.console import out
+from service.commands.terminal import (
+    located,
+    options_given,
+    questions_of,
+    service_of,
+    state_option,
+    vault_option,
+)
 
 if TYPE_CHECKING:
     from service.runtime.client import Service
@@ -49,3 +59,35 @@ def _serve(given: dict[str, Any]) -> None:
 
     questions = questions_of(given)
     serve_stdio(make_server(Library(questions, TitleSearch(questions), Traversal(questions))))
+
+
+@mcp.command("install")
+@click.option("--client", type=click.Choice(list(CLIENTS)), help="Only for this program.")
+@click.option("--name", default="everindex", help="What the program calls the server.")
+@click.option("--write", is_flag=True, help="Add the entry to the program's file; other entries stay.")
+@vault_option
+@state_option
+def install(client: str | None, name: str, vault: Path | None, state: Path | None, *, write: bool) -> None:
+    """Print, or write, the entry by which a program finds the vault."""
+    if write and client is None:
+        raise click.UsageError("--write changes one program's file: choose it with --client")
+    place = located(options_given(vault, state))
+    arguments = ["mcp"]
+    for option in ("vault", "state"):
+        if option in place:
+            arguments += [f"--{option}", str(place[option].resolve())]
+    command = shutil.which("everindex") or str(Path(sys.executable).with_name("everindex"))
+    for one in [CLIENTS[client]] if client else CLIENTS.values():
+        entry = one.entry(command, arguments)
+        _install(one, name, entry, write=write)
+
+
+def _install(client: AgentClient, name: str, entry: dict[str, Any], *, write: bool) -> None:
+    file = client.path(Path.home())
+    if write:
+        client.write(file, name, entry)
+        out.say(f"{file}: {client.title} starts this command: {' '.join([entry['command'], *entry['args']])}")
+        return
+    out.say(f"{client.title}: in {file}", "cyan")
+    out.say(client.shown(name, entry))
+    out.print()

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from pipelines.retrieval.citations import Reason, Status
 from service.mcp.uris import uri_of
+from service.usecases.proposing import Outcome
 from service.usecases.schemas.search import IndexState
 
 Match = Literal["strong", "weak", "none"]
@@ -172,6 +173,24 @@ class Checked(Answer):
 
     status: Status
     quotes: list[CheckedQuote]
+
+
+class ProposedTag(BaseModel):
+    """A tag, and what became of it: only `waits` means that the operator will see it."""
+
+    tag: str
+    outcome: Outcome
+
+
+class Waiting(Answer):
+    """The answer of `propose`."""
+
+    path: str
+    tags: list[ProposedTag]
+    waiting: int = Field(description="how many of your proposals wait for the operator now")
+    vocabulary: list[str] = Field(
+        description="the tags that may be proposed here, if one was unknown; at most 100"
+    )
 
 
 class PartState(BaseModel):

@@ -165,6 +165,19 @@ class VerifyQuotes(Arguments):
     quotes: Annotated[list[Quote], Field(min_length=1, max_length=_MOST_QUOTES)]
 
 
+class Propose(Arguments):
+    """The arguments of `propose`."""
+
+    note: Annotated[Name, Field(description=_NOTE)]
+    tags: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=100)]],
+        Field(min_length=1, max_length=10, description="tags of the vocabulary, without #"),
+    ]
+    reason: Annotated[
+        str, Field(max_length=300, description="why, in one sentence; the operator reads it beside the tag")
+    ] = ""
+
+
 class Status(Arguments):
     """The arguments of `status`."""
 

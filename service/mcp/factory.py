@@ -7,11 +7,8 @@ from importlib.metadata import version
 from typing import Any
 
 from mcp.server.caching import CacheHint
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     ListToolsResult,
@@ -19,18 +16,22 @@ from mcp_types import (
 )
 
 from service.mcp.catalogue import INSTRUCTIONS, TOOLS
+from service.mcp.completion import Completions
 from service.mcp.library import Library
+from service.mcp.notices import Notices
+from service.mcp.prompts import Prompts
+from service.mcp.requests import Request, asked_by, refused
+from service.mcp.resources import Resources
 from service.mcp.tools import Tool
 
-_LISTS_MS = 300_000
-
-Request = ServerRequestContext[Any]
+_LISTS = CacheHint(ttl_ms=300_000)
 
 
 def make_server(library: Library, tools: Sequence[Tool] = TOOLS) -> Server[Any]:
-    """Return a server of these tools; it keeps nothing between requests."""
+    """Return a server of these tools. Between requests it keeps only who watches what."""
     by_name = {tool.name: tool for tool in tools}
     entries = [tool.entry() for tool in tools]
+    resources, prompts, notices = Resources(library), Prompts(), Notices(library)
 
     async def list_tools(_: Request, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=entries)
@@ -38,21 +39,25 @@ def make_server(library: Library, tools: Sequence[Tool] = TOOLS) -> Server[Any]:
     async def call_tool(request: Request, called: CallToolRequestParams) -> CallToolResult:
         tool = by_name.get(called.name)
         if tool is None:
-            raise MCPError(INVALID_PARAMS, f"there is no tool {called.name[:100]!r}; tools/list names them")
-        return await tool.call(library.for_client(client_of(request)), called.arguments or {})
+            raise refused(f"there is no tool {called.name[:100]!r}; tools/list names them")
+        return await tool.call(asked_by(library, request), called.arguments or {})
 
     return Server(
         "everindex",
         version=version("everindex"),
         title="Everindex",
         instructions=INSTRUCTIONS,
-        cache_hints={"tools/list": CacheHint(ttl_ms=_LISTS_MS)},
+        # What the notes say may change at any moment; the lists of tools and prompts only with an update.
+        cache_hints={"tools/list": _LISTS, "prompts/list": _LISTS, "resources/templates/list": _LISTS},
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=resources.list,
+        on_list_resource_templates=resources.templates,
+        on_read_resource=resources.read,
+        on_list_prompts=prompts.list,
+        on_get_prompt=prompts.get,
+        on_completion=Completions(library).complete,
+        on_subscriptions_listen=notices.listen,
+        on_subscribe_resource=notices.subscribe,
+        on_unsubscribe_resource=notices.unsubscribe,
     )
-
-
-def client_of(request: Request) -> str | None:
-    """Return the name of the client that sends a request, from its envelope or from the session's handshake."""
-    said = request.session.client_params
-    return said.client_info.name if said and said.client_info else None

@@ -8,11 +8,14 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pipelines.store.notes import note_names
+from pipelines.vault import note_key
 from service.mcp.answers import Freshness, freshness_of, warnings_of
 from service.mcp.arguments import Paged
 from service.mcp.cursors import cursor_key, seal, unseal
 from service.runtime.tokens import read_token
 from service.usecases.evidence import Records
+from service.usecases.proposing import Proposing
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
@@ -34,6 +37,7 @@ class Library:
         self.names = names
         self.traversal = traversal
         self.records = Records(questions)
+        self.proposing = Proposing(questions)
         self._key = cursor_key(read_token(questions.resources.place.state))
 
     def for_client(self, name: str | None) -> Library:
@@ -47,6 +51,19 @@ class Library:
         """Return how far the index is behind, and what limits answers."""
         index = self.questions.index_state()
         return freshness_of(index), warnings_of(index)
+
+    def version_of(self, path: str) -> str | None:
+        """Return what changes with each version of a note that is indexed; None if there is no such note."""
+        path = note_key(path)
+        for _, cache in self.questions.readers():
+            row = cache.ledger.row(path)
+            if row is not None and row.wanted_hash is not None:
+                return row.indexed_hash
+        return None
+
+    def paths(self) -> frozenset[str]:
+        """Return the paths of all notes."""
+        return frozenset(path for _, cache in self.questions.readers() for path in note_names(cache))
 
     def turn(self, tool: str, asked: Paged) -> Turn:
         """Return which page of an answer was asked for. Raises CursorError."""

@@ -31,7 +31,7 @@ def meant_by(library: Library, name: str) -> Meant:
         found = parse_uri(name)
         if found is None:
             raise no_such_note(name)
-        return Meant(_path_of(library, found[0]), lines=found[1])
+        return Meant(_path_of(library, found.path), found.section, found.lines)
     link = name.strip().removeprefix("!")
     if link.startswith("[[") and link.endswith("]]"):
         target, _, section = link[2:-2].partition("|")[0].partition("#")

@@ -61,6 +61,15 @@ def in_folder(questions: SearchService, folder: str | None) -> Contents:
     return Contents(sorted(folders.items()), here)
 
 
+def folders(questions: SearchService) -> list[str]:
+    """Return all folders that hold notes, and those that hold them."""
+    found: set[str] = set()
+    for note in list_notes(questions, Filters(), "path").notes:
+        parts = note.path.split("/")[:-1]
+        found.update("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+    return sorted(found)
+
+
 def with_tag(questions: SearchService, tag: str | None) -> Contents:
     """Return the notes with a tag, or all tags, the most frequent first. Raises FilterError."""
     if tag:

@@ -242,7 +242,7 @@ def test_the_state_of_the_index_and_of_a_note(ask, vault):
     assert answered(ask("status", note="Not there.md"))["note"]["state"] == "unknown"
 
 
-def test_every_tool_says_what_it_takes_and_gives_and_that_it_changes_nothing(server):
+def test_every_tool_says_what_it_takes_and_gives_and_whether_it_changes_anything(server):
     async def listed():
         async with Client(server) as client:
             return (await client.list_tools()).tools
@@ -258,7 +258,8 @@ def test_every_tool_says_what_it_takes_and_gives_and_that_it_changes_nothing(ser
     ]
     for tool in tools:
         assert tool.output_schema["type"] == tool.input_schema["type"] == "object"
-        assert tool.annotations.read_only_hint
+        assert tool.annotations.read_only_hint == (tool.name != "propose")
+        assert tool.annotations.destructive_hint is False
         assert tool.annotations.open_world_hint is False
         assert '"title": "' not in str(tool.input_schema)
         assert len(tool.description) < 1_500

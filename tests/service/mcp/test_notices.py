@@ -1,0 +1,86 @@
+"""A client that watches a note is told of its next version, and of no other note's."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
+
+from service.usecases.indexing import index_once
+
+PATIENCE = 120
+
+
+@pytest.fixture
+def save(vault, resources):
+    """Write notes, and index them."""
+
+    def write(**notes):
+        for name, text in notes.items():
+            path = vault / f"{name}.md"
+            path.write_text(text) if text is not None else path.unlink()
+        index_once(resources, lambda *_: None, confirmed=True)
+
+    return lambda **notes: anyio.to_thread.run_sync(lambda: write(**notes))
+
+
+def test_a_stream_tells_of_the_notes_that_are_watched(server, save):
+    async def main():
+        async with (
+            Client(server) as client,
+            client.listen(resource_subscriptions=["vault://Inbox.md"]) as stream,
+        ):
+            await save(Other="# Other\n")
+            await save(Inbox="# Inbox\n\nChanged.\n")
+            with anyio.fail_after(PATIENCE):
+                assert await anext(aiter(stream)) == ResourceUpdated(uri="vault://Inbox.md")
+            read = await client.read_resource("vault://Inbox.md")
+            assert "Changed." in read.contents[0].model_dump()["text"]
+
+    anyio.run(main)
+
+
+def test_a_stream_tells_that_a_watched_note_is_gone(server, save):
+    async def main():
+        async with (
+            Client(server) as client,
+            client.listen(resource_subscriptions=["vault://Inbox.md"]) as stream,
+        ):
+            await save(Inbox=None)
+            with anyio.fail_after(PATIENCE):
+                assert await anext(aiter(stream)) == ResourceUpdated(uri="vault://Inbox.md")
+
+    anyio.run(main)
+
+
+def test_a_stream_tells_that_the_list_of_notes_is_another(server, save):
+    async def main():
+        async with Client(server) as client, client.listen(resources_list_changed=True) as stream:
+            await save(Inbox="# Inbox\n\nOnly its text changed.\n")
+            await save(New="# New\n")
+            with anyio.fail_after(PATIENCE):
+                assert await anext(aiter(stream)) == ResourcesListChanged()
+
+    anyio.run(main)
+
+
+@pytest.mark.filterwarnings("ignore:resources/")
+def test_a_session_of_the_earlier_era_is_told_until_it_unsubscribes(server, save):
+    async def main():
+        told, first = [], anyio.Event()
+
+        async def note(message):
+            told.append(str(message.params.uri))
+            first.set()
+
+        async with Client(server, mode="legacy", message_handler=note) as client:
+            await client.session.subscribe_resource("vault://Inbox.md")
+            await client.session.subscribe_resource("vault://Garden/Soil.md")
+            await client.session.unsubscribe_resource("vault://Garden/Soil.md")
+            await save(**{"Garden/Soil": "# Soil\n\nSandy.\n", "Inbox": "# Inbox\n\nChanged.\n"})
+            with anyio.fail_after(PATIENCE):
+                await first.wait()
+            assert told == ["vault://Inbox.md"]
+
+    anyio.run(main)
