@@ -198,9 +198,6 @@ class PartState(BaseModel):
 
     domain: str
     notes: int
-    behind: int
-    vectors_pending: int
-    percent: float
 
 
 class NoteState(BaseModel):

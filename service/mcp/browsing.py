@@ -46,17 +46,17 @@ def _entries(contents: Contents) -> _Entries:
 
 
 def _folder(library: Library, asked: Browse, _: Turn) -> _Entries:
-    return _entries(in_folder(library.questions, asked.of))
+    return _entries(in_folder(library.questions, asked.of, library.audience))
 
 
 def _tag(library: Library, asked: Browse, _: Turn) -> _Entries:
-    return _entries(with_tag(library.questions, asked.of))
+    return _entries(with_tag(library.questions, asked.of, library.audience))
 
 
 def _recent(library: Library, asked: Browse, turn: Turn) -> _Entries:
     if asked.of is not None:
         raise FilterError("a list of recent changes is of the whole vault; leave out `of`")
-    found = recently_changed(library.questions, turn.offset + asked.limit + 1)
+    found = recently_changed(library.questions, turn.offset + asked.limit + 1, library.audience)
     return [
         Listed.model_validate({**place(note.path, note.title, note.domain), "date": note.at})
         for note in found
@@ -69,7 +69,7 @@ def _similar(library: Library, asked: Browse, _: Turn) -> _Entries:
         raise FilterError(found.reason)
     return [
         Listed.model_validate({**place(one.path, one.title, one.domain, one.lines), "similarity": one.cosine})
-        for one in found.results
+        for one in library.seen(found.results)
     ]
 
 
@@ -78,7 +78,7 @@ def _backlinks(library: Library, asked: Browse, _: Turn) -> _Entries:
         Listed.model_validate(
             {**place(one.path, one.title, one.domain, (one.line, one.line)), "link": one.text}
         )
-        for one in links_to(library.questions, _note(library, asked))
+        for one in links_to(library.questions, _note(library, asked), library.audience)
     ]
 
 
@@ -107,16 +107,7 @@ def status(library: Library, asked: Status) -> VaultState:
         warnings=warnings,
         ok=not health.problems,
         version=version("everindex"),
-        parts=[
-            PartState(
-                domain=slug,
-                notes=part.notes,
-                behind=part.pending,
-                vectors_pending=part.vectors_pending,
-                percent=part.percent,
-            )
-            for slug, part in health.domains.items()
-        ],
+        parts=[PartState(domain=slug, notes=len(paths)) for slug, paths in library.by_domain().items()],
         note=_note_state(library, asked.note) if asked.note else None,
     )
 
@@ -124,7 +115,7 @@ def status(library: Library, asked: Status) -> VaultState:
 def _note_state(library: Library, name: str) -> NoteState:
     if not is_within(name):
         raise no_such_note(name)
-    known = library.questions.why(name)
+    known = library.questions.why(name, audience=library.audience)
     return NoteState(
         path=known["path"],
         state=known["state"],

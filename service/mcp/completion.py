@@ -55,22 +55,25 @@ def _values(library: Library, name: str, typed: str, known: dict[str, str]) -> l
 
 
 def _paths(library: Library, typed: str, _: dict[str, str]) -> list[str]:
-    return [hit.path for hit in library.names.titles(typed, _MOST).results] if typed.strip() else []
+    return [hit.path for hit in library.titles(typed, _MOST)] if typed.strip() else []
 
 
 def _folders(library: Library, typed: str, _: dict[str, str]) -> list[str]:
-    return _beginning(typed, folders(library.questions))
+    return _beginning(typed, folders(library.questions, library.audience))
 
 
 def _tags(library: Library, typed: str, _: dict[str, str]) -> list[str]:
-    return _beginning(typed.removeprefix("#"), (name for name, _ in with_tag(library.questions, None).groups))
+    return _beginning(
+        typed.removeprefix("#"),
+        (name for name, _ in with_tag(library.questions, None, library.audience).groups),
+    )
 
 
 def _sections(library: Library, typed: str, known: dict[str, str]) -> list[str]:
     note = known.get("path") or known.get("note")
     if not note:
         return []
-    sections = read_note(library.questions, meant_by(library, note).path).sections
+    sections = read_note(library.questions, meant_by(library, note).path, library.audience).sections
     return _beginning(typed, dict.fromkeys(one.headings[-1] for one in sections if one.headings))
 
 

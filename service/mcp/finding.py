@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from pipelines.filters import parse_filters
+from pipelines.retrieval.citations import Reason, status_of
 from service.mcp.answers import (
     Checked,
     CheckedQuote,
@@ -19,10 +20,11 @@ from service.mcp.answers import (
 from service.mcp.arguments import Search, Traverse, VerifyQuotes
 from service.mcp.library import Library
 from service.mcp.naming import known_path, meant_by
-from service.usecases.schemas.evidence import Cited
+from service.usecases.schemas.evidence import Cited, VerifiedQuote
 from service.usecases.schemas.search import FARTHEST_OFFSET, SearchHit
 from service.usecases.schemas.traversal import KeptNode, Mode, Walk
 
+_NO_NOTE: Reason = "no_chunk_text"
 _DEEPER = (
     "the match is not strong: `traverse` with this question and deep=true may find more, as may other words"
 )
@@ -32,7 +34,9 @@ def search(library: Library, asked: Search) -> Found:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
     filters = parse_filters(asked.filters())
-    answer = library.questions.search(asked.query, asked.limit, filters, offset=turn.offset)
+    answer = library.questions.search(
+        asked.query, asked.limit, filters, offset=turn.offset, audience=library.audience
+    )
     generation = answer.index.generation
     after = turn.offset + asked.limit
     more = answer.more and after <= FARTHEST_OFFSET
@@ -77,7 +81,8 @@ def traverse(library: Library, asked: Traverse) -> Walked:
         parts = library.traversal.deep(asked.question or "", mode, None).domains
         walks = [walk for part in parts for walk in (part.fast, part.deep) if walk]
     freshness, warnings = library.freshness()
-    kept = [node for walk in walks for node in walk.nodes]
+    kept = library.seen(node for walk in walks for node in walk.nodes)
+    known = {node.path for node in kept}
     kept.sort(key=lambda node: (-(node.similarity or 0.0), node.hop or 0, node.path))
     shown, cursor = turn.cut(kept, asked.limit, freshness.generation)
     return Walked(
@@ -85,15 +90,17 @@ def traverse(library: Library, asked: Traverse) -> Walked:
         truncated=cursor is not None,
         cursor=cursor,
         warnings=[*warnings, *turn.warnings(freshness.generation)],
-        notes=[_reached(node) for node in shown],
-        dropped=sum(len(walk.dropped) for walk in walks),
-        unread=sum(walk.unread for walk in walks),
+        notes=[_reached(node, known) for node in shown],
+        dropped=len(library.seen(node for walk in walks for node in walk.dropped)),
+        # Some of them may be notes that the client must not know of.
+        unread=sum(walk.unread for walk in walks) if library.audience.sees_all else 0,
         stopped=[walk.stopped for walk in walks],
     )
 
 
-def _reached(node: KeptNode) -> Reached:
-    by = f"{node.edge.source} -> {node.edge.target}" if node.edge else None
+def _reached(node: KeptNode, known: Collection[str]) -> Reached:
+    edge = node.edge
+    by = f"{edge.source} -> {edge.target}" if edge and {edge.source, edge.target} <= {*known} else None
     return Reached.model_validate(
         {
             **place(node.path, node.title, node.domain),
@@ -106,28 +113,26 @@ def _reached(node: KeptNode) -> Reached:
 
 
 def verify_quotes(library: Library, asked: VerifyQuotes) -> Checked:
-    """Check quotes against the index."""
-    cited = [
-        Cited(path=path, quote=one.quote)
-        for path, one in zip(_paths(library, asked), asked.quotes, strict=True)
+    """Check quotes against the index; a note that there is not contains none."""
+    paths = [known_path(library, one.note.removeprefix("[[").removesuffix("]]")) for one in asked.quotes]
+    cited = [Cited(path=path, quote=one.quote) for path, one in zip(paths, asked.quotes, strict=True) if path]
+    found = iter(library.records.verify(cited).quotes)
+    quotes = [
+        _checked(next(found))
+        if path
+        else CheckedQuote(path=one.note, quote=one.quote, verified=False, reason=_NO_NOTE)
+        for path, one in zip(paths, asked.quotes, strict=True)
     ]
-    answer = library.records.verify(cited)
     freshness, warnings = library.freshness()
     return Checked(
         freshness=freshness,
         warnings=warnings,
-        status=answer.citations_status,
-        quotes=[
-            CheckedQuote(
-                path=one.path, quote=one.quote, verified=one.citation_verified, reason=one.citation_reason
-            )
-            for one in answer.quotes
-        ],
+        status=status_of(one.reason for one in quotes),
+        quotes=quotes,
     )
 
 
-def _paths(library: Library, asked: VerifyQuotes) -> Iterable[str]:
-    """Yield the path of each quote's note; a name that no note has stays as it is, and nothing is found in it."""
-    for one in asked.quotes:
-        name = one.note.removeprefix("[[").removesuffix("]]")
-        yield known_path(library, name) or one.note
+def _checked(one: VerifiedQuote) -> CheckedQuote:
+    return CheckedQuote(
+        path=one.path, quote=one.quote, verified=one.citation_verified, reason=one.citation_reason
+    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pipelines.store.notes import note_names
 from pipelines.vault import note_key
@@ -14,13 +14,29 @@ from service.mcp.answers import Freshness, freshness_of, warnings_of
 from service.mcp.arguments import Paged
 from service.mcp.cursors import cursor_key, seal, unseal
 from service.runtime.tokens import read_token
+from service.usecases.audience import Audience, agents
 from service.usecases.evidence import Records
 from service.usecases.proposing import Proposing
+from service.usecases.schemas.titles import TitleHit
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
 
-Row = TypeVar("Row")
+
+class OfNote(Protocol):
+    """What names a note and its domain."""
+
+    @property
+    def domain(self) -> str:
+        """The domain's name."""
+
+    @property
+    def path(self) -> str:
+        """The note's path."""
+
+
+Row = TypeVar("Row", bound=OfNote)
+Entry = TypeVar("Entry")
 _LONGEST_CLIENT = 100
 
 
@@ -47,23 +63,58 @@ class Library:
         own.client = shown or self.client
         return own
 
+    @property
+    def audience(self) -> Audience:
+        """Which notes the client may see: no private ones, unless the operator's settings name the client."""
+        return agents(self.questions.resources, self.client)
+
+    def seen(self, rows: Iterable[Row]) -> list[Row]:
+        """Return those of the rows, each of a note, that the client may see."""
+        audience, hidden = self.audience, dict[str, frozenset[str]]()
+        found = []
+        for row in rows:
+            if row.domain not in hidden:
+                hidden[row.domain] = audience.hidden(row.domain)
+            if row.path not in hidden[row.domain]:
+                found.append(row)
+        return found
+
+    def titles(self, name: str, most: int) -> list[TitleHit]:
+        """Return notes by a name that is being typed."""
+        hits: list[TitleHit] = []
+        asked = most
+        while len(hits) < most:
+            found = self.names.titles(name, asked).results
+            hits = self.seen(found)
+            if len(found) < asked:
+                break
+            asked *= 2
+        return hits[:most]
+
     def freshness(self) -> tuple[Freshness, list[str]]:
         """Return how far the index is behind, and what limits answers."""
-        index = self.questions.index_state()
+        index = self.questions.index_state(audience=self.audience)
         return freshness_of(index), warnings_of(index)
 
     def version_of(self, path: str) -> str | None:
         """Return what changes with each version of a note that is indexed; None if there is no such note."""
         path = note_key(path)
-        for _, cache in self.questions.readers():
+        for domain, cache in self.questions.readers():
             row = cache.ledger.row(path)
-            if row is not None and row.wanted_hash is not None:
+            if row is not None and row.wanted_hash is not None and self.audience.sees(domain.slug, path):
                 return row.indexed_hash
         return None
 
     def paths(self) -> frozenset[str]:
         """Return the paths of all notes."""
-        return frozenset(path for _, cache in self.questions.readers() for path in note_names(cache))
+        return frozenset(path for paths in self.by_domain().values() for path in paths)
+
+    def by_domain(self) -> dict[str, frozenset[str]]:
+        """Return the paths of the notes of each domain."""
+        return {
+            domain.slug: frozenset(note_names(cache)) - self.audience.hidden(domain.slug)
+            for domain, cache in self.questions.readers()
+        }
 
     def turn(self, tool: str, asked: Paged) -> Turn:
         """Return which page of an answer was asked for. Raises CursorError."""
@@ -90,7 +141,7 @@ class Turn:
         first = self.state.get("generation", generation)
         return seal(self.key, self.bound, {"offset": offset, "generation": first})
 
-    def cut(self, rows: Sequence[Row], limit: int, generation: str) -> tuple[list[Row], str | None]:
+    def cut(self, rows: Sequence[Entry], limit: int, generation: str) -> tuple[list[Entry], str | None]:
         """Return one page of all rows, and the cursor of the next one, if there is one."""
         shown = list(rows[self.offset : self.offset + limit])
         more = len(rows) > self.offset + limit

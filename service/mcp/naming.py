@@ -48,7 +48,11 @@ def known_path(library: Library, name: str) -> str | None:
     if not is_within(name):
         return None
     tried = [vault.note_key(name + end) for end in ("", *NOTE_SUFFIXES)]
-    there = {path for _, cache in library.questions.readers() for path in cache.ledger.existing(tried)}
+    there = {
+        path
+        for domain, cache in library.questions.readers()
+        for path in cache.ledger.existing(tried) - library.audience.hidden(domain.slug)
+    }
     return next((path for path in tried if path in there), None)
 
 
@@ -58,7 +62,7 @@ def _path_of(library: Library, name: str) -> str:
     if known:
         return known
     shown = bare_name(name).rpartition("/")[2].strip()
-    hits = library.names.titles(shown[:_LONGEST_TITLE], _LOOKED_AT).results if shown else []
+    hits = library.titles(shown[:_LONGEST_TITLE], _LOOKED_AT) if shown else []
     same = notes_called(name, hits)
     if len(same) == 1:
         return same[0]

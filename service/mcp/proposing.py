@@ -13,7 +13,7 @@ _MOST_NAMES = 100
 def propose(library: Library, asked: Propose) -> Waiting:
     """Let tags wait for the operator. Raises NotFoundError, TooManyWaitingError."""
     path = meant_by(library, asked.note).path
-    tags = library.proposing.propose(library.client, path, asked.tags, asked.reason)
+    tags = library.proposing.propose(library.client, path, asked.tags, asked.reason, library.audience)
     freshness, warnings = library.freshness()
     unknown = any(one.outcome == "unknown_tag" for one in tags)
     return Waiting(

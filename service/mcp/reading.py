@@ -18,7 +18,7 @@ def read(library: Library, asked: Read) -> NoteRead:
     """Return the text of a note, a section or lines. Raises CursorError, NotFoundError."""
     turn = library.turn("read", asked)
     meant = meant_by(library, asked.note)
-    note = read_note(library.questions, meant.path)
+    note = read_note(library.questions, meant.path, library.audience)
     written = note.text.splitlines(keepends=True)
     first, last = _wanted(note, written, meant, asked)
     wanted = "".join(written[first - 1 : last])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipelines.filters import Filters, fold, parse_filters
 from pipelines.store import neighbours, notes
 from pipelines.store.filters import facets
+from service.usecases.audience import OWNER, Audience
 from service.usecases.listing import list_notes
 from service.usecases.notes import on_disk
 from service.usecases.schemas.listing import ListedNote
@@ -45,14 +46,14 @@ class LinkTo:
     line: int
 
 
-def in_folder(questions: SearchService, folder: str | None) -> Contents:
+def in_folder(questions: SearchService, folder: str | None, audience: Audience = OWNER) -> Contents:
     """Return the subfolders of a folder (or of the vault), and the notes directly in it. Raises FilterError."""
     wanted = (folder or "").strip("/")
     filters = parse_filters([("folder", wanted)]) if wanted else Filters()
     depth = wanted.count("/") + 1 if wanted else 0
     folders: Counter[str] = Counter()
     here = []
-    for note in list_notes(questions, filters, "path").notes:
+    for note in _seen(list_notes(questions, filters, "path").notes, audience):
         parts = note.path.split("/")[:-1]
         if len(parts) > depth:
             folders["/".join(parts[: depth + 1])] += 1
@@ -61,20 +62,22 @@ def in_folder(questions: SearchService, folder: str | None) -> Contents:
     return Contents(sorted(folders.items()), here)
 
 
-def folders(questions: SearchService) -> list[str]:
+def folders(questions: SearchService, audience: Audience = OWNER) -> list[str]:
     """Return all folders that hold notes, and those that hold them."""
     found: set[str] = set()
-    for note in list_notes(questions, Filters(), "path").notes:
+    for note in _seen(list_notes(questions, Filters(), "path").notes, audience):
         parts = note.path.split("/")[:-1]
         found.update("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
     return sorted(found)
 
 
-def with_tag(questions: SearchService, tag: str | None) -> Contents:
+def with_tag(questions: SearchService, tag: str | None, audience: Audience = OWNER) -> Contents:
     """Return the notes with a tag, or all tags, the most frequent first. Raises FilterError."""
     if tag:
-        return Contents([], list_notes(questions, parse_filters([("tag", tag)]), "date").notes)
-    listed = list_notes(questions, Filters(has=("tag",)), "path").notes
+        return Contents(
+            [], _seen(list_notes(questions, parse_filters([("tag", tag)]), "date").notes, audience)
+        )
+    listed = _seen(list_notes(questions, Filters(has=("tag",)), "path").notes, audience)
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
     for domain, cache in questions.readers():
@@ -86,20 +89,22 @@ def with_tag(questions: SearchService, tag: str | None) -> Contents:
     return Contents([(spelled[key], count) for key, count in ordered], [])
 
 
-def recently_changed(questions: SearchService, most: int) -> list[Changed]:
+def recently_changed(questions: SearchService, most: int, audience: Audience = OWNER) -> list[Changed]:
     """Return the notes whose files changed last, newest first; at least `most` if there are so many."""
     found: list[Changed] = []
     for domain, cache in questions.readers():
-        rows = notes.recently_changed(cache, most + _SPARE + len(domain.configuration))
-        there = on_disk(questions.resources, cache, [path for path, *_ in rows]) - set(domain.configuration)
+        hidden = audience.hidden(domain.slug) | set(domain.configuration)
+        rows = notes.recently_changed(cache, most + _SPARE + len(hidden))
+        there = on_disk(questions.resources, cache, [path for path, *_ in rows]) - hidden
         found += [Changed(path, title, domain.slug, at) for path, title, at in rows if path in there]
     return sorted(found, key=lambda note: note.at, reverse=True)
 
 
-def links_to(questions: SearchService, path: str) -> list[LinkTo]:
+def links_to(questions: SearchService, path: str, audience: Audience = OWNER) -> list[LinkTo]:
     """Return the notes of any domain that link to a note, each once, with the first link."""
     found: list[LinkTo] = []
     for domain, cache in questions.readers():
+        hidden = audience.hidden(domain.slug)
         links: dict[str, neighbours.Neighbour] = {}
         for link in neighbours.backlinks(cache, path):
             links.setdefault(link.path, link)
@@ -107,5 +112,11 @@ def links_to(questions: SearchService, path: str) -> list[LinkTo]:
         found += [
             LinkTo(one.path, titles.get(one.path, one.path), domain.slug, one.text, one.line)
             for one in links.values()
+            if one.path not in hidden
         ]
     return sorted(found, key=lambda link: (link.title.casefold(), link.path))
+
+
+def _seen(listed: list[ListedNote], audience: Audience) -> list[ListedNote]:
+    hidden = {domain: audience.hidden(domain) for domain in {note.domain for note in listed}}
+    return [note for note in listed if note.path not in hidden[note.domain]]

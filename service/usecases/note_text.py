@@ -11,6 +11,7 @@ from pipelines.markdown import decode
 from pipelines.model import Domain
 from pipelines.store import passages
 from pipelines.store.cache import Cache
+from service.usecases.audience import OWNER, Audience
 from service.usecases.search import SearchService
 
 
@@ -37,7 +38,7 @@ class NoteText:
     sections: tuple[Section, ...]
 
 
-def read_note(questions: SearchService, path: str) -> NoteText:
+def read_note(questions: SearchService, path: str, audience: Audience = OWNER) -> NoteText:
     """Return the text of a note that the ledger knows.
 
     Raises NoteNotFoundError, and NotFoundError if the file cannot be read.
@@ -45,9 +46,9 @@ def read_note(questions: SearchService, path: str) -> NoteText:
     path = vault.note_key(path)
     for domain, cache in questions.readers():
         known = cache.ledger.stat_of([path]).get(path)
-        if known:
+        if known and audience.sees(domain.slug, path):
             return _read(questions, domain, cache, path, known[0])
-    raise questions.no_such_note(path)
+    raise questions.no_such_note(path, audience)
 
 
 def _read(questions: SearchService, domain: Domain, cache: Cache, path: str, raw: str) -> NoteText:

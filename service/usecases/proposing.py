@@ -14,6 +14,7 @@ from pipelines.moments import now_iso
 from pipelines.store import passages
 from pipelines.store.cache import Cache
 from pipelines.tagging.taxonomy import find
+from service.usecases.audience import OWNER, Audience
 from service.usecases.search import SearchService
 from workers.tagging_context import TaggingContext
 
@@ -44,17 +45,17 @@ class Proposing:
         self._context = TaggingContext(questions.resources)
         self._lock = threading.Lock()
 
-    def propose(self, client: str, path: str, tags: Sequence[str], reason: str) -> list[Proposed]:
+    def propose(
+        self, client: str, path: str, tags: Sequence[str], reason: str, audience: Audience = OWNER
+    ) -> list[Proposed]:
         """Let tags of the vocabulary wait for the operator's decision, with the client's name and reason as data.
 
         Raises NoteNotFoundError, TooManyWaitingError.
         """
         path = vault.note_key(path)
-        for domain, cache in self._questions.readers():
-            if passages.node(cache, path):
-                with self._lock:
-                    return self._propose(client, domain, cache, path, tags, reason)
-        raise self._questions.no_such_note(path)
+        domain, cache = self._questions.holder(path, audience)
+        with self._lock:
+            return self._propose(client, domain, cache, path, tags, reason)
 
     def waiting(self, client: str | None = None) -> int:
         """Return how many tags of a client wait, or of all agents."""
