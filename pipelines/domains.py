@@ -90,9 +90,8 @@ def parse(text: str, name: str = DOMAINS_FILE) -> tuple[Domain, ...]:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.load(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, *YAML_SURPRISES) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error)
-        raise DomainsFileError(f"{name}:{mark.line + 1 if mark else 1}: not valid YAML: {problem}") from error
+        where, problem = _place(error, text), getattr(error, "problem", None) or " ".join(str(error).split())
+        raise DomainsFileError(f"{name}{where}: not valid YAML: {problem}") from error
     if not isinstance(data, dict) or not data:
         raise DomainsFileError(f"{name}:1: expected `<domain>:` followed by its settings")
     if len(data) > _MOST:
@@ -101,6 +100,14 @@ def parse(text: str, name: str = DOMAINS_FILE) -> tuple[Domain, ...]:
     domains = tuple(read_domain(slug, value, node, name) for slug, value in data.items())
     _check_together(domains, node, name)
     return domains
+
+
+def _place(error: Exception, text: str) -> str:
+    """Return the line of an error in a YAML text, as `:3`; nothing where the error does not know it."""
+    if mark := getattr(error, "problem_mark", None):
+        return f":{mark.line + 1}"
+    position = getattr(error, "position", None)  # of a character that YAML does not allow
+    return "" if position is None else f":{text.count(chr(10), 0, position) + 1}"
 
 
 def _check_together(domains: Sequence[Domain], node: yaml.Node | None, name: str) -> None:

@@ -8,6 +8,8 @@ from datetime import date, datetime
 
 import yaml
 
+from pipelines.yaml_guard import yaml_problem
+
 LARGEST_BLOCK = 65_536
 DEEPEST = 100
 _SUSPICIOUS = re.compile(rf"[*&]| {{{DEEPEST}}}")
@@ -69,7 +71,7 @@ def read_frontmatter(text: str) -> Frontmatter:
     try:
         values = _load(text[opening.end() : closing.start()])
     except _UNREADABLE as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = yaml_problem(error, lines_above=1)
         return Frontmatter(end=closing.end(), warnings=(f"unreadable frontmatter, kept as text: {reason}",))
     return Frontmatter(values=values, body_start=closing.end(), end=closing.end())
 

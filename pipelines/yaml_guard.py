@@ -14,6 +14,22 @@ YAML_SURPRISES = (ValueError, LookupError, AttributeError, TypeError, RecursionE
 _DEEPEST = 20
 
 
+def yaml_problem(error: Exception, lines_above: int = 0) -> str:
+    """Return in one line what is wrong with a YAML text, and where.
+
+    `lines_above` is the number of lines of the file above the text, so that lines are counted from the top of the
+    file.
+    """
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None or error.problem is None:
+        return " ".join(str(error).split()) or type(error).__name__
+    at = error.problem_mark
+    said = f"line {at.line + 1 + lines_above}, column {at.column + 1}: {error.problem}"
+    begun = error.context_mark
+    if error.context is None or begun is None or begun.line == at.line:
+        return said
+    return f"{said} ({error.context} from line {begun.line + 1 + lines_above} on)"
+
+
 def refuse_bombs(text: str, name: str) -> None:
     """Refuse YAML that is made to exhaust memory: aliases (a few lines expand to gigabytes) and endless nesting.
 

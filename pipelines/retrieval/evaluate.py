@@ -13,7 +13,7 @@ import yaml
 from pipelines import beneath
 from pipelines.errors import DomainsFileError, JudgedQueriesError, UnsafePathError
 from pipelines.vault import note_key
-from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs
+from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs, yaml_problem
 
 QUERIES_FILE = "_queries.yaml"
 _LIMIT = 1_000_000  # bytes: about 10,000 questions
@@ -56,7 +56,9 @@ def read_judged(root: Path) -> dict[str, dict[str, int]]:
             f"{file} does not exist; write into it what you ask and what should be found, "
             'as in `"how long to rest between sets": fitness/Rest.md`'
         ) from error
-    except (OSError, UnsafePathError, DomainsFileError, yaml.YAMLError, *YAML_SURPRISES) as error:
+    except yaml.YAMLError as error:
+        raise JudgedQueriesError(f"{file} cannot be read: {yaml_problem(error)}") from error
+    except (OSError, UnsafePathError, DomainsFileError, *YAML_SURPRISES) as error:
         raise JudgedQueriesError(f"{file} cannot be read: {error}") from error
     if not isinstance(data, dict) or not data:
         raise JudgedQueriesError(f"{file}: expected lines of the form `question: path`")

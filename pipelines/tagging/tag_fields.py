@@ -12,6 +12,7 @@ import yaml
 from pipelines.errors import NoteTagsError
 from pipelines.frontmatter import read_frontmatter, strings
 from pipelines.lines import LINE_END
+from pipelines.yaml_guard import yaml_problem
 
 _MOST_TAGS = 500  # each edit reads the block again
 TAG_KEYS = ("tags", "tag")
@@ -78,7 +79,9 @@ def parse_block(text: str) -> TagBlock | None:
     try:
         root = yaml.compose(block, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError) as error:
-        raise NoteTagsError(f"the frontmatter cannot be read: {error}; correct it first") from error
+        raise NoteTagsError(
+            f"the frontmatter cannot be read: {yaml_problem(error, 1)}; correct it first"
+        ) from error
     if not isinstance(root, yaml.MappingNode):
         return TagBlock(opening.end(), closing, front.end, 0, ())
     fields, seen = [], set()

@@ -116,6 +116,21 @@ def test_unreadable_frontmatter_is_text_and_a_warning(block):
     assert note.links[-1].section == "Title"
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("---\ntitle: a: b\n---\n", "line 2, column 9: mapping values are not allowed in this context"),
+        ("\ufeff---\r\na: 1\r\nb: {{date}}\r\n---\r\n", "line 3, column 5: found unhashable key"),
+        (
+            "---\na: 1\ntags: [x\nb: c\n---\n",
+            "line 4, column 2: did not find expected ',' or ']' (while parsing a flow sequence from line 3 on)",
+        ),
+    ],
+)
+def test_what_is_wrong_with_frontmatter_is_said_with_the_line_of_the_file(text, problem):
+    assert parse_note("n.md", text).warnings == (f"unreadable frontmatter, kept as text: {problem}",)
+
+
 def test_a_link_in_unreadable_frontmatter_is_kept_and_has_no_section():
     note = parse_note("n.md", "---\n{{x}} [[L]] #t\n---\n")
     assert [(link.target, link.line, link.section) for link in note.links] == [("L", 2, "")]

@@ -51,6 +51,11 @@ def test_what_is_no_judgement_is_refused_with_the_file_named(tmp_path, text):
         judged(tmp_path, text)
 
 
+def test_what_is_no_yaml_is_refused_with_the_line(tmp_path):
+    with pytest.raises(JudgedQueriesError, match=r"_queries\.yaml cannot be read: line 3, column 1: "):
+        judged(tmp_path, "a: b.md\nq: [unclosed\n")
+
+
 @pytest.mark.parametrize("kind", ODDITIES)
 def test_what_is_no_regular_file_is_refused_with_the_file_named(tmp_path, kind):
     outside = make_outside(tmp_path)
