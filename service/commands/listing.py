@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 app = click.Group()
 _ORDERS = ("path", "date")
+_NAMED = 5
 
 
 @app.command("list")
@@ -41,4 +43,13 @@ def list_notes(
     for note in answer.notes:
         facts = ", ".join(filter(None, (note.kind, counted(note.chunks, "passage"))))
         out.say(f"{note.date}  {note.path}  ({facts})")
-    out.print(counted(answer.count, "note"), style="dim")
+    out.say(counted(answer.count, "note") + _besides(answer.configuration), "dim")
+
+
+def _besides(configuration: Sequence[str]) -> str:
+    """Say which files of the index are not listed because they configure a domain."""
+    if not configuration:
+        return ""
+    files = counted(len(configuration), "vocabulary is", "vocabularies are")
+    more = ", …" if len(configuration) > _NAMED else ""
+    return f"; {files} indexed, too: {', '.join(configuration[:_NAMED])}{more}"

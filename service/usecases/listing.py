@@ -18,11 +18,12 @@ def list_notes(questions: SearchService, filters: Filters, order: Order) -> List
 
     Raises DomainNotFoundError.
     """
-    found = []
+    found, configuration = [], []
     for slug in filters.domains or (None,):
         for domain, cache in questions.readers(slug):
-            rows = [row for row in matching_notes(cache, filters) if row.path not in domain.configuration]
+            rows = matching_notes(cache, filters)
             there = on_disk(questions.resources, cache, [row.path for row in rows])
+            configuration += [path for path in domain.configuration if path in there]
             found += [
                 ListedNote(
                     path=row.path,
@@ -33,9 +34,9 @@ def list_notes(questions: SearchService, filters: Filters, order: Order) -> List
                     chunks=row.chunks,
                 )
                 for row in rows
-                if row.path in there
+                if row.path in there and row.path not in domain.configuration
             ]
     found.sort(key=lambda note: note.path)
     if order == "date":
         found.sort(key=lambda note: note.date, reverse=True)
-    return ListAnswer(notes=found, count=len(found))
+    return ListAnswer(notes=found, count=len(found), configuration=sorted(configuration))

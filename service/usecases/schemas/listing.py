@@ -21,3 +21,6 @@ class ListAnswer(BaseModel):
 
     notes: list[ListedNote]
     count: int
+    configuration: list[str] = Field(
+        description="the paths of those that pass, too, but configure a domain instead of being notes: vocabularies"
+    )

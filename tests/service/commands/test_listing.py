@@ -48,8 +48,9 @@ def test_a_line_has_date_path_kind_and_passages(everindex):
         "2025-12-31  Boat.md  (letter, 1 passage)",
         f"2026-01-05  Garden/Compost.md  (concept, {passages} passages)",
         "2025-03-01  Garden/Soil.md  (Concept, 1 passage)",
-        "3 notes",
+        "3 notes; 1 vocabulary is indexed, too: _taxonomy.md",
     ]
+    assert everindex("list", "--kind", "letter").stdout.splitlines()[-1] == "1 note"
 
 
 def test_json_has_the_same_facts_and_the_domain(everindex):
@@ -66,7 +67,9 @@ def test_json_has_the_same_facts_and_the_domain(everindex):
             }
         ],
         "count": 1,
+        "configuration": [],
     }
+    assert json.loads(everindex("list", "--json").stdout)["configuration"] == ["_taxonomy.md"]
 
 
 def test_the_newest_come_first_by_date(everindex):
