@@ -147,7 +147,7 @@ def _ask(context: ProposalContext, note: Note, attempts: int, now: datetime) -> 
     notes, dollars = context.proposals.spending.of_day(now.date().isoformat())
     if notes >= context.budget.notes or dollars >= context.budget.dollars:
         midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), UTC)
-        reason = f"today's budget is used ({notes} notes, {dollars:.4f} dollars)"
+        reason = f"today's budget is used ({notes} note{'' if notes == 1 else 's'}, {dollars:.4f} dollars)"
         return _Answer("failed", reason=reason, next_attempt=midnight.timestamp())
     return _paid(context, context.haiku, note, attempts, now)
 

@@ -86,7 +86,7 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
         out.print("nothing waits")
     spent = answer["spent_today"]
     if spent["notes"]:
-        out.print(f"sent today: {spent['notes']:g} notes, {spent['dollars']:.4f} dollars")
+        out.print(f"sent today: {counted(int(spent['notes']), 'note')}, {spent['dollars']:.4f} dollars")
 
 
 @tags.command()

@@ -24,6 +24,7 @@ from service.dashboard.review import add_review_page
 from service.dashboard.wording import count, millis, span
 from service.usecases.links import Graph
 from service.usecases.operations import Operations
+from service.usecases.phrases import counted
 from service.usecases.reading import Reader
 from service.usecases.schemas.operations import DomainOverview, Overview, ParkedNote, QueueState, Series
 from service.usecases.search import SearchService
@@ -179,7 +180,7 @@ def _charts(series: Series) -> list[dict[str, Any]]:
     points = series.points
     throughput = bar_chart(
         [(p.done, p.failed) for p in points],
-        [f"{count(p.done)} done, {count(p.failed)} failed, {count(p.notes)} notes" for p in points],
+        [f"{count(p.done)} done, {count(p.failed)} failed, {counted(p.notes, 'note')}" for p in points],
     )
     latency = line_chart([p.median_ms for p in points], [millis(p.median_ms) for p in points])
     happened = [p for p in points if p.done or p.failed]

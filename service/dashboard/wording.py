@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from service.usecases.phrases import counted
+
 _UNITS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
@@ -107,5 +109,5 @@ BACKGROUND = ("reconcile_vault", "recompute_graph", "prepare_sentences", "propos
 
 FILTERS = {
     "count": count, "span": span, "millis": millis, "size": size, "ago": ago, "moment": moment, "clock": clock,
-    "task": task, "lines": lines,
+    "task": task, "lines": lines, "counted": counted,
 }  # fmt: skip

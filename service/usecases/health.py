@@ -25,7 +25,7 @@ from pipelines.store.processes import Process
 from pipelines.store.starving import last_trouble, waiting, was_worked_on
 from pipelines.store.state_file import STATE_FILE
 from queue_config.queue import QUEUE_ERRORS, Queue
-from service.usecases.phrases import moment
+from service.usecases.phrases import counted, moment
 from service.usecases.schemas.health import DomainHealth, Health
 from service.usecases.schemas.search import IndexState
 from workers.resources import Resources
@@ -140,7 +140,7 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
             )
         if held := resources.state().get(HELD, domain.slug):
             yield (
-                f"{domain.slug}: {held.value.count} notes vanished at once, or within minutes"
+                f"{domain.slug}: {counted(held.value.count, 'note')} vanished at once, or within minutes"
                 f" ({held.value.examples[0]!r} is one); they are kept until `everindex confirm-deletions`, or"
                 " until nothing about them has changed for an hour while Everindex runs"
             )

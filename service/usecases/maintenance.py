@@ -71,12 +71,17 @@ def describe(verdicts: Verdicts) -> list[str]:
         lines += [
             f"{slug}: {d.kind}: {d.path}{': ' if d.path else ''}{d.detail}" for d in verdict.differences
         ]
-        outcome = f"{len(verdict.differences)} differences" if verdict.differences else "no difference"
-        left_out = f"; {verdict.left_out} pending or parked ones were left out" if verdict.left_out else ""
-        lines.append(f"{slug}: {outcome}; {verdict.compared} notes compared with the disk{left_out}")
+        outcome = counted(len(verdict.differences), "difference") if verdict.differences else "no difference"
+        skipped = counted(verdict.left_out, "pending or parked one was", "pending or parked ones were")
+        left_out = f"; {skipped} left out" if verdict.left_out else ""
+        lines.append(
+            f"{slug}: {outcome}; {counted(verdict.compared, 'note')} compared with the disk{left_out}"
+        )
         if held := verdict.in_memory:
-            counted = f"{held.checked} lists held in memory with the index; {held.differing} differed"
-            lines.append(f"{slug}: the service compared {counted}")
+            lists = counted(held.checked, "list")
+            lines.append(
+                f"{slug}: the service compared {lists} held in memory with the index; {held.differing} differed"
+            )
     return lines
 
 
@@ -113,7 +118,8 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
             last, since = owed, time.monotonic()
         if time.monotonic() - since > _PATIENCE_SECONDS:
             raise NotRunningError(
-                f"{counts.pending} notes of {domain.slug} wait, and no worker takes them up; start `everindex work`"
+                f"{domain.slug}: {counted(counts.pending, 'note waits', 'notes wait')}, and no worker takes them up;"
+                " start `everindex work`"
             )
         time.sleep(_POLL_SECONDS)
 

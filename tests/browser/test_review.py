@@ -98,6 +98,11 @@ def test_what_a_filter_shows_is_decided_at_once_and_nothing_else(review):
     page.get_by_role("button", name="Reject all shown").click()
     page.get_by_role("dialog").get_by_role("button", name="Reject all shown").click()
     page.get_by_text("No proposal is like that.").wait_for()
+    with closing(Proposals(stage.state)) as proposals:
+        left = [one for one in proposals.of_state(None, "waiting") if one.tag == "season/winter"]
+    page.locator("select[name=tag] option:checked", has_text=f"season/winter ({len(left)})").wait_for(
+        state="attached"
+    )
     assert states_of(stage) == before | dict.fromkeys(keys, "rejected")
     page.locator("#toast").get_by_role("button", name="Undo").click()
     page.locator(f"[data-key='{keys[0]}']").wait_for()

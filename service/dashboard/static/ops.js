@@ -93,6 +93,10 @@ function replace(part, other) {
   const key = keyOf(document.activeElement);
   const hadFocus = part.contains(document.activeElement);
   for (const box of $$("input[name=chosen]", other)) box.checked = chosen.has(box.value);
+  for (const select of $$("select[name]", part)) {
+    const twin = $(`select[name="${select.name}"]`, other);
+    if (twin && $$("option", twin).some((option) => option.value === select.value)) twin.value = select.value;
+  }
   for (const some of $$("details[id]", other)) some.open = some.open || opened.has(some.id);
   part.replaceWith(document.adoptNode(other));
   if (hadFocus && key) $$("[data-key], [data-post], a[href], input", other).find((some) => keyOf(some) === key)?.focus();

@@ -81,6 +81,16 @@ def test_background_work_that_failed_is_not_folded(tmp_path, tiny_model):
     assert tasks(signed_in(stage.settings), "/ops/jobs")["recompute_graph"] == 1
 
 
+def test_a_job_says_how_many_notes_it_had(tmp_path, tiny_model):
+    stage = make_stage(tmp_path, tiny_model, notes=3, jobs=0)
+    with closing(History(stage.state)) as history:
+        for notes, paths in ((1, ()), (2, ("first.md", "second.md"))):
+            number = history.start("id", "drain", "notes", worker=process_name())
+            history.finish(number, Result("done", 1.0, notes=notes, paths=paths))
+    page = re.sub(r"<[^>]+>", "", shown(signed_in(stage.settings), "/ops/jobs"))
+    assert re.findall(r"^\d notes?\b.*", page, re.MULTILINE) == ["2 notes, first.md …", "1 note"]
+
+
 def test_every_task_has_a_name_for_a_person():
     (folder,) = workers.__path__
     source = "".join(file.read_text() for file in Path(folder).glob("*.py"))
