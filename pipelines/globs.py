@@ -7,12 +7,14 @@ of an integer (Baeza-Yates and Gonnet, "A new approach to text searching", 1992)
 from __future__ import annotations
 
 import unicodedata
+from array import array
 from dataclasses import dataclass, field
 
 from pipelines.glob_syntax import FOLDERS, ONE, REST, SOME_FOLDERS, SPECIAL, STAR, Item, Takes, items_of
 
 MOST_WILDCARD_CHARACTERS = 20_000
 """Upper bound on the total length of one file's patterns with wildcards."""
+_MOST_SHOWN = 200  # characters of a pattern
 _MOST_STATES = _MOST_LETTERS = 500
 _MOST_STEPS = 20_000
 
@@ -25,6 +27,14 @@ class _State:
     def __init__(self, places: int) -> None:
         self.places = places
         self.after: dict[str, _State] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern as it is written in a rule file, for people to read, and its line (from 1)."""
+
+    line: int
+    pattern: str
 
 
 @dataclass(slots=True)
@@ -41,32 +51,49 @@ class Globs:
     _plain_folders: dict[str, int] = field(default_factory=dict)
     _ignores: list[bool] = field(default_factory=list)
     _automaton: _Automaton | None = None
+    # A file may have half a million patterns, so that they are looked up in its text when somebody asks.
+    _text: str = ""
+    _line_numbers: array[int] = field(default_factory=lambda: array("L"))
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """Say whether the last pattern that matches exactly this path ignores it; None if no pattern matches.
 
         `path` is relative to the rule file's folder. Its parent folders are not considered.
         """
+        last = self._last(path, is_folder=is_folder)
+        return self._ignores[last] if last >= 0 else None
+
+    def ignoring(self, path: str, *, is_folder: bool) -> Rule | None:
+        """Return the rule by which `verdict` says that this path is ignored; None if it does not say so."""
+        last = self._last(path, is_folder=is_folder)
+        if last < 0 or not self._ignores[last]:
+            return None
+        number = self._line_numbers[last]
+        pattern = _pattern_of(self._text.split("\n", number)[number - 1])
+        shown = pattern if len(pattern) <= _MOST_SHOWN else f"{pattern[:_MOST_SHOWN]}…"
+        return Rule(number, shown.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+
+    def _last(self, path: str, *, is_folder: bool) -> int:
         last = self._automaton.last(path, is_folder=is_folder) if self._automaton else -1
         for known in (self._plain, self._plain_folders) if is_folder else (self._plain,):
             if known:
                 last = max(last, known.get(path.rpartition("/")[2], -1), known.get("/" + path, -1))
-        return self._ignores[last] if last >= 0 else None
+        return last
 
 
 def read_globs(text: str) -> Globs:
     """Parse the text of a rule file as git does; a pattern that git cannot use never matches."""
-    found = Globs()
+    found = Globs(_text=text.removeprefix("\ufeff"))
     automaton = _Automaton()
-    for line_number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
-        pattern = _trimmed(line.removesuffix("\r").partition("\0")[0])
+    for line_number, line in enumerate(found._text.split("\n"), 1):  # noqa: SLF001 - this function creates it
+        pattern = _pattern_of(line)
         if not pattern or pattern.startswith("#"):
             continue
         ignores = not pattern.startswith("!")
         pattern = unicodedata.normalize("NFC", pattern if ignores else pattern[1:])
         folders_only = pattern.endswith("/")
         pattern = pattern.removesuffix("/")
-        number = len(found._ignores)  # noqa: SLF001 - this function creates it
+        number = len(found._ignores)  # noqa: SLF001 - likewise
         if SPECIAL.isdisjoint(pattern):
             known = found._plain_folders if folders_only else found._plain  # noqa: SLF001 - likewise
             known["/" + pattern.removeprefix("/") if "/" in pattern else pattern] = number
@@ -80,10 +107,15 @@ def read_globs(text: str) -> Globs:
                 continue
             automaton.add(items, number, folders_only=folders_only)
         found._ignores.append(ignores)  # noqa: SLF001 - likewise
+        found._line_numbers.append(line_number)  # noqa: SLF001 - likewise
     if automaton.size:
         automaton.begin()
         found._automaton = automaton  # noqa: SLF001 - likewise
     return found
+
+
+def _pattern_of(line: str) -> str:
+    return _trimmed(line.removesuffix("\r").partition("\0")[0])
 
 
 def _trimmed(line: str) -> str:

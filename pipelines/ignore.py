@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipelines import beneath
 from pipelines.errors import UnsafePathError
-from pipelines.globs import MOST_WILDCARD_CHARACTERS, Globs, read_globs
+from pipelines.globs import MOST_WILDCARD_CHARACTERS, Globs, Rule, read_globs
 from pipelines.obsidian import read_filters
 
 RULE_FILES = (".gitignore", ".everindexignore")
@@ -118,6 +118,21 @@ class IgnoreRules:
             return _OUTSIDE
         rule, scope = self._inside(folder)
         return rule or self._link(path) or self.match(path, scope)
+
+    def rule_of(self, path: str) -> tuple[str, Rule] | None:
+        """Return the rule file and its rule that ignore a file or one of its folders; None if no rule file does."""
+        parts = path.split("/")
+        for depth in range(1, min(len(parts), DEEPEST_FOLDER) + 1):
+            place = unicodedata.normalize("NFC", "/".join(parts[:depth]))
+            scope, is_folder = self._inside("/".join(parts[: depth - 1]))[1], depth < len(parts)
+            # A deeper file overrides a shallower one.
+            for file in reversed(scope):
+                relative = place[file.start :]
+                if file.globs.verdict(relative, is_folder=is_folder) is not None:
+                    if rule := file.globs.ignoring(relative, is_folder=is_folder):
+                        return file.origin, rule
+                    break
+        return None
 
     def above(self, folder: str) -> tuple[str | None, Scope]:
         """Return the rule that ignores a folder, as `for_folder` does, and the rule files of the folders above it."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipelines import vault
 from pipelines.domains import Registry
+from pipelines.globs import Rule
 from pipelines.ignore import IgnoreRules
 from pipelines.model import Counts
 from pipelines.store.cache import Cache
@@ -74,7 +75,7 @@ def why(
         return answer | _of_no_note(root, vault.path_on_disk(root, key))
     rule = rules.for_file(path) or next((r for c in caches.values() if (r := c.ignored_rule(key))), None)
     if rule:
-        return answer | {"state": "ignored", "reason": rule}
+        return answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(path))
     return nothing_at(key, registry)
 
 
@@ -88,6 +89,14 @@ def nothing_at(key: str, registry: Registry) -> dict[str, Any]:
         "state": "unknown",
         "reason": no_file if vault.is_note(key) else _NO_NOTE,
     }
+
+
+def _with_line(file: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
+    """Return the line of a rule file that decides, and the reason with it; nothing for a rule of another kind."""
+    if found is None or found[0] != file:
+        return {}
+    rule = {"file": file, **asdict(found[1])}
+    return {"reason": f"{file}:{rule['line']}: {rule['pattern']}", "rule": rule}
 
 
 def _of_no_note(root: Path, raw: str) -> dict[str, str]:

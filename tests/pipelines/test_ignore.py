@@ -74,6 +74,28 @@ def test_a_rule_file_in_a_folder_in_decomposed_form_rules_it(vault):
     assert rules(vault).for_file("e\u0301te\u0301/a.md") is not None
 
 
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("drafts/x/a.md", (".everindexignore", 3, "drafts/")),
+        ("x/old.md", (".everindexignore", 4, "old*")),
+        ("e\u0301te\u0301/a.md", ("e\u0301te\u0301/.gitignore", 2, "a.md")),
+        ("b.md", (".everindexignore", 5, "/b.md")),
+        ("odd \udcff.md", (".everindexignore", 6, "odd \ufffd*")),
+        (f"{'x' * 220}.md", (".everindexignore", 7, "x" * 200 + "…")),
+        ("old kept.md", None),
+        ("any.md", None),
+    ],
+)
+def test_the_line_that_decides_is_named(vault, path, rule):
+    text = f"# ours\n\ndrafts/\nold*\r\n/b.md \nodd \udcff*\n{'x' * 210}*\n!old kept*\n"
+    (vault / ".everindexignore").write_bytes(text.encode("utf-8", "surrogateescape"))
+    write(vault, "e\u0301te\u0301/.gitignore", "# theirs\na.md\n")
+    found = rules(vault).rule_of(path)
+    assert (found and (found[0], found[1].line, found[1].pattern)) == rule
+    assert (rules(vault).for_file(path) is None) == (rule is None)
+
+
 def test_a_later_pattern_overrides_an_earlier_one(vault):
     write(vault, ".gitignore", "*.md\n!keep.md\n")
     assert why(vault, "x/drop.md") == ".gitignore"
@@ -209,15 +231,21 @@ def test_rule_files_are_read_as_git_reads_them(texts):
         git = ["git", "-C", str(root), f"--git-dir={folder}/git", f"--work-tree={root}"]
         environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
         subprocess.run([*git, "init", "-q"], env=environment, check=True)
-        done = subprocess.run(
-            [*git, "ls-files", "-z", "--others", "--exclude-standard"],
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        assert set(scan_vault(root, rules(root)).notes) == {
-            path for path in done.stdout.split("\0") if path.endswith(".md")
+
+        def said(*words, of=""):
+            done = subprocess.run(
+                [*git, *words], env=environment, input=of, capture_output=True, text=True, check=False
+            )
+            assert done.stderr == ""
+            return done.stdout.split("\0")[:-1]
+
+        listed = said("ls-files", "-z", "--others", "--exclude-standard")
+        assert set(scan_vault(root, rules(root)).notes) == {path for path in listed if path.endswith(".md")}
+        told = said("check-ignore", "-v", "-z", "--stdin", of="\0".join(paths))
+        lines = {path: (file, int(line)) for file, line, _, path in zip(*[iter(told)] * 4, strict=True)}
+        ignored = {path: found for path in paths if (found := rules(root).rule_of(path))}
+        assert {path: (file, rule.line) for path, (file, rule) in ignored.items()} == {
+            path: lines[path] for path in lines if path not in listed
         }
 
 

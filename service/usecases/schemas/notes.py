@@ -65,6 +65,14 @@ class NodeAnswer(BaseModel):
     indexed_at: str | None
 
 
+class IgnoreRule(BaseModel):
+    """The line of an ignore file that decides about a path."""
+
+    file: str
+    line: int
+    pattern: str
+
+
 class PathState(BaseModel):
     """The answer of `GET /why/<path>`."""
 
@@ -74,3 +82,6 @@ class PathState(BaseModel):
     reason: str | None
     attempts: int | None = Field(None, description="failed attempts to index a pending or parked note")
     indexed_at: str | None = None
+    rule: IgnoreRule | None = Field(
+        None, description="the rule that ignores it: the last that matches it or one of its folders"
+    )

@@ -91,6 +91,13 @@ def test_why_suggests_notes_for_a_name_that_no_note_or_several_have(run):
     )
 
 
+def test_why_names_the_line_of_the_rule_that_decides(run, vault):
+    (vault / ".everindexignore").write_text("# ours\ndrafts/\n")
+    assert run("why", "drafts/a.md")[1] == "drafts/a.md is ignored: .everindexignore:2: drafts/\n"
+    answer = json.loads(run("why", "--json", "drafts/a.md")[1])
+    assert answer["rule"] == {"file": ".everindexignore", "line": 2, "pattern": "drafts/"}
+
+
 @pytest.mark.parametrize("question", ["", " ", "\t\n"])
 @pytest.mark.parametrize("command", ["search", "deep", "titles"])
 def test_an_empty_question_is_refused_with_a_sentence(run, command, question):
