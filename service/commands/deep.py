@@ -56,7 +56,7 @@ def traverse(
     if as_json:
         print_json(answer)
     else:
-        print_walk(out, answer)
+        print_walk(out, answer, start="the walk starts here")
 
 
 @app.command()
@@ -86,7 +86,7 @@ def deep(
     *,
     as_json: bool,
 ) -> None:
-    """Search, walk on from the best notes, and show every note that was kept or dropped, with the reason."""
+    """Search, walk on from the best notes, and show every note that was kept, nearest first, or left out, and why."""
     from service.commands.render_walks import print_deep  # noqa: PLC0415
 
     question, given = question_of(words), options_given(vault, state)

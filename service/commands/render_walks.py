@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -9,25 +10,27 @@ from rich.table import Table
 from rich.text import Text
 
 from service.usecases.phrases import counted
+from service.usecases.walk_phrases import nearest_first, way_to, why_kept, why_left_out
 
 _STOPS = {
-    "good_enough": "enough good notes",
-    "no_more_links": "no more links",
-    "budget_spent": "embedding limit reached",
-    "depth": "maximum depth reached",
+    "good_enough": "enough near notes were found",
+    "no_more_links": "no more notes are linked",
+    "budget_spent": "the other linked notes are more than a walk reads",
+    "depth": "notes farther away are not followed",
 }
+_SEARCHED = "found by the search"
 
 
 def print_deep(console: Console, answer: dict[str, Any]) -> None:
-    """Print each domain's part; with both walks, side by side."""
+    """Print each domain's part, the one with the nearest note first; with both walks, side by side."""
     if answer["record"]:
         console.print(Text(f"record {answer['record']}: {answer['question']}", "dim"))
-    for part in answer["domains"]:
+    for part in sorted(answer["domains"], key=_nearest, reverse=True):
         console.print(Text(part["domain"], "bold"))
         if part["fast"] and part["deep"]:
             _print_both(console, part)
         else:
-            print_walk(console, part["fast"] or part["deep"])
+            print_walk(console, part["fast"] or part["deep"], start=_SEARCHED)
     if owed := answer["index"]["vectors_pending"]:
         passages = counted(owed, "passage is", "passages are")
         console.print(Text(f"{passages} not searched by meaning yet", "yellow"))
@@ -35,16 +38,27 @@ def print_deep(console: Console, answer: dict[str, Any]) -> None:
         console.print(Text(f"{slug} cannot be searched: {reason}", "red"))
 
 
-def print_walk(console: Console, walk: dict[str, Any]) -> None:
-    """Print the notes that a walk kept, nearest first, then those that it dropped with the reason, and its cost."""
-    for node in walk["nodes"]:
-        line = Text(f"  hop {node['hop']}  {_number(node)}  ").append(node["title"], "bold")
-        line.append(f"  {node['path']}", "cyan").append(_way(node), "dim")
-        console.print(line.append(_decay(node), "yellow"), soft_wrap=True)
-    for node in walk["dropped"]:
-        line = Text(f"  hop {node['hop']}  {_number(node)}  {node['path']}")
-        console.print(line.append(f"  dropped: {node['drop_reason']}"), style="dim", soft_wrap=True)
-    console.print(Text(_cost(walk), "dim"))
+def print_walk(console: Console, walk: dict[str, Any], *, start: str) -> None:
+    """Print the notes that a walk kept, nearest first, then those that it left out with the reason, and its cost.
+
+    `start` says of its first notes where they come from.
+    """
+    for node in nearest_first(walk["nodes"]):
+        line = Text(f"  {_number(node)}  ").append(node["title"], "bold").append(f"  {node['path']}", "cyan")
+        line.append(f"  {way_to(node, start)}", "dim")
+        if reason := why_kept(node):
+            line.append(f", {reason}", "yellow")
+        console.print(line, soft_wrap=True)
+    for node in nearest_first(walk["dropped"]):
+        line = Text(f"  {_number(node)}  {node['path']}  left out: {why_left_out(node)}")
+        console.print(line, style="dim", soft_wrap=True)
+    console.print(Text(_cost(walk), "dim"), soft_wrap=True)
+
+
+def _nearest(part: dict[str, Any]) -> float:
+    """Return the highest similarity of a domain's notes to the question."""
+    nodes = [node for mode in ("fast", "deep") if part[mode] for node in part[mode]["nodes"]]
+    return max((node["similarity"] for node in nodes if node["similarity"] is not None), default=-1.0)
 
 
 def _print_both(console: Console, part: dict[str, Any]) -> None:
@@ -52,44 +66,39 @@ def _print_both(console: Console, part: dict[str, Any]) -> None:
     for name in ("", "note", "fast", "deep"):
         table.add_column(name)
     told = {mode: _told(part[mode]) for mode in ("fast", "deep")}
-    kept = [node["path"] for node in part["deep"]["nodes"]]
-    for path in dict.fromkeys([*kept, *(node["path"] for node in part["fast"]["nodes"])]):
+    kept = nearest_first([*part["deep"]["nodes"], *part["fast"]["nodes"]])
+    for path in dict.fromkeys(node["path"] for node in kept):
         mark = "+" if path in part["added"] else "-" if path in part["lost"] else " "
         table.add_row(mark, Text(path), *(told[mode].get(path, "not reached") for mode in ("fast", "deep")))
     console.print(table)
     console.print(
-        Text(f"deep adds {len(part['added'])} and drops {len(part['lost'])} that fast keeps", "dim")
+        Text(f"deep adds {len(part['added'])} (+) and drops {len(part['lost'])} (-) that fast keeps", "dim")
     )
     for mode in ("fast", "deep"):
-        console.print(Text(f"{mode}: {_cost(part[mode])}", "dim"))
+        console.print(Text(f"{mode}: {_cost(part[mode])}", "dim"), soft_wrap=True)
 
 
 def _told(walk: dict[str, Any]) -> dict[str, str]:
-    kept = {node["path"]: f"hop {node['hop']} {_number(node)}{_decay(node)}" for node in walk["nodes"]}
-    return kept | {node["path"]: f"{_number(node)} {node['drop_reason']}" for node in walk["dropped"]}
+    kept = {node["path"]: f"{_number(node)} {_distance(node)}" for node in walk["nodes"]}
+    return kept | {
+        node["path"]: f"{_number(node)} left out: {why_left_out(node)}" for node in walk["dropped"]
+    }
 
 
-def _number(node: dict[str, Any]) -> str:
+def _distance(node: dict[str, Any]) -> str:
+    away = f"{counted(node['hop'], 'link')} away" if node["hop"] else _SEARCHED
+    return ", ".join(filter(None, (away, why_kept(node))))
+
+
+def _number(node: Mapping[str, Any]) -> str:
     return " -- " if node["similarity"] is None else f"{node['similarity']:.2f}"
 
 
-def _decay(node: dict[str, Any]) -> str:
-    return "" if node["decay_weight"] == 1 else f"  decay {node['decay_weight']:g}"
-
-
-def _way(node: dict[str, Any]) -> str:
-    edge = node["edge"]
-    if not edge:
-        return ""
-    if edge["source"] == node["path"]:
-        return f"  {edge['kind']} to {edge['target']}"
-    return f"  {edge['kind']} from {edge['source']}"
-
-
 def _cost(walk: dict[str, Any]) -> str:
+    unread = f", {counted(walk['unread'], 'linked note')} not read" if walk["unread"] else ""
     said = (
-        f"{len(walk['nodes'])} kept, {len(walk['dropped'])} dropped, {walk['unread']} not read; "
-        f"{walk['embeddings_read']} embeddings read in {walk['took_ms']:.0f} ms; "
-        f"stopped: {_STOPS[walk['stopped']]}"
+        f"{counted(len(walk['nodes']), 'note')} kept, {len(walk['dropped'])} left out{unread};"
+        f" {counted(walk['embeddings_read'], 'passage')} compared in {walk['took_ms']:.0f} ms;"
+        f" the walk ended because {_STOPS[walk['stopped']]}"
     )
-    return said if walk["calibrated"] else f"{said}; the thresholds are not this model's own"
+    return said if walk["calibrated"] else f"{said}; what counts as near was not measured for this model"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
@@ -9,14 +10,17 @@ from fastapi.responses import HTMLResponse
 
 from pipelines import vault
 from pipelines.errors import NotComparableError, NoteNotFoundError
+from pipelines.retrieval.titles import fold_name
 from pipelines.retrieval.traverse import MOST_HOPS
 from service.dashboard.rendering import Pages
 from service.usecases.links import Graph
 from service.usecases.schemas.notes import NodeAnswer
+from service.usecases.schemas.titles import TitleHit
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
+from service.usecases.walk_phrases import nearest_first, way_to, why_kept, why_left_out
 
 _LONGEST_NAME = 1_000
 _MOST_NAMES = 20
@@ -43,13 +47,17 @@ class NotePages:
         self._traversal = traversal
 
     def note(self, q: str, status: int = 200) -> HTMLResponse:
-        """Show how a path stands; a name that is no known path is searched for among titles."""
+        """Show how a note stands: by its path, or by a name that only it has; else list the notes of such a name."""
         standing = self._questions.why(q) if q else None
-        found = []
+        found: list[TitleHit] = []
+        called: list[TitleHit] = []
         if standing and standing["state"] in ("unknown", "ignored"):
-            found = self._names.titles(q, _MOST_NAMES).results
             # "Soil" is no Markdown file, and so is ignored; whoever types it means the note of that title.
-            if found:
+            found = self._names.titles(q, _MOST_NAMES).results
+            called = [hit for hit in found if _is_called(hit, q)]
+            if len(called) == 1:
+                standing, found = self._questions.why(called[0].path), []
+            elif found:
                 standing = None
         node = self._node(standing)
         return self._pages.show(
@@ -58,7 +66,8 @@ class NotePages:
             q=q,
             standing=standing,
             node=node,
-            names=found,
+            names=called or found,
+            same=bool(called),
             proposals=self._tags.context.proposals().of_note(node.domain, node.path) if node else [],
         )
 
@@ -76,11 +85,26 @@ class NotePages:
             walk = self._traversal.traverse(vault.note_key(path), depth, q.strip() or None)
         except (NoteNotFoundError, NotComparableError):
             return self.note(path, 404)
-        return self._pages.show("walk", walk=walk, most=MOST_HOPS)
+        return self._pages.show(
+            "walk",
+            walk=walk,
+            kept=nearest_first(node.model_dump() for node in walk.nodes),
+            left_out=nearest_first(node.model_dump() for node in walk.dropped),
+            way_to=way_to,
+            why_kept=why_kept,
+            why_left_out=why_left_out,
+            most=MOST_HOPS,
+        )
 
     def communities(self, domain: str | None) -> HTMLResponse:
         """Show the communities, largest first. Raises DomainNotFoundError."""
         return self._pages.show("communities", found=self._graph.communities(domain))
+
+
+def _is_called(hit: TitleHit, name: str) -> bool:
+    """Say whether a name is exactly the title, an alias or the file name of a note."""
+    path = PurePosixPath(hit.path)
+    return fold_name(name) in map(fold_name, (hit.name, hit.title, path.stem, str(path.with_suffix(""))))
 
 
 def add_note_pages(app: FastAPI, pages: NotePages) -> None:

@@ -86,8 +86,8 @@ def test_the_command_shows_what_the_route_returns(example):
     assert {**answer, "took_ms": 0} == {**served, "took_ms": 0}
     told = example.run("traverse", path, "--query", "pricing power", "--depth", "1", *example.place)
     assert "Moats and Pricing Power" in told
-    assert "dropped: below_prune_threshold" in told
-    assert f"{answer['embeddings_read']} embeddings read" in told
+    assert "left out: not near enough" in told
+    assert f"{answer['embeddings_read']} passages compared" in told
 
 
 def test_compare_says_what_deep_adds_and_what_it_costs(example):

@@ -22,6 +22,7 @@ from service.app import create_app
 from service.dashboard.charts import HEIGHT, WIDTH, bar_chart, ceiling, line_chart
 from service.dashboard.events import EVERY_SECONDS, MOST_LISTENERS, EventStream, Listeners, Pulse
 from service.dashboard.wording import ago, count, millis, size, span
+from service.usecases.indexing import index_once
 from tests.browser.serving import cookie_of
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE, make_stage
 from workers.resources import Resources
@@ -211,8 +212,41 @@ def test_a_walk_from_a_note_that_is_not_in_says_why(browser):
     assert '<span class="state parked">' in shown(browser, "/ops/walk?path=pipe.md", 404)
 
 
-def test_a_title_leads_to_its_note(browser):
-    assert "/ops/notes?q=Soils/Soil%201.md" in shown(browser, "/ops/notes?q=Soil+1")
+def test_a_walk_says_in_words_how_it_found_a_note(browser):
+    page = shown(browser, "/ops/walk?" + urlencode({"path": "Soils/Soil 1.md"}))
+    assert "the walk starts here" in page
+    assert "1 link away, linked from Soils/Soil 1.md" in page
+    similarities = re.findall(r'<td class="number">(-?\d\.\d\d)</td>', page.partition("Left out")[0])
+    assert len(similarities) > 1
+    assert similarities == sorted(similarities, key=float, reverse=True)
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory, tiny_model):
+    """The dashboard of a vault whose notes have names of every kind."""
+    base = tmp_path_factory.mktemp("named")
+    (base / "vault").mkdir()
+    (base / "vault/w-2.md").write_text("---\naliases: [Worm farm, Bin]\n---\n# The wormery\n\nWarm.")
+    (base / "vault/Heap.md").write_text("---\naliases: [Bin]\n---\nWarmer.")
+    settings = Settings(vault=base / "vault", state=base / "state", embedding_model=str(tiny_model))
+    index_once(Resources(settings), lambda *_: None)
+    return signed_in(settings)
+
+
+@pytest.mark.parametrize("name", ["The wormery", "worm-farm", "w 2", "W-2", "w-2.md"])
+def test_the_only_note_of_a_name_is_shown(named, name):
+    page = shown(named, "/ops/notes?" + urlencode({"q": name}))
+    assert (
+        '<p class="verdict"><span class="state indexed">indexed</span> <strong>The wormery</strong>' in page
+    )
+    assert '<p class="where">w-2.md' in page
+
+
+def test_where_several_notes_have_a_name_all_are_listed(named):
+    page = shown(named, "/ops/notes?q=bin")
+    assert "Notes of this name" in page
+    assert re.findall(r'<li><a href="/ops/notes\?q=([^"]+)">', page) == ["Heap.md", "w-2.md"]
+    assert "Notes with a similar name" in shown(named, "/ops/notes?q=wormer")
 
 
 def test_a_note_shows_its_proposals_and_no_other_ones(browser):
