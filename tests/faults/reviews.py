@@ -50,7 +50,8 @@ class Person(threading.Thread):
             name = "_review-queue.md" if self.chance.random() < 0.6 else f"{self.chance.randrange(NOTES)}.md"
             file = self.root / name
             try:
-                looked, text = file.stat(), file.read_bytes().decode("utf-8", "surrogateescape")
+                with file.open("rb") as held:  # the file that is looked at is the one that is read
+                    looked, text = os.fstat(held.fileno()), held.read().decode("utf-8", "surrogateescape")
             except FileNotFoundError:
                 time.sleep(0.001)
                 continue
