@@ -44,7 +44,8 @@ _PARTS = (
 _SECTIONS = {
     "Your notes": (
         *("init", "up", "demo", "open", "search", "list", "show", "titles", "similar", "status", "why"),
-        *("ignore", "links", "backlinks", "orphans", "communities", "graph", "traverse", "deep", "mcp"),
+        *("ignore", "links", "backlinks", "orphans", "communities", "graph", "traverse", "deep"),
+        "mcp",
     ),
     "Tags, evidence and quality": (
         *("promote", "tags", "verify-quotes", "rx", "eval", "retry", "confirm-deletions", "reload"),

@@ -104,16 +104,18 @@ def test_nothing_but_the_protocol_is_printed(user):
     for runs in (False, True):
         if runs:
             serve(user)
-        done = subprocess.run(
+        with subprocess.Popen(
             [sys.executable, "-m", "service.cli", "mcp", *user.place],
-            input="".join(json.dumps(line) + "\n" for line in lines),
             env=user.environment,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=240,
-            check=True,
-        )
-        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        ) as process:
+            for line in lines:
+                process.stdin.write(json.dumps(line) + "\n")
+            process.stdin.flush()
+            answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+            answers += [json.loads(line) for line in process.communicate(timeout=60)[0].splitlines()]
         assert [answer["id"] for answer in answers if "id" in answer] == [1, 2]
         assert all(answer["jsonrpc"] == "2.0" for answer in answers)
 
