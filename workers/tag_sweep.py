@@ -25,7 +25,8 @@ from pipelines.tagging.review import review
 from queue_config.inspect import waits
 from queue_config.queue import Queue
 from workers import review_state
-from workers.tagging import TagTasks, journal_of
+from workers.renaming import has_unfinished
+from workers.tagging import TagTasks
 from workers.tagging_context import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TaggingContext, vocabulary_problem
 
 QUIET_SECONDS = 5.0
@@ -135,7 +136,7 @@ class TagSweep:
         owed = domain.promote == "on_save" and self.context.proposals().of_state(
             domain.slug, "accepted", limit=1
         )
-        return last != present or bool(owed) or journal_of(self.context, domain).exists()
+        return last != present or bool(owed) or has_unfinished(self.context, domain)
 
     def _take_in_late(self) -> None:
         for late in late_writes(self.context.resources.root, self.context.displaced, self.clock()):

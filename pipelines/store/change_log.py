@@ -86,6 +86,19 @@ class ChangeLog:
         )
         return _change(found) if found else None
 
+    def run_of(self, change: Change) -> list[Change]:
+        """Return the changes of the run of renames that a change belongs to and that are not undone, one per domain.
+
+        They have the same time. Any other change is returned alone.
+        """
+        found = rows(
+            self._con,
+            f"{_CHANGE} AND at = ? AND action IN ('{RENAMED}', '{RENAMING}') AND undone_at IS NULL ORDER BY id",
+            (change.at,),
+        )
+        of_run = [_change(row) for row in found] if change.action in (RENAMED, RENAMING) else []
+        return of_run or [change]
+
     def undo(self, number: int, at: str) -> None:
         """Mark a change as undone; the tags of a promotion wait again."""
         change = self.find(number)

@@ -3,7 +3,7 @@
 The journal contains the renames and the notes' paths, but not their bytes. Renaming is idempotent: whatever state a
 crash or a person left a note in, it is renamed again from its current content. So an interrupted run is always
 finished, and what a person wrote meanwhile stays. The taxonomy is changed after the last note, and the journal is
-deleted when all is done.
+deleted when all is done. A run over several domains is recorded as a whole before any of its journals is written.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pipelines import vault
 from pipelines.durable_files import sync_folder, write_atomic
@@ -79,6 +80,7 @@ class _Journal:
     renames: tuple[tuple[str, str], ...]
     taxonomy: str
     notes: tuple[str, ...]
+    at: str = ""
 
 
 def plan(
@@ -107,33 +109,55 @@ def plan(
     return Plan(pairs, taxonomy[0], tuple(changes), tuple(refused))
 
 
-def apply(plan: Plan, root: Path, journal: Path, replace: Replace) -> Report:
-    """Apply a plan to the vault at `root`, completely or not at all; `journal` is a file in the state folder.
+def begin(run: Path, planned: Mapping[Path, Plan], at: str) -> None:
+    """Record what plans without refused files will do, each in its journal: all of them or none; `recover` does it.
 
     A plan with a refused file is not started, because a tag renamed in all notes but one would become two tags, and
-    the refused note is quickly corrected. Whatever happens after the journal is written, `recover` finishes the run.
-    Raises StateError if an earlier run is not finished, or if the journal cannot be written.
+    the refused note is quickly corrected. `run` is a file beside the journals, and `at` the time of the run. Raises
+    StateError if an earlier run is not finished, or if nothing can be written.
     """
-    if plan.refused:
-        return refused(plan)
-    if journal.exists():
-        raise StateError(
-            f"the renames in {journal} are not finished; correct the notes that they report, and finish them first"
+    for journal in planned:
+        if journal.exists():
+            raise StateError(
+                f"the renames in {journal} are not finished; correct the notes that they report, and finish them"
+                " first"
+            )
+    written = {
+        journal.name: asdict(
+            _Journal(one.renames, one.taxonomy, tuple(change.path for change in one.changes), at)
         )
-    written = _Journal(plan.renames, plan.taxonomy, tuple(change.path for change in plan.changes))
+        for journal, one in planned.items()
+    }
     try:
-        _write(journal, written)
+        _write(run, written)
     except OSError as error:
         raise StateError(
-            f"{journal} cannot be written ({error.strerror}), and no note was changed; check the state folder's "
+            f"{run} cannot be written ({error.strerror}), and no note was changed; check the state folder's "
             "permissions and free space"
         ) from error
-    return _finish(written, root, journal, replace)
+    distribute(run)
 
 
-def refused(plan: Plan) -> Report:
-    """Report a plan that is not started because some of its files cannot be changed."""
-    return Report((), plan.refused, (), finished=False)
+def distribute(run: Path) -> None:
+    """Write the journals of a run that was recorded, if there is one. Raises StateError."""
+    if not run.exists():
+        return
+    try:
+        for name, written in (_read(run) or {}).items():
+            _write(run.with_name(name), written)
+        run.unlink()
+        sync_folder(run.parent)
+    except OSError as error:
+        raise StateError(
+            f"the renames in {run} cannot be begun ({error.strerror}); check the state folder's permissions and free"
+            " space"
+        ) from error
+
+
+def began_at(journal: Path) -> str:
+    """Return the time of the run that a journal belongs to, or "" if it is not known."""
+    written = _read_journal(journal)
+    return written.at if written else ""
 
 
 def recover(root: Path, journal: Path, replace: Replace) -> Report | None:
@@ -142,7 +166,7 @@ def recover(root: Path, journal: Path, replace: Replace) -> Report | None:
     A damaged journal is discarded. The journal is complete before the first note is changed, and while the taxonomy
     has the renames, they can be applied again.
     """
-    written = _read(journal)
+    written = _read_journal(journal)
     if written is None:
         journal.unlink(missing_ok=True)
         return None
@@ -232,24 +256,32 @@ def _taxonomy_without(data: bytes, renames: Iterable[tuple[str, str]]) -> bytes:
 # The journal
 
 
-def _write(journal: Path, written: _Journal) -> None:
-    """Write the whole journal durably before anything else is written."""
-    content = json.dumps(asdict(written))
-    journal.parent.mkdir(parents=True, exist_ok=True)
+def _write(file: Path, written: Mapping[str, Any]) -> None:
+    """Write a journal or a run durably before anything else is written."""
+    content = json.dumps(written)
+    file.parent.mkdir(parents=True, exist_ok=True)
     sealed = {"sha256": hashlib.sha256(content.encode("ascii")).hexdigest(), "content": content}
-    write_atomic(journal, json.dumps(sealed).encode("ascii"))
-    sync_folder(journal.parent)
+    write_atomic(file, json.dumps(sealed).encode("ascii"))
+    sync_folder(file.parent)
 
 
-def _read(journal: Path) -> _Journal | None:
-    """Return the journal, or None if there is none or it is damaged."""
+def _read(file: Path) -> dict[str, Any] | None:
+    """Return what was written, or None if there is nothing or it is damaged."""
     try:
-        sealed = json.loads(journal.read_bytes())
+        sealed = json.loads(file.read_bytes())
         content = sealed["content"]
         if hashlib.sha256(content.encode("ascii")).hexdigest() != sealed["sha256"]:
             return None
-        written: Mapping[str, list[list[str]]] = json.loads(content)
+        written: dict[str, Any] = json.loads(content)
     except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
         return None
+    return written
+
+
+def _read_journal(journal: Path) -> _Journal | None:
+    written = _read(journal)
+    if written is None:
+        return None
     pairs = tuple((old, new) for old, new in written["renames"])
-    return _Journal(pairs, str(written["taxonomy"]), tuple(str(path) for path in written["notes"]))
+    notes = tuple(str(path) for path in written["notes"])
+    return _Journal(pairs, str(written["taxonomy"]), notes, written.get("at", ""))

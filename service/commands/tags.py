@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,20 @@ def promote(domain: str | None, vault: Path | None, state: Path | None, *, as_js
             out.print(f"{slug}: nothing to apply")
 
 
-def _worked(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return what each domain's worker did; if something failed, print it and exit with an error."""
-    failed = {slug: done["error"] for slug, done in answer["domains"].items() if "error" in done}
-    for slug, why in failed.items():
-        complain(f"{slug}: {why}")
-    worked = [(slug, done) for slug, done in answer["domains"].items() if slug not in failed]
-    if failed and not worked:
+def _worked(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what each domain's worker did; print what failed, and exit with an error in the end if anything did."""
+    for slug, done in answer["domains"].items():
+        if "error" in done:
+            complain(f"{slug}: {done['error']}")
+        else:
+            yield slug, done
+    _fail_with(answer)
+
+
+def _fail_with(answer: dict[str, Any]) -> None:
+    """Exit with an error if anything failed in a domain."""
+    if any(done.get("error") or done.get("refused") for done in answer["domains"].values()):
         sys.exit(1)
-    return worked
 
 
 tags = Commands("tags", help="List, propose and rename tags; list and undo changes.")
@@ -143,17 +149,16 @@ def missing(domain: str | None, vault: Path | None, state: Path | None, *, as_js
 def rename(
     domain: str | None, vault: Path | None, state: Path | None, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Apply the renames of each vocabulary to every note of its domain."""
+    """Apply the renames of each vocabulary to every note of its domain: in all domains or in none."""
     answer = need_service(options_given(vault, state)).call(
         "POST", "/apply-renames", domain=domain, dry_run=dry_run
     )
     if as_json:
         print_json(answer)
-    else:
-        for slug, done in _worked(answer):
-            _print_renames(slug, done)
-    if any(done.get("refused") for done in answer["domains"].values()):
-        sys.exit(1)
+        _fail_with(answer)
+        return
+    for slug, done in _worked(answer):
+        _print_renames(slug, done)
 
 
 def _print_renames(slug: str, done: dict[str, Any]) -> None:
@@ -170,6 +175,10 @@ def _print_renames(slug: str, done: dict[str, Any]) -> None:
     if done.get("refused"):
         out.say(
             "  nothing is renamed until you correct these notes, or ignore them with `everindex ignore PATH`"
+        )
+    elif done.get("waits_for"):
+        out.say(
+            f"  nothing is renamed until it can be in {', '.join(done['waits_for'])}, too; --domain names one"
         )
     elif done.get("change"):
         out.print(f"  `everindex tags undo {done['change']}` undoes all of it")
@@ -202,6 +211,13 @@ def _where(change: dict[str, Any]) -> str:
     return f"{change['notes']} {'note' if change['notes'] == 1 else 'notes'} and {change['path']}"
 
 
+def _run_of(change: dict[str, Any], changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what is undone with a change: a run of renames in several domains has one time."""
+    if change["action"] == "promoted":
+        return [change]
+    return [one for one in changes if one["at"] == change["at"] and not one["undone_at"]] or [change]
+
+
 @tags.command()
 @click.argument(
     "number",
@@ -222,10 +238,10 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
         if (one["id"] == number if number else one["action"] in _UNDOABLE and not one["undone_at"])
     ]
     if wanted:
-        one = wanted[0]
-        number = one["id"]
-        what = f"{number}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {one['at'][:19]}"
-        out.say(f"undoing {what}")
+        number = wanted[0]["id"]
+        for one in _run_of(wanted[0], changes):
+            what = f"{one['id']}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {one['at'][:19]}"
+            out.say(f"undoing {what}")
     elif number is None:
         raise NotFoundError("there is nothing to undo; `everindex tags log` lists the changes")
     for _, done in _worked(service.call("POST", "/changes/undo", id=number)):

@@ -158,8 +158,11 @@ class Tags:
         return self._each(domain, lambda slug, name: self._tasks.review_tags(slug, name, True))  # noqa: FBT003
 
     def rename(self, domain: str | None, *, dry_run: bool) -> Promoted:
-        """Apply the taxonomies' renames, or say what they would change."""
-        return self._each(domain, lambda slug, name: self._tasks.apply_renames(slug, name, dry_run))
+        """Apply the taxonomies' renames in all the domains or in none, or say what they would change."""
+        slugs = [one.slug for one in named_domains(self._resources, domain)]
+        answers = self._answers(["renames"], lambda _, name: self._tasks.apply_renames(slugs, name, dry_run))
+        answer = answers["renames"]
+        return Promoted(domains=answer["domains"] if "domains" in answer else dict.fromkeys(slugs, answer))
 
     def ask(self, path: str | None, domain: str | None) -> Asked:
         """Request proposals for a note, or for all notes without a tag."""
@@ -207,11 +210,18 @@ class Tags:
         ]
 
     def undo(self, number: int | None) -> Promoted:
-        """Undo a promotion or a run of renames: the given one, or the last one that is not undone yet."""
-        change = self.context.proposals().changes.find(number)
+        """Undo a promotion or a run of renames: the given one, or the last one that is not undone yet.
+
+        A run is undone in all of its domains.
+        """
+        log = self.context.proposals().changes
+        change = log.find(number)
         if change is None:
             raise NotFoundError("there is no such change to undo; `everindex tags log` lists them")
-        return self._each(change.domain, lambda slug, name: self._tasks.undo_change(slug, name, change.id))
+        ids = {one.domain: one.id for one in log.run_of(change)}
+        return Promoted(
+            domains=self._answers(ids, lambda slug, name: self._tasks.undo_change(slug, name, ids[slug]))
+        )
 
     def _each(self, domain: str | None, enqueue: Callable[[str, str], Any]) -> Promoted:
         """Let a worker do something in one domain or all. Raises WorkerTimeoutError."""

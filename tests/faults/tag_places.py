@@ -141,7 +141,7 @@ def _undo(_: World, service: TagService) -> None:
 
 
 def _rename(_: World, service: TagService) -> None:
-    service.tag_tasks.apply_renames("vault", "x", False)  # noqa: FBT003 - a task's argument
+    service.tag_tasks.apply_renames(["vault"], "x", False)  # noqa: FBT003 - a task's argument
     service.live()
 
 

@@ -19,9 +19,10 @@ from pipelines.tagging.review import review
 from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once
+from workers.renaming import rename_tags
 from workers.resources import Resources
 from workers.tag_sweep import QUIET_SECONDS, TagSweep
-from workers.tagging import make_tag_tasks, rename_tags, review_now, take_back
+from workers.tagging import make_tag_tasks, review_now, take_back
 from workers.tagging_context import TaggingContext
 
 TAXONOMY = "# Tags\n\n- soil: what plants stand in\n- compost: rotted leaves\n"
@@ -36,7 +37,7 @@ class Gardener:
         self.queue = resources.queue()
         self.context = TaggingContext(resources)
         self.sweep = TagSweep(self.context, self.queue, make_tag_tasks(self.queue, self.context))
-        (self.domain,) = resources.domains()
+        self.domain = resources.domains()[0]
 
     def write(self, path: str, text: str) -> None:
         file = self.root / path
@@ -147,9 +148,9 @@ def renaming(gardener):
 
 
 def rename(gardener):
-    done = rename_tags(gardener.context, gardener.domain, dry_run=False)
+    done = rename_tags(gardener.context, [gardener.domain], dry_run=False)
     gardener.index()
-    return done
+    return done[gardener.domain.slug]
 
 
 def undo(gardener, number=None):
@@ -188,7 +189,7 @@ def test_renames_are_one_change_of_the_log_and_are_taken_back_byte_for_byte(rena
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_the_log_of_a_rename_counts_what_it_did_and_quotes_no_note(renaming, dry_run):
-    renaming.sweep.tasks.apply_renames("vault", "asked", dry_run)
+    renaming.sweep.tasks.apply_renames(["vault"], "asked", dry_run)
     with capture_logs() as lines:
         renaming.queue.execute(renaming.queue.dequeue())
     (said,) = [line for line in lines if line["event"] == "job done"]
@@ -261,9 +262,9 @@ def test_a_run_that_dies_is_finished_as_the_same_change_and_taken_back_whole(ren
             raise KeyboardInterrupt
         return replace_if_unchanged(*arguments)
 
-    monkeypatch.setattr("workers.tagging.replace_if_unchanged", dying)
+    monkeypatch.setattr("workers.renaming.replace_if_unchanged", dying)
     try:
-        rename_tags(renaming.context, renaming.domain, dry_run=False)
+        rename_tags(renaming.context, [renaming.domain], dry_run=False)
     except KeyboardInterrupt:
         (change,) = renaming.context.proposals().changes.latest(10)
         assert change.action == "renaming"
@@ -290,7 +291,7 @@ def test_taking_back_that_dies_is_done_again(renaming, monkeypatch):
             raise KeyboardInterrupt
         return replace_if_unchanged(*arguments)
 
-    monkeypatch.setattr("workers.tagging.replace_if_unchanged", dying)
+    monkeypatch.setattr("workers.renaming.replace_if_unchanged", dying)
     with pytest.raises(KeyboardInterrupt):
         undo(renaming)
     monkeypatch.undo()
@@ -305,6 +306,96 @@ def test_renames_that_are_refused_are_no_change(renaming):
     assert not rename(renaming)["finished"]
     assert renaming.context.proposals().changes.latest(10) == []
     assert renaming.context.proposals().changes.find(None) is None
+
+
+# Renames in several domains
+
+PLACES = {"garden": "Garden", "work": "Work"}
+
+
+@pytest.fixture
+def domains(settings):
+    (settings.vault / "_domains.yaml").write_text("".join(f"{a}:\n  path: {b}\n" for a, b in PLACES.items()))
+    made = Gardener(Resources(settings))
+    for place in PLACES.values():
+        made.write(f"{place}/_taxonomy.md", RENAMES)
+        made.write(f"{place}/a.md", NOTES["a.md"])
+    made.index()
+    return made
+
+
+def in_all(gardener):
+    """Return the bytes of all notes and vocabularies."""
+    return {
+        f"{place}/{name}": gardener.text(f"{place}/{name}")
+        for place in PLACES.values()
+        for name in ("_taxonomy.md", "a.md")
+    }
+
+
+def rename_all(gardener):
+    return rename_tags(gardener.context, gardener.resources.domains(), dry_run=False)
+
+
+def undo_run(gardener):
+    log = gardener.context.proposals().changes
+    run = log.run_of(log.find(None))
+    for one in run:
+        take_back(gardener.context, gardener.resources.registry().get(one.domain), one.id)
+    return [one.domain for one in run]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ("Work/_taxonomy.md", TAXONOMY + "\n## Renames\n\n- dirt -> loam\n"),
+        ("Work/broken.md", "---\ntags: [dirt\n---\n"),
+    ],
+)
+def test_renames_that_one_domain_cannot_have_are_made_in_none(domains, written):
+    domains.write(*written)
+    domains.index()
+    before = in_all(domains)
+    done = rename_all(domains)
+    assert done["garden"]["waits_for"] == ["work"]
+    assert done["garden"]["changed"] == []
+    assert "loam" in done["work"].get("error", "") or done["work"]["refused"][0][0] == "Work/broken.md"
+    assert in_all(domains) == before
+    assert domains.context.proposals().changes.latest(10) == []
+
+
+def test_renames_of_several_domains_are_taken_back_together(domains):
+    before = in_all(domains)
+    assert all(one["finished"] for one in rename_all(domains).values())
+    assert "dirt" not in "".join(in_all(domains).values())
+    assert [one.domain for one in domains.context.proposals().changes.latest(10)] == ["work", "garden"]
+    assert undo_run(domains) == ["garden", "work"]
+    assert in_all(domains) == before
+    assert domains.context.proposals().changes.find(None) is None
+
+
+@pytest.mark.parametrize("step", range(4))
+def test_renames_of_several_domains_that_die_are_finished_in_all_and_taken_back_together(
+    domains, monkeypatch, step
+):
+    before, steps = in_all(domains), iter(range(9))
+
+    def dying(*arguments):
+        if next(steps) == step:
+            raise KeyboardInterrupt
+        return replace_if_unchanged(*arguments)
+
+    monkeypatch.setattr("workers.renaming.replace_if_unchanged", dying)
+    with pytest.raises(KeyboardInterrupt):
+        rename_all(domains)
+    monkeypatch.undo()
+    again = Gardener(Resources(domains.resources.settings))
+    again.index()
+    for domain in again.resources.domains():
+        review_now(again.context, domain, apply=False)
+    assert "dirt" not in "".join(in_all(again).values())
+    assert undo_run(again) == ["garden", "work"]
+    assert in_all(again) == before
 
 
 # A queue that cannot be used

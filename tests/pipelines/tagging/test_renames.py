@@ -13,8 +13,9 @@ import pytest
 
 from pipelines.durable_files import write_atomic
 from pipelines.errors import NoteUnreadableError, NoteVanishedError, StateError
+from pipelines.tagging import renames
 from pipelines.tagging.note_tags import rename_tags
-from pipelines.tagging.renames import Refusal, apply, plan, recover
+from pipelines.tagging.renames import Refusal, Report, began_at, begin, distribute, plan, recover
 from pipelines.tagging.taxonomy import parse
 from tests.faults.stage import in_child
 
@@ -47,9 +48,18 @@ def replace(path, read, new):
     return None
 
 
+def apply(planned, root, journal, replace):
+    """Do what a worker does: refuse a plan, or record and carry it out."""
+    if planned.refused:
+        return Report((), planned.refused, (), finished=False)
+    begin(journal.with_name("run.json"), {journal: planned}, "2026")
+    return recover(root, journal, replace)
+
+
 class Vault:
     def __init__(self, folder):
         self.root, self.journal = folder / "vault", folder / "state" / "renames.json"
+        self.run = folder / "state" / "run.json"
         for path, data in BEFORE.items():
             self.write(path, data)
 
@@ -72,6 +82,7 @@ class Vault:
         return apply(self.plan(), self.root, self.journal, self.replacing(replace))
 
     def recover(self, replace=replace):
+        distribute(self.run)
         return recover(self.root, self.journal, self.replacing(replace))
 
 
@@ -234,7 +245,35 @@ def test_where_the_journal_cannot_be_written_no_note_is_changed(vault):
     assert vault.read() == BEFORE
 
 
+def test_of_several_domains_none_is_begun_while_one_is_not_finished(vault):
+    vault.apply(disk_full)
+    before, other = vault.read(), vault.journal.with_name("other.json")
+    with pytest.raises(StateError, match="not finished"):
+        begin(vault.run, {other: vault.plan(), vault.journal: vault.plan()}, "2027")
+    assert (other.exists(), vault.run.exists()) == (False, False)
+    assert vault.read() == before
+
+
 # Dying
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_run_over_several_domains_is_begun_in_all_or_in_none(vault, monkeypatch, step):
+    journals = [vault.journal, vault.journal.with_name("other.json")]
+    steps = iter(range(9))
+
+    def dying(path, data):
+        if next(steps) == step:
+            raise KeyboardInterrupt
+        write_atomic(path, data)
+
+    monkeypatch.setattr(renames, "write_atomic", dying)
+    with pytest.raises(KeyboardInterrupt):
+        begin(vault.run, dict.fromkeys(journals, vault.plan()), "2026")
+    monkeypatch.undo()
+    distribute(vault.run)
+    assert [began_at(one) for one in journals] == ([""] * 2 if step == 0 else ["2026"] * 2)
+    assert not vault.run.exists()
 
 
 @pytest.mark.parametrize("length", [0, 1, 20, -1])
@@ -307,7 +346,7 @@ def test_killed_at_any_step_and_killed_again_while_it_recovers_it_is_all_or_noth
         vault = Vault(tmp_path / "trial")
         nth = trial % steps + 1
         assert in_child(partial(dying, vault.apply, nth), log).died
-        begun = vault.journal.exists()
+        begun = vault.journal.exists() or vault.run.exists()
         if begun and trial % 2:
             in_child(lambda vault=vault, nth=nth: dying(vault.recover, nth // 2 + 1), log)
         vault.recover()

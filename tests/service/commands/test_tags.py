@@ -41,6 +41,23 @@ class Renaming:
         return {"domains": {"garden": {"renames": [["dirt", "soil"]], "refused": refused}}}
 
 
+class Unable:
+    """A service that renames nothing, because one of the vocabularies lacks the new tag."""
+
+    def call(self, *_, **__):
+        garden = {"renames": [["dirt", "soil"]], "changed": [], "refused": [], "finished": False}
+        return {"domains": {"garden": garden | {"waits_for": ["work"]}, "work": {"error": "it has no soil"}}}
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_rename_that_one_domain_cannot_have_fails(monkeypatch, options):
+    monkeypatch.setattr("service.commands.tags.need_service", lambda _: Unable())
+    done = CliRunner().invoke(app, ["tags", "rename", *options])
+    assert done.exit_code == 1
+    assert "it has no soil" in done.output
+    assert options or "nothing is renamed until it can be in work, too" in done.output
+
+
 @pytest.mark.parametrize("options", [(), ("--json",), ("--dry-run",)])
 def test_a_rename_that_is_refused_fails_and_says_what_to_do(monkeypatch, options):
     monkeypatch.setattr("service.commands.tags.need_service", lambda _: Renaming())

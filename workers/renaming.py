@@ -1,0 +1,212 @@
+"""What a worker does about renames: apply those of one vocabulary or all, finish them after a crash, undo them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pipelines import beneath, vault
+from pipelines.errors import CannotUndoError, EverindexError, NoteError, TaxonomyError
+from pipelines.model import Domain
+from pipelines.moments import now_iso
+from pipelines.safe_replace import replace_if_unchanged
+from pipelines.store.change_log import Change
+from pipelines.store.rename_log import RenamedFile
+from pipelines.tagging import renames
+from pipelines.tagging.heads import heads
+from pipelines.tagging.promote import UNDONE
+from pipelines.tagging.taxonomy import TAXONOMY_LIMIT
+from workers.tagging_context import TaggingContext
+
+
+def rename_tags(
+    context: TaggingContext, domains: Sequence[Domain], *, dry_run: bool
+) -> dict[str, dict[str, Any]]:
+    """Apply the renames of vocabularies to the notes of their domains: in all of the domains, or in none.
+
+    Return by domain what was, or would be, changed, or what keeps all from being changed. What an earlier run left
+    unfinished is finished first. Raises VaultNotFoundError, StateError.
+    """
+    context.resources.require_present()
+    if not dry_run:
+        earlier = {domain.slug: finish_renames(context, domain) for domain in domains}
+        unfinished = {slug: _report(done) for slug, done in earlier.items() if done and not done.finished}
+        if unfinished:
+            return unfinished
+    plans: dict[str, renames.Plan] = {}
+    answers: dict[str, dict[str, Any]] = {}
+    for domain in domains:
+        try:
+            plans[domain.slug] = _plan(context, domain)
+        except (EverindexError, OSError) as error:
+            answers[domain.slug] = {"error": str(error)}
+        else:
+            answers[domain.slug] = _planned(plans[domain.slug])
+    blocked = [slug for slug, answer in answers.items() if "error" in answer or answer["refused"]]
+    if dry_run:
+        return answers
+    if blocked:
+        return {slug: _not_begun(answer, blocked) for slug, answer in answers.items()}
+    wanted = [(domain, plans[domain.slug]) for domain in domains if plans[domain.slug].renames]
+    return answers | (_apply(context, wanted) if wanted else {})
+
+
+def _plan(context: TaggingContext, domain: Domain) -> renames.Plan:
+    """Return what a vocabulary's renames would change. Raises TaxonomyError, UnsafePathError, OSError."""
+    root, vocabulary = context.resources.root, context.vocabulary(domain)
+    if vocabulary.error:
+        raise TaxonomyError(f"nothing was renamed: {vocabulary.error}")
+    file = vault.path_on_disk(root, domain.within(domain.taxonomy))
+    pairs = vocabulary.taxonomy.renames
+    data = beneath.read_file(root, file, TAXONOMY_LIMIT) if pairs else b""
+    return renames.plan(_notes_of(context, domain), pairs, (file, data))
+
+
+def _planned(plan: renames.Plan) -> dict[str, Any]:
+    return {
+        "renames": [list(pair) for pair in plan.renames],
+        "changes": [_change(change) for change in plan.changes],
+        "refused": [[one.path, one.reason] for one in plan.refused],
+        "finished": not plan.renames,
+    }
+
+
+def _not_begun(answer: dict[str, Any], blocked: list[str]) -> dict[str, Any]:
+    """Return the answer of a domain in which nothing was renamed, because of itself or of those in `blocked`."""
+    if "error" in answer or answer["finished"]:
+        return answer
+    waits_for = [] if answer["refused"] else blocked
+    kept = {name: answer[name] for name in ("renames", "refused", "finished")}
+    return kept | {"changed": [], "vanished": [], "waits_for": waits_for}
+
+
+def _apply(
+    context: TaggingContext, plans: Sequence[tuple[Domain, renames.Plan]]
+) -> dict[str, dict[str, Any]]:
+    """Apply plans that nothing keeps from being applied; once they are recorded, a crash only delays them."""
+    renames.begin(run_of(context), {journal_of(context, domain): plan for domain, plan in plans}, now_iso())
+    answers: dict[str, dict[str, Any]] = {}
+    for domain, plan in plans:
+        answers[domain.slug] = {"renames": [list(pair) for pair in plan.renames]}
+        try:
+            number, done = _finish(context, domain, plan.renames)
+        except (EverindexError, OSError) as error:
+            answers[domain.slug]["error"] = f"{error}; the renames are recorded, and finished later"
+        else:
+            answers[domain.slug] |= {"change": number} | _report(done)
+    return answers
+
+
+# Finishing
+
+
+def run_of(context: TaggingContext) -> Path:
+    """Return the record of a run over several domains whose journals are not all written yet."""
+    return context.resources.place.state / "renames.json"
+
+
+def journal_of(context: TaggingContext, domain: Domain) -> Path:
+    """Return the journal of a domain's unfinished renames."""
+    return context.resources.place.state / f"renames-{domain.slug}.json"
+
+
+def has_unfinished(context: TaggingContext, domain: Domain) -> bool:
+    """Say whether renames of a domain are to be finished."""
+    return run_of(context).exists() or journal_of(context, domain).exists()
+
+
+def finish_renames(context: TaggingContext, domain: Domain) -> renames.Report | None:
+    """Finish the renames that a crash or a refused note left unfinished, in the same log entry; None: there are none.
+
+    Raises StateError, NoteError.
+    """
+    renames.distribute(run_of(context))
+    if not journal_of(context, domain).exists():
+        return None
+    return _finish(context, domain, context.vocabulary(domain).taxonomy.renames)[1]
+
+
+def _finish(
+    context: TaggingContext, domain: Domain, pairs: Sequence[tuple[str, str]]
+) -> tuple[int, renames.Report]:
+    """Finish what a domain's journal contains; return its log entry, which has each file before it is replaced."""
+    root, log, journal = context.resources.root, context.proposals().renames, journal_of(context, domain)
+    at = renames.began_at(journal) or now_iso()
+    number = log.begin(domain.slug, domain.within(domain.taxonomy), pairs, at)
+
+    def replacing(raw: str, read: bytes, new: bytes) -> bytes | None:
+        log.write(number, RenamedFile(vault.note_key(raw), *heads(read, new)))
+        return replace_if_unchanged(root, raw, read, new, context.displaced)
+
+    done = renames.recover(root, journal, replacing)
+    if done and done.finished:
+        log.finish(number)
+    return number, done or renames.Report((), (), (), finished=True)
+
+
+# Undoing
+
+
+def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -> dict[str, Any]:
+    """Undo a domain's part of a run of renames; return the files restored and left alone. Raises CannotUndoError."""
+    if change.undone_at is not None:
+        raise CannotUndoError(f"change {change.id} is already undone")
+    if has_unfinished(context, domain):
+        raise CannotUndoError(
+            f"the renames of {domain.slug} are not finished; correct the notes that `everindex tags rename` reports,"
+            " finish the renames, and then undo them"
+        )
+    store, root = context.proposals(), context.resources.root
+    files = store.renames.files(change.id)
+    # A path that is not UTF-8 can be opened only by the name in the ledger.
+    raws = context.resources.reader(domain).ledger.stat_of([file.path for file in files])
+    named = [
+        replace(file, path=raws[file.path][0] if file.path in raws else vault.path_on_disk(root, file.path))
+        for file in files
+    ]
+    done = renames.take_back(
+        named, root, lambda raw, read, new: replace_if_unchanged(root, raw, read, new, context.displaced)
+    )
+    if not done.restored:
+        first = done.left[0]
+        raise CannotUndoError(f"nothing was undone: {first.path}: {first.reason}")
+    if done.finished:
+        store.changes.undo(change.id, now_iso())
+        store.changes.record(replace(change, at=now_iso(), action=UNDONE, undone_at=None))
+    return {
+        "restored": list(done.restored),
+        "left": [[one.path, one.reason] for one in done.left],
+    }
+
+
+# What is read and said
+
+
+def _notes_of(context: TaggingContext, domain: Domain) -> list[tuple[str, bytes]]:
+    """Read a domain's notes as they are; unreadable notes have no known tags."""
+    cache = context.resources.reader(domain)
+    notes = []
+    for raw, _, _, _ in cache.ledger.stat_of(sorted(cache.ledger.settled())).values():
+        with suppress(NoteError):
+            data = vault.read(context.resources.root, raw, context.resources.settings.max_note_bytes).data
+            notes.append((raw, data))
+    return notes
+
+
+def _change(change: renames.Change) -> dict[str, Any]:
+    """Return the lines of a change that differ."""
+    before, after = (data.decode("utf-8", "replace").splitlines() for data in (change.before, change.after))
+    pairs = zip(before, after, strict=False)
+    return {"path": change.path, "lines": [[old, new] for old, new in pairs if old != new]}
+
+
+def _report(done: renames.Report) -> dict[str, Any]:
+    return {
+        "changed": list(done.changed),
+        "refused": [[one.path, one.reason] for one in done.refused],
+        "vanished": list(done.vanished),
+        "finished": done.finished,
+    }
