@@ -96,6 +96,12 @@ class Proposals:
                 ],
             )
 
+    def without(self, domain: str) -> dict[str, str]:
+        """Return the notes of a domain that were examined without a proposal, by path: the reason, or ""."""
+        wanted = "domain = ? AND outcome IN ('nothing', 'private', 'failed')"
+        sql = f"SELECT path, coalesce(reason, '') FROM tag_note WHERE {wanted} ORDER BY path"
+        return dict(rows(self._con, sql, (domain,)))
+
     def ask(self, domain: str, paths: Collection[str]) -> None:
         """Request that notes be examined (again), whatever the outcome was before."""
         with transaction(self._con):

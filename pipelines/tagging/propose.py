@@ -113,12 +113,29 @@ def _record(
         context.proposals.add(
             slug, note.path, lacking, proposer=answer.proposer, note_hash=note_hash, at=as_iso(now)
         )
-    outcome = "nothing" if answer.outcome == "proposed" and not lacking else answer.outcome
+    outcome, reason = answer.outcome, answer.reason
+    if outcome == "proposed" and (
+        why := _why_nothing(context, note, answer, [one.tag for one, _ in lacking])
+    ):
+        outcome, reason = "nothing", "; ".join(filter(None, (why, reason)))
     failed = attempts + 1 if outcome == "failed" else 0
     body = sketch(texts_of(context.cache, note.path))
-    looked = Looked(note_hash, body, outcome, answer.reason, failed, answer.next_attempt)
+    looked = Looked(note_hash, body, outcome, reason, failed, answer.next_attempt)
     context.proposals.look(slug, {note.path: looked})
     return outcome
+
+
+def _why_nothing(context: ProposalContext, note: Note, answer: _Answer, lacking: Sequence[str]) -> str | None:
+    """Return why no tag waits or was accepted after a note was examined; None: one was proposed, now or earlier."""
+    if lacking:
+        known = context.proposals.of_note(context.domain.slug, note.path)
+        rejected = {one.tag.casefold() for one in known if one.state == "rejected"}
+        if any(tag.casefold() not in rejected for tag in lacking):
+            return None
+        return f"you rejected what fits: {', '.join(lacking)}"
+    names = {tag.casefold() for tag in note.tags}
+    has = [one.tag for one in answer.suggestions if one.tag.casefold() in names]
+    return f"it already has what fits: {', '.join(has)}" if has else "no tag of the vocabulary surely fits it"
 
 
 def _read(context: ProposalContext, path: str, note_hash: str) -> Note | None:

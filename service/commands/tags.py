@@ -75,7 +75,7 @@ app.add_command(tags)
 @state_option
 @json_option
 def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """List the tags that wait for a decision."""
+    """List the tags that wait for a decision, and the notes for which none was found."""
     answer = need_service(options_given(vault, state)).call("GET", "/proposals", domain=domain, limit=1000)
     if as_json:
         print_json(answer)
@@ -90,6 +90,10 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
             out.print(f"  {one['tag']}{group}  {one['confidence']:.0%} {one['proposer']}")
     if not answer["proposals"]:
         out.print("nothing waits")
+    for one in answer["nothing"]:
+        out.say(f"nothing was proposed for {one['path']}{': ' if one['reason'] else ''}{one['reason']}")
+    if more := answer["nothing_count"] - len(answer["nothing"]):
+        out.print(f"nor for {counted(more, 'more note')}")
     spent = answer["spent_today"]
     if spent["notes"]:
         out.print(f"sent today: {counted(int(spent['notes']), 'note')}, {spent['dollars']:.4f} dollars")

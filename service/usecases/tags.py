@@ -20,6 +20,7 @@ from pipelines.tagging.missing import missing
 from queue_config.queue import Queue
 from service.usecases.domains import named_domains
 from service.usecases.schemas.tags import (
+    MOST_NOTHING,
     Asked,
     ChangeItem,
     Decided,
@@ -27,6 +28,7 @@ from service.usecases.schemas.tags import (
     MissingTag,
     MissingTags,
     NoteProposals,
+    NothingProposed,
     Promoted,
     ProposalItem,
     ProposalList,
@@ -52,7 +54,7 @@ class Tags:
 
     def proposals(self, domain: str | None, states: list[ProposalState], limit: int) -> ProposalList:
         """List proposals."""
-        named_domains(self._resources, domain)
+        nothing = self._nothing_proposed(domain)
         store = self.context.proposals()
         counts: dict[str, dict[str, int]] = {}
         there = {one.slug for one in self._resources.registry().domains}
@@ -68,7 +70,23 @@ class Tags:
             ],
             counts=counts,
             spent_today={"notes": notes, "dollars": dollars},
+            nothing=nothing[:MOST_NOTHING],
+            nothing_count=len(nothing),
         )
+
+    def _nothing_proposed(self, domain: str | None) -> list[NothingProposed]:
+        """Return the notes that were examined without a proposal and are there, as far as indexes can be read."""
+        found = []
+        for owner in named_domains(self._resources, domain):
+            without = self.context.proposals().without(owner.slug)
+            with suppress(CacheError):  # `status` and the pages name the domain
+                there = self._resources.reader(owner).ledger.existing(without) if without else set()
+                found += [
+                    NothingProposed(domain=owner.slug, path=path, reason=why)
+                    for path, why in without.items()
+                    if path in there
+                ]
+        return found
 
     def by_note(
         self, domain: str | None, states: list[ProposalState], limit: int, tag: str | None, sure: float

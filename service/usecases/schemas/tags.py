@@ -10,6 +10,8 @@ from pipelines.store.proposals import ProposalState
 from service.usecases.schemas.search import example
 
 MOST = 1000
+MOST_NOTHING = 20
+"""How many notes without a proposal an answer names."""
 
 
 class _Answer(BaseModel):
@@ -31,6 +33,14 @@ class ProposalItem(_Answer):
     proposed_at: str
 
 
+class NothingProposed(_Answer):
+    """A note that was examined for tags and got no proposal."""
+
+    domain: str
+    path: str
+    reason: str = Field(description="why; empty if it was examined by an earlier version")
+
+
 class ProposalList(_Answer):
     """The proposals in the requested states, newest first; `counts` are by domain and state."""
 
@@ -39,6 +49,10 @@ class ProposalList(_Answer):
     spent_today: dict[str, float] = Field(
         description="notes sent to a paid proposer today (UTC), and the cost in US dollars"
     )
+    nothing: list[NothingProposed] = Field(
+        description="the first notes that were examined without a proposal"
+    )
+    nothing_count: int = Field(description="how many notes were examined without a proposal")
 
 
 class NoteProposals(_Answer):

@@ -165,6 +165,23 @@ def test_what_the_operator_rejected_is_not_proposed_again(tagging, context):
     tagging.proposals.ask("vault", ["a.md"])
     work(context)
     assert tagging.states("a.md") == {"soil": "rejected", "compost": "rejected"}
+    assert tagging.proposals.without("vault") == {"a.md": "you rejected what fits: soil, compost"}
+
+
+@pytest.mark.parametrize(
+    ("text", "suggested", "why"),
+    [
+        ("The garden.", [], "no tag of the vocabulary surely fits it"),
+        ("The garden.", [("made-up", 1.0)], "no tag of the vocabulary surely fits it"),
+        ("---\ntags: [soil]\n---\nThe garden.", [("soil", 0.9)], "it already has what fits: soil"),
+        ("The garden.", [("soil", 0.9)], None),
+    ],
+)
+def test_where_nothing_is_proposed_the_reason_is_kept(tagging, context, api, text, suggested, why):
+    api.by_default = lambda _: Answer(suggested)
+    tagging.note("a.md", text)
+    work(context)
+    assert tagging.proposals.without("vault") == ({"a.md": why} if why else {})
 
 
 def test_without_a_key_the_local_proposer_learns_from_the_vault(tagging, context):

@@ -7,6 +7,8 @@ from click.testing import CliRunner
 
 from service.cli import app
 
+NOTHING = ["nothing was proposed for c.md: no tag surely fits it", "nor for 2 more notes"]
+
 
 class Service:
     def call(self, *_, **__):
@@ -24,13 +26,22 @@ class Service:
                 for path, tag in waiting
             ],
             "spent_today": {"notes": 0, "dollars": 0.0},
+            "nothing": [{"domain": "garden", "path": "c.md", "reason": "no tag surely fits it"}],
+            "nothing_count": 3,
         }
 
 
 def test_a_note_is_listed_once_with_all_the_tags_that_wait_for_it(monkeypatch):
     monkeypatch.setattr("service.commands.tags.need_service", lambda _: Service())
     lines = CliRunner().invoke(app, ["tags", "list"]).output.splitlines()
-    assert lines == ["a.md", "  soil  90% local", "  compost  90% local", "b.md", "  soil  90% local"]
+    assert lines == [
+        "a.md",
+        "  soil  90% local",
+        "  compost  90% local",
+        "b.md",
+        "  soil  90% local",
+        *NOTHING,
+    ]
 
 
 class Renaming:
