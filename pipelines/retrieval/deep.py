@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -32,17 +33,20 @@ def retrieve(
     root: Path,
     present: bool,
     now: datetime,
+    only: Sequence[int] | None = None,
+    hidden: Collection[str] = frozenset(),
 ) -> Found:
     """Search a domain for a question (its words and their unit vector), and walk on from its best notes.
 
-    While the vault is unavailable (`present` false), no note is left out for a missing file. Raises CacheError.
+    While the vault is unavailable (`present` false), no note is left out for a missing file. `only` and
+    `hidden` are as in `Source`. Raises CacheError.
     """
-    source = Source(domain, cache, vector)
+    source = Source(domain, cache, vector, only, hidden=hidden)
     best, failed = find([source], query, effort.seeds, root=root, present=present, now=now)
     for error in failed.values():
         raise error
     seeds = [one.hit.path for one in best]
-    return explore(domain, cache, seeds, vector, effort, root=root if present else None)
+    return explore(domain, cache, seeds, vector, effort, root=root if present else None, hidden=hidden)
 
 
 def compare(fast: Found, deep: Found) -> Difference:

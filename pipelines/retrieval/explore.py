@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,17 +29,26 @@ def explore(
     *,
     depth: int = MOST_HOPS,
     root: Path | None,
+    hidden: Collection[str] = frozenset(),
 ) -> Found:
     """Walk from notes of a domain towards notes that resemble a unit vector. Raises CacheError.
 
     A note whose file below `root` is gone is left out; with None (the vault is unavailable) files are not checked.
+    The walk does not come to `hidden` notes.
     """
     with snapshot(cache.con):
-        return _walk(domain, _Passages(cache), seeds, vector, effort, depth, root)
+        return _walk(domain, _Passages(cache), seeds, vector, effort, depth, root, hidden)
 
 
 def explore_from(
-    domain: Domain, cache: Cache, path: str, effort: Effort, *, depth: int, root: Path | None
+    domain: Domain,
+    cache: Cache,
+    path: str,
+    effort: Effort,
+    *,
+    depth: int,
+    root: Path | None,
+    hidden: Collection[str] = frozenset(),
 ) -> Found | None:
     """Walk from a note towards notes that resemble it: the question is its mean vector. Raises CacheError.
 
@@ -48,7 +57,7 @@ def explore_from(
     with snapshot(cache.con):
         passages = _Passages(cache)
         mean = passages.mean(path, effort.budget)
-        return None if mean is None else _walk(domain, passages, [path], mean, effort, depth, root)
+        return None if mean is None else _walk(domain, passages, [path], mean, effort, depth, root, hidden)
 
 
 def _walk(
@@ -59,8 +68,9 @@ def _walk(
     effort: Effort,
     depth: int,
     root: Path | None,
+    hidden: Collection[str],
 ) -> Found:
-    cache = passages.cache
+    cache, unseen = passages.cache, {*domain.configuration, *hidden}
 
     def weigh(paths: Sequence[str]) -> dict[str, float]:
         if domain.decay.mode == "off":
@@ -69,8 +79,8 @@ def _walk(
 
     known = note_facts(cache, seeds)  # a seed may have been deleted since it was found
     found = beam_search(
-        [path for path in seeds if path in known],
-        lambda paths: [edge for edge in edges_at(cache, paths) if edge.path not in domain.configuration],
+        [path for path in seeds if path in known and path not in hidden],
+        lambda paths: [edge for edge in edges_at(cache, paths) if edge.path not in unseen],
         partial(passages.measure, vector),
         weigh,
         effort,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import accumulate, islice, takewhile
@@ -88,21 +88,26 @@ class NameIndex:
                 del self._words[word]
                 del self._spellings[bisect_left(self._spellings, word)]
 
-    def find(self, query: str, limit: int) -> list[NoteName]:
-        """Return at most `limit` notes, each by the name that matches best.
+    def find(
+        self, query: str, limit: int, hidden: Mapping[str, Collection[str]] | None = None
+    ) -> list[NoteName]:
+        """Return at most `limit` notes, each by the name that matches best; `hidden` paths by domain are left out.
 
         First the names that equal the query, then those that begin with it, those in which a word begins with it, and
         those that contain it. Last come names with a word similar to each of the query's first three words, by
         Jaro-Winkler similarity (W. Winkler, "String Comparator Metrics", 1990).
         """
         wanted = fold_name(query)
-        return [name for *_, name in _distinct(self._matching(wanted, limit), limit)] if wanted else []
+        if not wanted:
+            return []
+        seen = _seen(hidden or {})
+        return [name for *_, name in _distinct(self._matching(wanted, limit, seen), limit)]
 
-    def _matching(self, wanted: str, limit: int) -> Iterator[_Entry]:
+    def _matching(self, wanted: str, limit: int, seen: _Seen) -> Iterator[_Entry]:
         for line in (f"\n{wanted}\n", f"\n{wanted}", f" {wanted}", wanted):
-            yield from self._with_line_like(line)
+            yield from filter(seen, self._with_line_like(line))
         if len(wanted) >= _SHORTEST_MISSPELT:
-            yield from self._alike(wanted, limit)
+            yield from self._alike(wanted, limit, seen)
 
     def _with_line_like(self, part: str) -> Iterator[_Entry]:
         if self._lines is None:
@@ -116,13 +121,14 @@ class NameIndex:
             yield self._entries[number - 1]
             at = lines.find(part, starts_of[number])
 
-    def _alike(self, wanted: str, limit: int) -> list[_Entry]:
+    def _alike(self, wanted: str, limit: int, seen: _Seen) -> list[_Entry]:
         first, *others = dict.fromkeys(wanted.split(" ")[:_MOST_MISSPELT])
         alike = self._with_word_like(first)
         for word in others:
             more = self._with_word_like(word)
             alike = {entry: score + more[entry] for entry, score in alike.items() if entry in more}
-        return nsmallest(_NAMES_A_NOTE * limit, alike, key=lambda entry: (-alike[entry], entry))
+        shown = filter(seen, alike)
+        return nsmallest(_NAMES_A_NOTE * limit, shown, key=lambda entry: (-alike[entry], entry))
 
     def _with_word_like(self, wanted: str) -> dict[_Entry, float]:
         """Return the entries with a word like the wanted one, and their similarity: 1 if the word begins with it."""
@@ -141,6 +147,12 @@ class NameIndex:
 
 
 _Entry = tuple[int, int, str, NoteName]
+_Seen = Callable[[_Entry], bool]
+
+
+def _seen(hidden: Mapping[str, Collection[str]]) -> _Seen:
+    """Return whether an entry's note may be seen."""
+    return lambda entry: entry[3].path not in hidden.get(entry[3].domain, ())
 
 
 def _entry(name: NoteName) -> _Entry:

@@ -244,18 +244,22 @@ def best_ranked(cache: Cache, community: int | None, limit: int) -> list[str]:
     ]
 
 
-def most_linked(cache: Cache, limit: int) -> list[tuple[str, str, int]]:
+def most_linked(
+    cache: Cache, limit: int, hidden: Collection[str] = frozenset()
+) -> list[tuple[str, str, int]]:
     """Return path and title of the notes that most notes of the domain link to, and how many do, most first.
 
-    Only the notes with the highest PageRank are counted, so that the cost does not grow with the links.
+    Only the notes with the highest PageRank are counted, so that the cost does not grow with the links. `hidden`
+    notes are missing.
     """
     found = rows(
         cache.con,
-        "WITH best AS MATERIALIZED (SELECT path FROM vault_rank ORDER BY pagerank DESC LIMIT 10 * ?1)"
+        "WITH hidden AS MATERIALIZED (SELECT value FROM json_each(?2)), best AS MATERIALIZED (SELECT path FROM"
+        " vault_rank WHERE path NOT IN hidden ORDER BY pagerank DESC LIMIT 10 * ?1)"
         " SELECT n.path, n.title, (SELECT count(DISTINCT e.path) FROM vault_edge e"
-        " WHERE e.target = n.path AND e.path <> n.path) AS links"
+        " WHERE e.target = n.path AND e.path <> n.path AND e.path NOT IN hidden) AS links"
         " FROM best JOIN vault_node n USING (path) WHERE links > 0 ORDER BY links DESC, n.path LIMIT ?1",
-        (limit,),
+        (limit, json.dumps(list(hidden))),
     )
     return list(found)
 

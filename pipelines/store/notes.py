@@ -112,10 +112,15 @@ def untagged(cache: Cache) -> list[str]:
     ]
 
 
-def recently_changed(cache: Cache, limit: int) -> list[tuple[str, str, str]]:
-    """Return path, title and time of the notes whose files changed last, newest first."""
-    sql = "SELECT path, title, modified_at FROM vault_node ORDER BY modified_at DESC, path LIMIT ?"
-    return list(rows(cache.con, sql, (limit,)))
+def recently_changed(
+    cache: Cache, limit: int, hidden: Collection[str] = frozenset()
+) -> list[tuple[str, str, str]]:
+    """Return path, title and time of the notes (but the `hidden` ones) whose files changed last, newest first."""
+    sql = (
+        "SELECT path, title, modified_at FROM vault_node WHERE path NOT IN (SELECT value FROM json_each(?))"
+        " ORDER BY modified_at DESC, path LIMIT ?"
+    )
+    return list(rows(cache.con, sql, (json.dumps(list(hidden)), limit)))
 
 
 def notes_having(cache: Cache, phrase: str) -> list[str]:

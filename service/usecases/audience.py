@@ -52,6 +52,14 @@ class Audience:
         """Say whether the asker may see a path of a domain's cache. Raises CacheError."""
         return path not in self.hidden(domain)
 
+    def judged(self, domain: str, path: str, sha256: str) -> bool:
+        """Say whether the asker may see a note's file with this content: it is what was judged. Raises CacheError."""
+        if self.resources is None:
+            return True
+        owner = self.resources.registry().get(domain)
+        row = self.resources.reader(owner).ledger.row(path) if owner else None
+        return row is not None and row.indexed_hash == sha256 and self.sees(domain, path)
+
     def named(self, targets: Collection[str]) -> frozenset[str]:
         """Return those of the files that links mean that the asker may know of.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import accumulate
 from typing import TypeVar
@@ -13,6 +13,7 @@ from pipelines.retrieval.plain_text import plain_text
 from pipelines.store import neighbours, notes
 from pipelines.store.cache import Cache
 from pipelines.store.filters import facets, values_in_use
+from service.usecases.audience import OWNER, Audience
 from service.usecases.notes import on_disk
 from service.usecases.schemas.browsing import Facet, ListedNote, Passage, PassageLine, Start
 from service.usecases.schemas.search import SearchHit
@@ -39,24 +40,26 @@ class Browsing:
     def __init__(self, questions: SearchService) -> None:
         self._questions = questions
 
-    def start(self) -> Start:
+    def start(self, *, audience: Audience = OWNER) -> Start:
         """Return the notes that changed last, and those that most notes link to."""
         recent = [
             ListedNote(path=path, title=title, domain=slug, changed=changed)
-            for slug, (path, title, changed) in self._listed(notes.recently_changed)
+            for slug, (path, title, changed) in self._listed(notes.recently_changed, audience)
         ]
         linked = [
             ListedNote(path=path, title=title, domain=slug, links=links)
-            for slug, (path, title, links) in self._listed(neighbours.most_linked)
+            for slug, (path, title, links) in self._listed(neighbours.most_linked, audience)
         ]
         recent.sort(key=lambda note: note.changed or "", reverse=True)
         linked.sort(key=lambda note: -(note.links or 0))
         return Start(recent=recent[:_LISTED], most_linked=linked[:_LISTED])
 
-    def _listed(self, ask: Callable[[Cache, int], list[_Row]]) -> Iterator[tuple[str, _Row]]:
+    def _listed(
+        self, ask: Callable[[Cache, int, Collection[str]], list[_Row]], audience: Audience
+    ) -> Iterator[tuple[str, _Row]]:
         """Yield what each domain answers, without vocabularies, review queues and notes whose files are gone."""
         for domain, cache in self._questions.readers():
-            found = ask(cache, _LISTED + _SPARE + len(domain.configuration))
+            found = ask(cache, _LISTED + _SPARE + len(domain.configuration), audience.hidden(domain.slug))
             there = on_disk(self._questions.resources, cache, [row[0] for row in found])
             yield from ((domain.slug, row) for row in found if row[0] in there - set(domain.configuration))
 
@@ -77,25 +80,25 @@ class Browsing:
             *([] if {"since", "until"} & dict(used).keys() else _past([day for *_, day in rows], today)),
         ]
 
-    def filter_values(self) -> dict[str, list[str]]:
+    def filter_values(self, *, audience: Audience = OWNER) -> dict[str, list[str]]:
         """Return the folders, tags and kinds that most notes have, most frequent first; also what contains them.
 
         Values that are too long for their fields are left out.
         """
         counts: dict[str, Counter[str]] = {name: Counter() for name in SUGGESTED}
-        for _, cache in self._questions.readers():
-            for name, value, count in values_in_use(cache, SUGGESTED):
+        for domain, cache in self._questions.readers():
+            for name, value, count in values_in_use(cache, SUGGESTED, audience.hidden(domain.slug)):
                 levels = value.split("/", _MOST_LEVELS) if name in _NESTED else [value]
                 for known in accumulate(levels, "{}/{}".format):
                     counts[name][known] += count
         return {name: _most_frequent(counts[name]) for name in SUGGESTED}
 
-    def passage(self, path: str, at: Sequence[int]) -> Passage:
+    def passage(self, path: str, at: Sequence[int], *, audience: Audience = OWNER) -> Passage:
         """Return the passage that holds a character of a note; `at` is where its sentences begin.
 
         Raises NoteNotFoundError.
         """
-        for chunk in self._questions.node(path).chunks:
+        for chunk in self._questions.node(path, audience=audience).chunks:
             start, end = chunk.range
             if start <= min(at) < end:
                 return Passage(path=path, lines=list(_lines(chunk.text, [place - start for place in at])))

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 
 from pipelines import vault
 from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
@@ -17,6 +17,7 @@ from pipelines.retrieval.citations import Reason, check_citations, check_quote, 
 from pipelines.store.connection import snapshot
 from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
 from pipelines.store.passages import ChunkRow, chunks_of
+from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.evidence import (
     Cited,
     DeletedAnswer,
@@ -62,9 +63,9 @@ class Records:
         finally:
             store.close()
 
-    def verify(self, quotes: Sequence[Cited]) -> VerifyAnswer:
+    def verify(self, quotes: Sequence[Cited], *, audience: Audience = OWNER) -> VerifyAnswer:
         """Verify quotes against the current index."""
-        indexed = cache(self._indexed)
+        indexed = cache(partial(self._indexed, audience=audience))
         answers = []
         for cited in quotes:
             citation, _, reason = _resolve(cited, None, indexed)
@@ -125,12 +126,12 @@ class Records:
             store.delete(record_id)
         return DeletedAnswer(deleted=record_id)
 
-    def _indexed(self, path: str) -> _Indexed:
+    def _indexed(self, path: str, audience: Audience = OWNER) -> _Indexed:
         """Return a note's chunks as they are indexed now."""
-        for _, cache_ in self._questions.readers():
+        for domain, cache_ in self._questions.readers():
             with snapshot(cache_.con):
                 row = cache_.ledger.row(path)
-                chunks = chunks_of(cache_, path)
+                chunks = chunks_of(cache_, path) if audience.sees(domain.slug, path) else []
             if chunks:
                 source_hash = row.indexed_hash if row else None
                 return [

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pipelines.filters import Filters
 from pipelines.store.filters import matching_notes
+from service.usecases.audience import OWNER, Audience
 from service.usecases.notes import on_disk
 from service.usecases.schemas.listing import ListAnswer, ListedNote
 from service.usecases.search import SearchService
@@ -13,7 +14,9 @@ from service.usecases.search import SearchService
 Order = Literal["path", "date"]
 
 
-def list_notes(questions: SearchService, filters: Filters, order: Order) -> ListAnswer:
+def list_notes(
+    questions: SearchService, filters: Filters, order: Order, *, audience: Audience = OWNER
+) -> ListAnswer:
     """Return the notes that pass, by path or the newest first, without those whose file is gone.
 
     Raises DomainNotFoundError.
@@ -21,7 +24,7 @@ def list_notes(questions: SearchService, filters: Filters, order: Order) -> List
     found, configuration = [], []
     for slug in filters.domains or (None,):
         for domain, cache in questions.readers(slug):
-            rows = matching_notes(cache, filters)
+            rows = matching_notes(cache, filters, audience.hidden(domain.slug))
             there = on_disk(questions.resources, cache, [row.path for row in rows])
             configuration += [path for path in domain.configuration if path in there]
             found += [

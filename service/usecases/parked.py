@@ -9,6 +9,7 @@ from pipelines.model import Domain
 from pipelines.status import unforgotten
 from pipelines.store.cache import Cache
 from pipelines.store.overview import ParkedRow, parked_notes
+from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.operations import ParkedChoice, ParkedList, ParkedNote, ParkedPaths
 from workers.resources import Resources
 from workers.tasks import Tasks
@@ -51,12 +52,14 @@ class Parked:
                 continue
             yield domain, rows
 
-    def shown(self) -> ParkedList:
-        """List the parked notes."""
+    def shown(self, *, audience: Audience = OWNER) -> ParkedList:
+        """List the parked notes; whether one that was never read is private is not known."""
         notes: list[ParkedNote] = []
         kinds: dict[str, int] = {}
         forgotten = 0
         for domain, rows in self._all():
+            hidden = audience.hidden(domain.slug)
+            rows = [row for row in rows if row.path not in hidden]  # noqa: PLW2901 - only these count
             shown = self._shown_of(domain, rows)
             forgotten += len(rows) - len(shown)
             for row in shown:

@@ -14,6 +14,7 @@ from pipelines.model import Domain
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache
 from pipelines.store.evidence import Evidence
+from service.usecases.audience import OWNER, Audience
 from service.usecases.note_evidence import NoteEvidence, evidence_of_note
 from service.usecases.notes import describe_note
 from service.usecases.schemas.notes import NodeAnswer
@@ -62,33 +63,42 @@ class Reader:
         self._questions = questions
         self._names = names
 
-    def open(self, path: str) -> OpenNote:
-        """Return a note that the ledger knows. Raises NoteNotFoundError, and NotFoundError if it cannot be read."""
+    def open(self, path: str, *, audience: Audience = OWNER) -> OpenNote:
+        """Return a note that the ledger knows. Raises NoteNotFoundError, and NotFoundError if it cannot be read.
+
+        Who does not see all notes gets no evidence records, whose questions are the owner's.
+        """
         path = vault.note_key(path)
         for domain, cache in self._questions.readers():
             known = cache.ledger.stat_of([path]).get(path)
-            if known:
-                return self._open(path, known[0], domain, cache)
-        raise self._questions.no_such_note(path)
+            if known and audience.sees(domain.slug, path):
+                return self._open(path, known[0], domain, cache, audience)
+        raise self._questions.no_such_note(path, audience)
 
-    def _open(self, path: str, raw: str, domain: Domain, cache: Cache) -> OpenNote:
+    def _open(self, path: str, raw: str, domain: Domain, cache: Cache, audience: Audience) -> OpenNote:
         resources = self._questions.resources
         try:
-            data = vault.read(resources.root, raw, resources.settings.max_note_bytes).data
+            content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
         except NoteError as error:
             raise NotFoundError(str(error)) from error
-        node = describe_note(domain, cache, path, self._questions.backlinks)
+        if not audience.sees_all and not audience.judged(domain.slug, path, content.sha256):
+            raise self._questions.no_such_note(path, audience)
+        data, meant = content.data, neighbours.meant_by(cache, path)
+        named = audience.named({file for file in meant.values() if file is not None})
+        node = describe_note(domain, cache, path, self._questions.backlinks, audience)
         return OpenNote(
             path=path,
             title=node.title if node else PurePosixPath(path).stem,
             text=decode(data)[0],
             heavy=is_heavy(data),
-            meant=neighbours.meant_by(cache, path),
-            standing=self._questions.why(path),
+            meant={written: file if file in named else None for written, file in meant.items()},
+            standing=self._questions.why(path, audience=audience),
             node=node,
             backlinks=self._backlinks(node) if node else [],
-            similar=self._names.similar(path, _SIMILAR).results if node else [],
-            evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE),
+            similar=self._names.similar(path, _SIMILAR, audience=audience).results if node else [],
+            evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
+            if audience.sees_all
+            else [],
         )
 
     def _backlinks(self, node: NodeAnswer) -> list[Backlink]:

@@ -10,10 +10,11 @@ from pipelines import vault
 from pipelines.model import Domain
 from pipelines.retrieval.similar import nearest_notes
 from pipelines.retrieval.titles import NameIndex, names_of
-from pipelines.store import neighbours, notes, passages
+from pipelines.store import notes, passages
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
 from pipelines.vectors import mean_vector
+from service.usecases.audience import OWNER, Audience
 from service.usecases.notes import on_disk
 from service.usecases.schemas.titles import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer
 from service.usecases.search import SearchService
@@ -32,12 +33,13 @@ class TitleSearch:
         self._lock = threading.Lock()
         self._own = threading.local()
 
-    def titles(self, query: str, limit: int) -> TitlesAnswer:
+    def titles(self, query: str, limit: int, *, audience: Audience = OWNER) -> TitlesAnswer:
         """Find notes by title, alias or path: by its beginning, else by similar spelling."""
         readers = self._questions.readers()
         with self._lock:
             self._refresh(readers)
-            found = self._index.find(query, limit)
+            hidden = {domain.slug: audience.hidden(domain.slug) for domain, _ in readers}
+            found = self._index.find(query, limit, hidden)
         there = {
             (domain.slug, path)
             for domain, cache in readers
@@ -77,16 +79,14 @@ class TitleSearch:
                     for name in names_of(slug, path, title, json.loads(aliases)):
                         change(name)
 
-    def similar(self, path: str, k: int) -> SimilarAnswer:
+    def similar(self, path: str, k: int, *, audience: Audience = OWNER) -> SimilarAnswer:
         """Return the notes nearest to a note, of its domain and of others with the same model.
 
         Raises NoteNotFoundError.
         """
         path = vault.note_key(path)
         readers = self._questions.readers()
-        own = next((cache for _, cache in readers if neighbours.nodes(cache, [path])), None)
-        if own is None:
-            raise self._questions.no_such_note(path)
+        _, own = self._questions.holder(path, audience)
         vector = mean_vector(notes.vectors_of(own, path))
         if vector is None:
             return SimilarAnswer(path=path, results=[], count=0, reason=_NO_VECTORS)
@@ -95,15 +95,17 @@ class TitleSearch:
             hit
             for domain, cache in readers
             if (cache.meta.model, cache.meta.dimension) == model
-            for hit in self._near(domain, cache, vector, k, path)
+            for hit in self._near(domain, cache, vector, k, {path, *audience.hidden(domain.slug)})
         ]
         results.sort(key=lambda hit: -hit.cosine)
         return SimilarAnswer(path=path, results=results[:k], count=len(results[:k]), reason=None)
 
-    def _near(self, domain: Domain, cache: Cache, vector: Vector, k: int, without: str) -> list[SimilarHit]:
+    def _near(
+        self, domain: Domain, cache: Cache, vector: Vector, k: int, without: set[str]
+    ) -> list[SimilarHit]:
         with snapshot(cache.con):
             # A few more than asked for, in case that files are gone.
-            near = nearest_notes(cache, vector, k + 5, {without, *domain.configuration})
+            near = nearest_notes(cache, vector, k + 5, {*without, *domain.configuration})
             there = on_disk(self._questions.resources, cache, [path for path, _, _ in near])
             rows = passages.chunk_rows(cache, [chunk_id for _, chunk_id, _ in near])
         return [

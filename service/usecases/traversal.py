@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 from pipelines import lexical, vault
 from pipelines.errors import EvidenceNotFoundError, NotComparableError
+from pipelines.filters import Filters
 from pipelines.model import Domain
 from pipelines.retrieval.deep import compare, retrieve
 from pipelines.retrieval.explore import explore, explore_from
@@ -18,6 +20,8 @@ from pipelines.retrieval.traverse import Dropped, Effort, Found, Kept, deep, fas
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.evidence import Evidence
+from pipelines.store.filters import matching_chunks
+from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.links import Edge
 from service.usecases.schemas.traversal import (
     DeepAnswer,
@@ -39,25 +43,25 @@ class Traversal:
         self._questions = questions
         self._resources = questions.resources
 
-    def traverse(self, path: str, depth: int, query: str | None) -> TraverseAnswer:
+    def traverse(
+        self, path: str, depth: int, query: str | None, *, audience: Audience = OWNER
+    ) -> TraverseAnswer:
         """Walk from a note. Raises NoteNotFoundError, NotComparableError."""
         path = vault.note_key(path)
-        for domain, cache in self._questions.readers():
-            if neighbours.nodes(cache, [path]):
-                return self._traverse(domain, cache, path, depth, query)
-        raise self._questions.no_such_note(path)
+        domain, cache = self._questions.holder(path, audience)
+        return self._traverse(domain, cache, path, depth, query, audience.hidden(domain.slug))
 
     def _traverse(
-        self, domain: Domain, cache: Cache, path: str, depth: int, query: str | None
+        self, domain: Domain, cache: Cache, path: str, depth: int, query: str | None, hidden: Collection[str]
     ) -> TraverseAnswer:
         vector = None if query is None else self._vector(cache, query)
         root = self._resources.root if self._resources.present() else None
         effort = fast(thresholds_of(cache.meta.model), by_note=vector is None)
         started = time.perf_counter()
         found = (
-            explore_from(domain, cache, path, effort, depth=depth, root=root)
+            explore_from(domain, cache, path, effort, depth=depth, root=root, hidden=hidden)
             if vector is None
-            else explore(domain, cache, [path], vector, effort, depth=depth, root=root)
+            else explore(domain, cache, [path], vector, effort, depth=depth, root=root, hidden=hidden)
         )
         if found is None:
             raise NotComparableError(
@@ -66,23 +70,26 @@ class Traversal:
         walk = _walk(domain, cache, found, effort, started)
         return TraverseAnswer(**dict(walk), path=path, domain=domain.slug, depth=depth, query=query)
 
-    def deep(self, asked: str, mode: Mode, domain: str | None) -> DeepAnswer:
+    def deep(self, asked: str, mode: Mode, domain: str | None, *, audience: Audience = OWNER) -> DeepAnswer:
         """Search and walk on, in every domain or one. `asked`: a question, or an evidence record's id.
 
-        Raises DomainNotFoundError.
+        Only who sees all notes may name a record: its question is the owner's. Raises DomainNotFoundError.
         """
         readers = self._questions.readers(domain)
-        question, record = self._question(asked)
+        question, record = self._question(asked) if audience.sees_all else (asked, None)
         return DeepAnswer(
             question=question,
             record=record,
             mode=mode,
-            domains=[self._retrieve(owner, cache, question, mode) for owner, cache in readers],
-            index=self._questions.index_state((domain,) if domain else ()),
+            domains=[self._retrieve(owner, cache, question, mode, audience) for owner, cache in readers],
+            index=self._questions.index_state((domain,) if domain else (), audience=audience),
         )
 
-    def _retrieve(self, domain: Domain, cache: Cache, question: str, mode: Mode) -> DomainRetrieval:
-        vector = self._vector(cache, question)
+    def _retrieve(
+        self, domain: Domain, cache: Cache, question: str, mode: Mode, audience: Audience
+    ) -> DomainRetrieval:
+        vector, hidden = self._vector(cache, question), audience.hidden(domain.slug)
+        only = matching_chunks(cache, Filters(), hidden)
         bars = thresholds_of(cache.meta.model)
         efforts = {"fast": fast(bars), "deep": deep(bars)}
         walks: dict[str, Walk] = {}
@@ -98,6 +105,8 @@ class Traversal:
                 root=self._resources.root,
                 present=self._resources.present(),
                 now=datetime.now(UTC),
+                only=only,
+                hidden=hidden,
             )
             walks[name] = _walk(domain, cache, found[name], efforts[name], started)
         difference = compare(found["fast"], found["deep"]) if mode == "compare" else None

@@ -5,16 +5,32 @@ from __future__ import annotations
 from dataclasses import asdict, is_dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
 from pipelines.errors import DomainNotFoundError, NoteNotFoundError
 from pipelines.filters import parse_filters
+from pipelines.markdown import parse_note
+from pipelines.model import Privacy
+from pipelines.privacy import compared, may_leave
 from pipelines.reconcile import check_paths
+from pipelines.store.cache import Cache
+from pipelines.store.meta import CacheMeta
+from pipelines.store.privacy import Rules, private_notes
+from pipelines.store.privacy_rows import keep
 from queue_config.settings import Settings
 from service.usecases.audience import OWNER, agents
+from service.usecases.browsing import Browsing
+from service.usecases.evidence import Records
 from service.usecases.explaining import explain
 from service.usecases.indexing import index_once
+from service.usecases.listing import list_notes
+from service.usecases.reading import Reader
+from service.usecases.schemas.evidence import Cited
 from service.usecases.search import SearchService
+from service.usecases.titles import TitleSearch
+from service.usecases.traversal import Traversal
 from tests.canaries import HIDDEN, NOTES, SEEN, leaks
 from workers.resources import Resources
 
@@ -83,28 +99,63 @@ FILTERS = (
 )
 
 
-def asked(questions, audience):
-    """Yield questions, each with what it tells an audience."""
-    for query in QUERIES:
-        for filters in FILTERS:
-            found = questions.search(query, 50, parse_filters(filters), explain=True, audience=audience)
-            yield f"{query} {filters}", found.model_dump_json()
+def searched(questions, audience):
+    """Yield questions, each with what a search tells an audience."""
+    given = [*((query, []) for query in QUERIES), *(("garden soil", filters) for filters in FILTERS)]
+    for query, filters in given:
+        found = questions.search(query, 50, parse_filters(filters), explain=True, audience=audience)
+        yield f"{query} {filters}", as_text(found)
+
+
+def named(questions, audience):
+    """Yield questions, each with what looking for names and for all notes tells an audience."""
+    names, browsing = TitleSearch(questions), Browsing(questions)
+    for query in (*QUERIES, "kanary", "kanarytitel", "stem"):
+        for limit in (1, 50):
+            yield query, as_text(names.titles(query, limit, audience=audience))
+    for filters in FILTERS:
+        yield f"{filters}", as_text(list_notes(questions, parse_filters(filters), "date", audience=audience))
+    yield "", as_text(browsing.start(audience=audience))
+    yield "", as_text(browsing.filter_values(audience=audience))
+
+
+def opened(questions, audience):
+    """Yield paths, each with what reading the note tells an audience."""
+    names, browsing, records = TitleSearch(questions), Browsing(questions), Records(questions)
     for path in sorted(NOTES):
-        node = told(questions.node, path, audience=audience)
-        why = told(questions.why, path, audience=audience)
-        explained = told(explain, questions, "garden soil", path, 50, audience=audience)
-        yield path, f"{node}{why}{explained}"
+        yield path, told(questions.node, path, audience=audience)
+        yield path, told(questions.why, path, audience=audience)
+        yield path, told(Reader(questions, names).open, path, audience=audience)
+        yield path, told(browsing.passage, path, [30], audience=audience)
+        for quote in ("Garden soil and worms", "kanary"):
+            checked = records.verify([Cited(path=path, quote=quote)], audience=audience)
+            yield f"{path} {quote}", as_text(checked)
 
 
-def test_no_word_of_a_private_note_reaches_an_agent_however_it_asks(questions, resources):
-    audience = agents(resources, "claude")
-    for said, answer in asked(questions, audience):
+def compared_with(questions, audience):
+    """Yield paths, each with what comparing the note with others or a question tells an audience."""
+    names, walks = TitleSearch(questions), Traversal(questions)
+    for path in sorted(NOTES):
+        yield path, told(names.similar, path, 50, audience=audience)
+        yield path, told(walks.traverse, path, 4, None, audience=audience)
+        yield path, told(explain, questions, "garden soil", path, 50, audience=audience)
+    for query in QUERIES[:3]:
+        yield query, as_text(walks.deep(query, "compare", None, audience=audience))
+
+
+WAYS = (searched, named, opened, compared_with)
+
+
+@pytest.mark.parametrize("asked", WAYS)
+def test_no_word_of_a_private_note_reaches_an_agent_however_it_asks(questions, resources, asked):
+    for said, answer in asked(questions, agents(resources, "claude")):
         assert not leaks(answer, said), answer
 
 
-def test_the_owner_is_told_every_such_word(questions):
+@pytest.mark.parametrize("asked", WAYS)
+def test_the_owner_is_told_such_words(questions, asked):
     found = {word for said, answer in asked(questions, OWNER) for word in leaks(answer, said)}
-    assert len(found) > 40
+    assert len(found) > 10
 
 
 def test_an_agent_sees_every_other_note(questions, resources):
@@ -118,9 +169,98 @@ def test_a_private_note_answers_like_one_that_does_not_exist(questions, resource
     for path in HIDDEN:
         folder = path.rpartition("/")[0]
         other = f"{folder}/no-such-note.md"
-        for ask in (questions.node, questions.why):
-            hidden, missing = told(ask, path, audience=audience), told(ask, other, audience=audience)
+        names = TitleSearch(questions)
+        for ask, others in (
+            (questions.node, ()),
+            (questions.why, ()),
+            (Reader(questions, names).open, ()),
+            (names.similar, (5,)),
+            (Traversal(questions).traverse, (2, None)),
+        ):
+            hidden, missing = (told(ask, name, *others, audience=audience) for name in (path, other))
             assert hidden.replace(path, "") == missing.replace(other, "")
+
+
+def test_text_on_the_disk_that_nobody_judged_is_not_read_to_an_agent(vault, questions, resources):
+    reader = Reader(questions, TitleSearch(questions))
+    assert reader.open("Soil.md", audience=agents(resources)).node
+    write(vault, {"Soil.md": "private:: true\n\nkanarylate"})
+    with pytest.raises(NoteNotFoundError):
+        reader.open("Soil.md", audience=agents(resources))
+    assert "kanarylate" in reader.open("Soil.md").text
+
+
+def test_counts_are_of_the_notes_that_are_seen(questions, resources):
+    browsing, audience = Browsing(questions), agents(resources)
+    linked = {note.path: note.links for note in browsing.start(audience=audience).most_linked}
+    assert linked["Soil.md"] == 1
+    assert {note.path: note.links for note in browsing.start().most_linked}["Soil.md"] > 1
+    assert list_notes(questions, parse_filters([]), "path", audience=audience).count == len(SEEN)
+
+
+WORDS = (
+    "journal",
+    "#Journal",
+    "journal/2026",
+    "Diary",
+    "diary/",
+    "/Work/Diary",
+    "./work",
+    "w\u00f6rk",
+    "",
+    ".",
+    "x*",
+)
+TEXTS = (
+    "",
+    "#journal",
+    "#Journal/2026 #other",
+    "---\ntags: [journalist, WO\u0308RK]\n---\n",
+    '---\n"tags ": diary\n---\n',
+    "+++\ntags = ['journal']\n+++\n",
+    "private:: yes",
+)
+PATHS = ("a.md", "Diary/a.md", "work/diary/b.md", "w\u00f6rk/c.md", "workshop/d.md", "Private/e.md", "x/f.md")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A cache whose only rows are a ledger of notes, each with every text, and what they say of their privacy."""
+    meta = CacheMeta("model", 4, "pipeline")
+    cache = Cache.create(tmp_path_factory.mktemp("state") / "cache-a.1.db", meta)
+    notes = [parse_note(f"{number}/{path}", text) for number, text in enumerate(TEXTS) for path in PATHS]
+    for note in notes:
+        keep(cache.con, note.path, note.privacy)
+        cache.con.execute(
+            "INSERT INTO vault_file (path, raw, size, mtime_ns, inode, wanted_hash, indexed_hash, generation,"
+            " priority, dirty_since) VALUES (?, x'', 0, 0, 0, 'a', 'a', 1, 1, 0)",
+            (note.path,),
+        )
+    yield cache, notes
+    cache.close()
+
+
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=3),
+    st.lists(st.sampled_from(WORDS), max_size=3),
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6), max_size=2),
+)
+def test_what_is_stored_decides_as_the_note_itself_would(store, tags, folders, others):
+    cache, notes = store
+    settings = Privacy((*tags, *others), (*folders, *others))
+    wanted = {
+        note.path
+        for note in notes
+        if may_leave(
+            settings,
+            path=note.path,
+            text=note.text,
+            frontmatter=note.frontmatter,
+            tags=note.tags,
+            warnings=note.warnings,
+        )
+    }
+    assert private_notes(cache, Rules(compared(settings))) == wanted
 
 
 def test_a_link_to_a_private_note_is_a_broken_one(questions, resources):
