@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Literal
 
 from pipelines.errors import FilterError
 from pipelines.frontmatter import is_tag
@@ -15,8 +17,13 @@ from pipelines.lines import line_start
 HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task")
 """The values of the filter `has`."""
 
+Strength = Literal["strong", "weak"]
+_STRENGTHS: dict[str, Strength] = {"strong": "strong", "weak": "weak"}
+
 _PROPERTY = "property."
+_DECIMAL = re.compile(r"-?(?:[01](?:\.[0-9]{1,10})?|\.[0-9]{1,10})", re.ASCII)
 _MOST = 50
+_MOST_PATHS = 1_000
 _LONGEST_ID = 18  # digits that fit into an SQLite integer
 _TASK = re.compile(r"\[[ xX]\](?=\s|\Z)")
 _LIST_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
@@ -26,8 +33,10 @@ _LIST_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 class Filters:
     """Conditions on a note. Values that are compared without regard to case are folded (`fold`) here.
 
-    Of several domains, folders, authors, kinds or communities, any may match; tags, properties (name, value) and
-    `has` must all match. `since` and `until` are ISO dates, inclusive. `Filters()` accepts every note.
+    Of several domains, folders, authors, kinds, communities, sections or paths, any may match; tags, properties
+    (name, value) and `has` must all match. `since` and `until` are ISO dates, inclusive. `sections` are parts of
+    headings: of a note, only the passages below such a heading count. `min_similarity` is the lowest cosine of a
+    passage and the question, or what the model's threshold calls so. `Filters()` accepts every note.
     """
 
     domains: tuple[str, ...] = ()
@@ -40,6 +49,9 @@ class Filters:
     properties: tuple[tuple[str, str], ...] = ()
     communities: tuple[int, ...] = ()
     has: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    min_similarity: float | Strength | None = None
 
 
 def fold(text: str) -> str:
@@ -59,8 +71,11 @@ def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
 
     Raises FilterError for an unknown name, an invalid value, a second `since` or `until`, or too many filters.
     """
-    if len(parameters) > _MOST:
-        raise FilterError(f"{len(parameters)} filters were given; at most {_MOST} are allowed")
+    paths = sum(name == "path" for name, _ in parameters)
+    if len(parameters) - paths > _MOST:
+        raise FilterError(f"{len(parameters) - paths} filters were given; at most {_MOST} are allowed")
+    if paths > _MOST_PATHS:
+        raise FilterError(f"{paths} paths were given; at most {_MOST_PATHS} are allowed")
     given: dict[str, list[str]] = {}
     properties = []
     for name, value in parameters:
@@ -87,10 +102,16 @@ def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
         properties=tuple(properties),
         communities=tuple(map(_community, given.get("community", ()))),
         has=_each(given, "has", _has),
+        sections=_each(given, "section", fold),
+        paths=_each(given, "path", _path),
+        min_similarity=_min_similarity(given.get("min_similarity", [])),
     )
 
 
-NAMES = ("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has")
+NAMES = (
+    *("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has"),
+    *("section", "path", "min_similarity"),
+)
 """The filters, except for those by a property, `property.<name>`."""
 
 
@@ -123,6 +144,23 @@ def _has(value: str) -> str:
     if wanted not in HAS:
         raise FilterError(f"has cannot be {value!r}; it is one of {', '.join(HAS)}")
     return wanted
+
+
+def _path(value: str) -> str:
+    return unicodedata.normalize("NFC", value.removeprefix("./").strip("/"))
+
+
+def _min_similarity(values: Sequence[str]) -> float | Strength | None:
+    if len(values) > 1:
+        raise FilterError(f"min_similarity was given {len(values)} times; give it once")
+    for value in values:
+        if value in _STRENGTHS:
+            return _STRENGTHS[value]
+        number = float(value) if _DECIMAL.fullmatch(value) else math.nan
+        if not -1 <= number <= 1:
+            raise FilterError(f"min_similarity is {value!r}; it is strong, weak, or a number from -1 to 1")
+        return number
+    return None
 
 
 def _day(name: str, given: dict[str, list[str]]) -> str | None:

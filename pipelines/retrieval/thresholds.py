@@ -54,6 +54,12 @@ def thresholds_of(model: str) -> Thresholds:
     return _BY_NAME.get(PurePath(model).name.lower(), UNKNOWN)
 
 
+def lowest_cosine(model: str, wanted: float | Literal["strong", "weak"]) -> float:
+    """Return the lowest cosine that a question asks for, as a number or by a model's threshold."""
+    bars = thresholds_of(model)
+    return wanted if isinstance(wanted, float) else bars.strong if wanted == "strong" else bars.weak
+
+
 Match = Literal["strong", "weak", "none"]
 _BANDS: tuple[Match, ...] = ("none", "weak", "strong")
 

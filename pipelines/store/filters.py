@@ -34,6 +34,9 @@ _FOLDER = f"instr({_folded('n.path')}, ?) = 1"
 _TAG = f"(instr({_folded('n.tags')}, ?) OR instr({_folded('n.tags')}, ?))"
 # A note may have several authors, joined by commas.
 _AUTHOR = f"instr(', ' || {_folded('n.author')} || ', ', ?)"
+_PATH = "n.path IN (SELECT value FROM json_each(?))"
+# A chunk's headings are a JSON list of texts; each is compared by itself.
+_SECTION = f"EXISTS (SELECT 1 FROM json_each(c.heading_path) h WHERE instr({_folded('h.value')}, ?))"
 _KIND = f"{_folded('n.kind')} = ?"
 _DAY = "substr(coalesce(n.published_at, n.modified_at), 1, 10)"
 _PROPERTY = (
@@ -69,16 +72,18 @@ def matching_chunks(
 
     `filters.domains` selects caches and is ignored here. Notes and files at `hidden` paths count as missing.
     """
-    where, bindings = _where(cache, filters, hidden)
-    if not where:
+    where, bindings = _where(filters, hidden)
+    if not where and not filters.sections:
         return None
+    _register(cache)
+    sections = f" WHERE {_sections(filters)}" if filters.sections else ""
     (ids,) = one(
         cache.con,
         # Materialized and joined in this order: otherwise SQLite evaluates the conditions per chunk instead of per
         # note. One JSON text is read many times faster than as many rows.
         f"WITH passing AS MATERIALIZED (SELECT n.path FROM vault_node n {where})"
-        " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)",
-        bindings,
+        " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)" + sections,
+        [*bindings, *filters.sections],
     )
     found: list[int] = json.loads(ids)
     return found
@@ -129,7 +134,11 @@ class ListedNote(NamedTuple):
 
 def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = frozenset()) -> list[ListedNote]:
     """Return all notes that pass, by path. Raises CacheError. `matching_chunks` describes the parameters."""
-    where, bindings = _where(cache, filters, hidden)
+    _register(cache)
+    where, bindings = _where(filters, hidden)
+    if filters.sections:
+        of_note = f"EXISTS (SELECT 1 FROM vault_chunk c WHERE c.path = n.path AND {_sections(filters)})"
+        where, bindings = f"{where or 'WHERE true'} AND {of_note}", [*bindings, *filters.sections]
     found = rows(
         cache.con,
         f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path)"
@@ -139,15 +148,23 @@ def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = fro
     return [ListedNote(*row) for row in found]
 
 
-def _where(cache: Cache, filters: Filters, hidden: Collection[str]) -> tuple[str, list[object]]:
+def _where(filters: Filters, hidden: Collection[str]) -> tuple[str, list[object]]:
     """Return the WHERE clause of filters, empty where every note passes, and what it binds."""
     conditions = list(_conditions(filters, json.dumps(list(hidden)) if hidden else None))
     if not conditions:
         return "", []
-    cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
-    cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
     clause = " AND ".join(sql for sql, _ in conditions)
     return f"WHERE {clause}", [value for _, values in conditions for value in values]
+
+
+def _sections(filters: Filters) -> str:
+    """Return the condition on the chunk `c` that it is in one of the sections; it binds their names."""
+    return f"({' OR '.join([_SECTION] * len(filters.sections))})"
+
+
+def _register(cache: Cache) -> None:
+    cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
+    cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
 
 
 def _conditions(filters: Filters, hidden: str | None) -> Iterator[_Condition]:
@@ -157,6 +174,8 @@ def _conditions(filters: Filters, hidden: str | None) -> Iterator[_Condition]:
     yield from _any(_FOLDER, [f"{folder}/" for folder in filters.folders])
     yield from _any(_AUTHOR, [f", {author}, " for author in filters.authors])
     yield from _any(_KIND, filters.kinds)
+    if filters.paths:
+        yield _PATH, (json.dumps(filters.paths),)
     for tag in filters.tags:
         start = json.dumps(tag, ensure_ascii=False)[:-1]
         yield _TAG, (f'{start}"', f"{start}/")

@@ -203,6 +203,19 @@ def passages_nearer(cache: Cache, vector: Vector, cosine: float, only: Collectio
     return int(count)
 
 
+def chunks_as_near(
+    cache: Cache, vector: Vector, cosine: float, only: Collection[int] | None = None
+) -> list[int]:
+    """Return the chunks (of `only` these) with at least this cosine to a unit vector; reads all vectors."""
+    among, bindings = _among("chunk_id", only)
+    found = select(
+        cache.con,
+        f"SELECT chunk_id FROM vault_chunk_vec WHERE vec_distance_cosine(embedding, ?) <= ? {among}",
+        (vector.astype("<f4").tobytes(), 1.0 - cosine + _ROUNDING, *bindings),
+    )
+    return [chunk_id for (chunk_id,) in found]
+
+
 def citations_touching(cache: Cache, paths: Sequence[str], over: PagerankOver, most: int) -> int:
     """Count, up to `most`, the edges that PageRank uses and that begin or end at one of these notes."""
     kinds = {"citations": "('citation')", "links": "('citation', 'wikilink')"}[over]

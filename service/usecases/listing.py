@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pipelines.errors import FilterError
 from pipelines.filters import Filters
 from pipelines.store.filters import matching_notes
 from service.usecases.audience import OWNER, Audience
@@ -19,8 +20,12 @@ def list_notes(
 ) -> ListAnswer:
     """Return the notes that pass, by path or the newest first, without those whose file is gone.
 
-    Raises DomainNotFoundError.
+    Raises DomainNotFoundError, FilterError.
     """
+    if filters.min_similarity is not None:
+        raise FilterError(
+            "min_similarity compares passages with a question, and a list has none; leave it out"
+        )
     found, configuration = [], []
     for slug in filters.domains or (None,):
         for domain, cache in questions.readers(slug):

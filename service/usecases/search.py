@@ -16,6 +16,7 @@ from pipelines.filters import Filters
 from pipelines.model import Domain
 from pipelines.reconcile import rules_of
 from pipelines.retrieval.layers import Source
+from pipelines.retrieval.passing import passing_chunks
 from pipelines.retrieval.search import excerpts, find
 from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
@@ -24,7 +25,6 @@ from pipelines.store import neighbours, passages
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
-from pipelines.store.filters import matching_chunks
 from queue_config.queue import Queue
 from service.runtime.refusals import standing_of
 from service.usecases.audience import OWNER, Audience
@@ -209,7 +209,7 @@ class SearchService:
             if model not in known:
                 known[model] = self._vector(model, query)
             hidden = audience.hidden(domain.slug)
-            only = matching_chunks(cache, filters, hidden)
+            only = passing_chunks(cache, filters, hidden, known[model])
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
             return way(
                 Source(domain, cache, known[model], only, *memory, git=held.git, names=names, hidden=hidden)

@@ -77,7 +77,8 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         """Find notes by meaning and by exact word; one hit per note, best first, with the layers if requested.
 
         `offset` skips the first results; `fold=false` lists copies as hits. Every other parameter is a
-        filter: domain, folder, tag, author, kind, since, until, community, has, property.<name>.
+        filter: domain, folder, tag, author, kind, since, until, community, has, section, path, min_similarity,
+        property.<name>.
         """
         own = ("q", "k", "explain", "offset", "fold")
         filters = parse_filters([pair for pair in request.query_params.multi_items() if pair[0] not in own])
