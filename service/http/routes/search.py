@@ -25,6 +25,7 @@ from service.usecases.schemas.search import (
     ReloadAnswer,
     RetryAnswer,
     SearchAnswer,
+    SearchRequest,
 )
 from service.usecases.search import SearchService
 from service.usecases.worker_replies import wait_for_answer
@@ -83,6 +84,21 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         own = ("q", "k", "explain", "offset", "fold")
         filters = parse_filters([pair for pair in request.query_params.multi_items() if pair[0] not in own])
         return questions.search(q, k, filters, explain=explain, offset=offset, fold=fold)
+
+    @app.post("/search")
+    def search_notes_by_body(asked: SearchRequest) -> SearchAnswer:
+        """Find notes like `GET /search`, by a JSON body: for long questions and for many paths.
+
+        A filter is a key with a value or a list of values: `{"q": "moats", "path": ["A.md", "B.md"]}`.
+        """
+        return questions.search(
+            asked.q,
+            asked.k,
+            parse_filters(asked.filters),
+            explain=asked.explain,
+            offset=asked.offset,
+            fold=asked.fold,
+        )
 
     @app.get("/explain")
     def explain_note(

@@ -127,6 +127,37 @@ class SearchAnswer(BaseModel):
     )
 
 
+Value = str | bool | int | float
+
+
+class SearchRequest(BaseModel):
+    """The body of `POST /search`: the parameters of `GET /search`; every other key is a filter."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [{"q": "pricing power", "k": 5, "tag": "moat", "path": ["Concepts/Moats.md"]}]
+        },
+    )
+    __pydantic_extra__: dict[str, Value | list[Value]]
+
+    q: str = Field(min_length=1, max_length=LONGEST_QUERY)
+    k: int = Field(10, ge=1, le=MOST_RESULTS)
+    explain: bool = False
+    offset: int = Field(0, ge=0, le=FARTHEST_OFFSET)
+    fold: bool = True
+
+    @property
+    def filters(self) -> list[tuple[str, str]]:
+        """Return the filters as `parse_filters` reads them: names and values, in which names may repeat."""
+        given = self.__pydantic_extra__ or {}
+        return [
+            (name, str(value).lower() if isinstance(value, bool) else str(value))
+            for name, values in given.items()
+            for value in (values if isinstance(values, list) else [values])
+        ]
+
+
 class Explanation(BaseModel):
     """The answer of `GET /explain`: why a note is a result of a search over all domains, or is not."""
 
