@@ -26,6 +26,7 @@ _MOST = 50
 _MOST_PATHS = 1_000
 _LONGEST_ID = 18  # digits that fit into an SQLite integer
 _TASK = re.compile(r"\[[ xX]\](?=\s|\Z)")
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t](.*)$", re.MULTILINE)
 _LIST_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
 
@@ -64,6 +65,11 @@ def has_task(text: str) -> bool:
     return any(
         _LIST_ITEM.fullmatch(text, line_start(text, box.start()), box.start()) for box in _TASK.finditer(text)
     )
+
+
+def has_heading(text: str, wanted: str) -> bool:
+    """Say whether a heading in a Markdown text contains a folded text, in any case."""
+    return any(wanted in fold(heading[1]) for heading in _HEADING.finditer(text))
 
 
 def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pipelines.filters import Filters, fold, has_task
+from pipelines.filters import Filters, fold, has_heading, has_task
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows
 
@@ -35,8 +35,11 @@ _TAG = f"(instr({_folded('n.tags')}, ?) OR instr({_folded('n.tags')}, ?))"
 # A note may have several authors, joined by commas.
 _AUTHOR = f"instr(', ' || {_folded('n.author')} || ', ', ?)"
 _PATH = "n.path IN (SELECT value FROM json_each(?))"
-# A chunk's headings are a JSON list of texts; each is compared by itself.
-_SECTION = f"EXISTS (SELECT 1 FROM json_each(c.heading_path) h WHERE instr({_folded('h.value')}, ?))"
+# The headings above a chunk are a JSON list; a short section may also begin within the chunk.
+_SECTION = (
+    f"(EXISTS (SELECT 1 FROM json_each(c.heading_path) h WHERE instr({_folded('h.value')}, ?))"
+    " OR instr(c.text, '#') AND has_heading(c.text, ?))"
+)
 _KIND = f"{_folded('n.kind')} = ?"
 _DAY = "substr(coalesce(n.published_at, n.modified_at), 1, 10)"
 _PROPERTY = (
@@ -83,7 +86,7 @@ def matching_chunks(
         # note. One JSON text is read many times faster than as many rows.
         f"WITH passing AS MATERIALIZED (SELECT n.path FROM vault_node n {where})"
         " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)" + sections,
-        [*bindings, *filters.sections],
+        [*bindings, *_twice(filters.sections)],
     )
     found: list[int] = json.loads(ids)
     return found
@@ -138,7 +141,7 @@ def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = fro
     where, bindings = _where(filters, hidden)
     if filters.sections:
         of_note = f"EXISTS (SELECT 1 FROM vault_chunk c WHERE c.path = n.path AND {_sections(filters)})"
-        where, bindings = f"{where or 'WHERE true'} AND {of_note}", [*bindings, *filters.sections]
+        where, bindings = f"{where or 'WHERE true'} AND {of_note}", [*bindings, *_twice(filters.sections)]
     found = rows(
         cache.con,
         f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path)"
@@ -162,8 +165,16 @@ def _sections(filters: Filters) -> str:
     return f"({' OR '.join([_SECTION] * len(filters.sections))})"
 
 
+def _twice(sections: Sequence[str]) -> list[str]:
+    """Return what the conditions of `_sections` bind."""
+    return [name for name in sections for _ in range(2)]
+
+
 def _register(cache: Cache) -> None:
     cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
+    cache.con.create_scalar_function(
+        "has_heading", lambda *of: has_heading(*map(str, of)), 2, deterministic=True
+    )
     cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
 
 
