@@ -44,6 +44,7 @@ def add_search(app: FastAPI, questions: SearchService, queue: Queue) -> None:
     """Add the routes that read: search, single notes, and the state of the index."""
     _add_state(app, questions, queue)
     _add_ranked(app, questions)
+    _add_asked_by_body(app, questions)
     _add_notes(app, questions)
 
 
@@ -85,6 +86,17 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         filters = parse_filters([pair for pair in request.query_params.multi_items() if pair[0] not in own])
         return questions.search(q, k, filters, explain=explain, offset=offset, fold=fold)
 
+    @app.get("/explain")
+    def explain_note(
+        q: Question,
+        path: Annotated[str, Query(examples=["Concepts/Moats.md"])],
+        k: Count = 10,
+    ) -> Explanation:
+        """Explain why a note is among the answers to a question, or is not."""
+        return explain(questions, q, path, k)
+
+
+def _add_asked_by_body(app: FastAPI, questions: SearchService) -> None:
     @app.post("/search")
     def search_notes_by_body(asked: SearchRequest) -> SearchAnswer:
         """Find notes like `GET /search`, by a JSON body: for long questions and for many paths.
@@ -99,15 +111,6 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
             offset=asked.offset,
             fold=asked.fold,
         )
-
-    @app.get("/explain")
-    def explain_note(
-        q: Question,
-        path: Annotated[str, Query(examples=["Concepts/Moats.md"])],
-        k: Count = 10,
-    ) -> Explanation:
-        """Explain why a note is among the answers to a question, or is not."""
-        return explain(questions, q, path, k)
 
 
 def _add_notes(app: FastAPI, questions: SearchService) -> None:
