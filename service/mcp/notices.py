@@ -89,10 +89,10 @@ class Notices:
 
         def tell(_: ServerEvent) -> None:
             sending = loop.create_task(session.send_resource_updated(uri))
-            tasks.add(sending)
-            sending.add_done_callback(tasks.discard)
+            under_way.add(sending)
+            sending.add_done_callback(under_way.discard)
 
-        tasks: set[asyncio.Task[None]] = set()
+        under_way: set[asyncio.Task[None]] = set()
         await self.unsubscribe(request, UnsubscribeRequestParams(uri=uri))
         if len(self._sessions) >= _MOST_WATCHES:  # of sessions that ended without a word
             self._sessions.pop(next(iter(self._sessions)))()
