@@ -2,6 +2,7 @@
 
 from benchmarks import (
     bulk,
+    context,
     domains,
     embedding,
     faults,
@@ -21,8 +22,8 @@ from benchmarks import (
 )
 
 ALL = (
-    freshness, links, graph, walks, heldout, quality, domains, match, frontmatters, tags, embedding, search, bulk,
-    load, pages, growth, faults,
+    freshness, links, graph, walks, heldout, quality, context, domains, match, frontmatters, tags, embedding, search,
+    bulk, load, pages, growth, faults,
 )  # fmt: skip
 for benchmark in ALL:
     benchmark.main()

@@ -107,7 +107,7 @@ def measure(root: Path, state: Path, model: str, questions: Sequence[str]) -> It
         wait(process, answers)
         yield "start to ready", f"{time.perf_counter() - began:.1f} s"
         # Nothing says when all is in memory: it then neither computes nor reads.
-        wait(process, lambda: _is_idle(process))
+        wait(process, lambda: is_idle(process))
         yield "start to idle (vectors in memory)", f"{time.perf_counter() - began:.1f} s"
         ask(client, questions[:_WARM_UP])
         before = stage_seconds(client)
@@ -123,7 +123,8 @@ def measure(root: Path, state: Path, model: str, questions: Sequence[str]) -> It
         yield "memory", f"{memory.rss / 1e9:.2f} GB, {memory.uss / 1e9:.2f} its own"
 
 
-def _is_idle(process: psutil.Popen) -> bool:
+def is_idle(process: psutil.Popen) -> bool:
+    """Say whether a process neither computes nor reads, by watching it for a second."""
     read = process.io_counters().read_bytes
     busy = process.cpu_percent(_IDLE_SECONDS)
     return bool(busy < _IDLE_PERCENT and process.io_counters().read_bytes == read)

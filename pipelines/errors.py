@@ -22,6 +22,10 @@ class DomainsFileError(ConfigurationError):
     """`_domains.yaml` is invalid; the message names file, line and reason."""
 
 
+class ContextsFileError(ConfigurationError):
+    """`_contexts.yaml` is invalid; the message names file, line and reason."""
+
+
 class VaultNotFoundError(EverindexError):
     """The vault's folder is missing or not mounted."""
 
@@ -225,6 +229,10 @@ class BadVectorError(EverindexError):
 
 class EvidenceNotFoundError(NotFoundError):
     """There is no evidence record with that id."""
+
+
+class RecipeNotFoundError(NotFoundError):
+    """There is no recipe of that name."""
 
 
 class FilterError(EverindexError):

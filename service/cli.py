@@ -17,6 +17,7 @@ from service.commands import (
     agents,
     ask,
     completion,
+    context,
     deep,
     demo,
     doctor,
@@ -37,7 +38,7 @@ from service.commands.terminal import Commands
 
 _PARTS = (
     *(services, setup, demo, doctor, install, completion),
-    *(ask, listing, names, links, deep, ignoring, agents),
+    *(ask, context, listing, names, links, deep, ignoring, agents),
     *(tags, evidence, evaluate, upkeep),
 )
 # As the help shows them: by who uses them, in the order in which a user meets them.
@@ -45,7 +46,7 @@ _SECTIONS = {
     "Your notes": (
         *("init", "up", "demo", "open", "search", "list", "show", "titles", "similar", "status", "why"),
         *("ignore", "links", "backlinks", "orphans", "communities", "graph", "traverse", "deep"),
-        "mcp",
+        *("context", "mcp"),
     ),
     "Tags, evidence and quality": (
         *("promote", "tags", "verify-quotes", "rx", "eval", "retry", "confirm-deletions", "reload"),

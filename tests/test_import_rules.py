@@ -82,6 +82,7 @@ BELOW = {
     ),
     "pipelines.embedding": ("pipelines.errors", "pipelines.model"),
     "pipelines.retrieval": ("pipelines", "pipelines.store"),
+    "pipelines.context": ("pipelines", "pipelines.retrieval"),
     "pipelines.tagging": ("pipelines", "pipelines.store"),
     "pipelines.maintenance": ("pipelines", "pipelines.store", "pipelines.retrieval"),
 }

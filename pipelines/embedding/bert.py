@@ -102,6 +102,11 @@ class Bert:
         """Split texts into tokens, at most as many per text as the window has."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
 
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, whole and without the model's own tokens."""
+        found = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [len(one.ids) + sum(len(more.ids) for more in one.overflowing) for one in found]
+
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
         torch.set_num_threads(threads)  # applies to the calling thread

@@ -38,6 +38,9 @@ class Model(Protocol):
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Split texts into tokens, at most as many per text as the window has."""
 
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, whole and without the model's own tokens."""
+
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> Vectors:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
 
@@ -142,6 +145,10 @@ class Embedder:
         self._at_once = min(threads, _MOST_AT_ONCE) if self._model.side_by_side else 1
         self._pool.shutdown()
         self._pool = ThreadPoolExecutor(self._at_once)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, whole and without the model's own tokens."""
+        return self._model.count(texts)
 
     def encode_documents(self, texts: Sequence[str]) -> Vectors:
         """Encode texts unchanged: shape (len(texts), dimension), unit length.

@@ -38,6 +38,14 @@ class AnyModel:
         ]
         return found
 
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, whole and without the model's own tokens."""
+        if not texts:
+            return []
+        # `verbose` would warn about each text that is longer than the window.
+        found = self._tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)
+        return list(map(len, found["input_ids"]))
+
     def vectors(self, batch: Sequence[Sequence[int]], threads: int) -> npt.NDArray[np.float32]:
         """Return the vectors of texts by their tokens: shape (len(batch), dimension)."""
         torch.set_num_threads(threads)  # applies to the calling thread

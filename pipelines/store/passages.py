@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from typing import Any
 
 from pipelines.model import NoteFacts
 from pipelines.store.cache import Cache
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
+
+_LAST_PATH = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,20 @@ class NodeRow:
     modified: str
     evergreen: bool
     warnings: list[str]
+
+
+def whole_sections(chunks: Sequence[ChunkRow]) -> list[str]:
+    """Return the text of each section that has several of a note's chunks; words where they overlap come once."""
+    texts = []
+    for _, several in groupby(chunks, key=lambda chunk: chunk.section):
+        own = list(several)
+        text = own[0].text
+        for before, chunk in pairwise(own):
+            overlap = before.end - chunk.start
+            text += chunk.text[overlap:] if overlap >= 0 else f"\n{chunk.text}"
+        if len(own) > 1:
+            texts.append(text)
+    return texts
 
 
 def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
@@ -119,6 +136,41 @@ def chunks_of(cache: Cache, path: str) -> list[ChunkRow]:
         (path,),
     )
     return [_chunk(row) for row in rows]
+
+
+def chunks_around(cache: Cache, ids: Sequence[int], within: int) -> dict[str, list[ChunkRow]]:
+    """Return, by path, the chunks of a note up to `within` places before and after each of these, in order."""
+    found: dict[str, list[ChunkRow]] = {}
+    for row in select(
+        cache.con,
+        f"SELECT {_CHUNK_COLUMNS} FROM vault_chunk c JOIN vault_node n USING (path) WHERE c.id IN"
+        " (SELECT other.id FROM vault_chunk one JOIN vault_chunk other ON other.path = one.path"
+        " AND other.position BETWEEN one.position - ?2 AND one.position + ?2"
+        " WHERE one.id IN (SELECT value FROM json_each(?1))) ORDER BY c.path, c.position",
+        (json.dumps(list(ids)), within),
+    ):
+        chunk = _chunk(row)
+        found.setdefault(chunk.path, []).append(chunk)
+    return found
+
+
+def texts_in_folder(cache: Cache, folder: str, first: int, without: Collection[str]) -> dict[str, list[str]]:
+    """Return, by path, the texts of the chunks of the `first` notes directly in a folder, except some of them.
+
+    `""` is the vault's own folder.
+    """
+    start = f"{folder}/" if folder else ""
+    found: dict[str, list[str]] = {}
+    for path, text in select(
+        cache.con,
+        "WITH own AS MATERIALIZED (SELECT path FROM vault_node WHERE path >= ?1 AND path < ?2"
+        " AND instr(substr(path, length(?1) + 1), '/') = 0 AND path NOT IN (SELECT value FROM json_each(?3))"
+        " ORDER BY path LIMIT ?4)"
+        " SELECT own.path, c.text FROM own CROSS JOIN vault_chunk c USING (path) ORDER BY own.path, c.position",
+        (start, f"{folder}0" if folder else _LAST_PATH, json.dumps(list(without)), first),
+    ):
+        found.setdefault(path, []).append(text)
+    return found
 
 
 def _chunk(row: tuple[Any, ...]) -> ChunkRow:

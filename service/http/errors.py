@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from pipelines.errors import (
+    ContextsFileError,
     DomainPausedError,
     EverindexError,
     FilterError,
@@ -35,6 +36,7 @@ _RETRY = {"Retry-After": "2"}
 _STATUS: dict[type[EverindexError], int] = {
     NotFoundError: 404,
     NotComparableError: 409,
+    ContextsFileError: 409,
     DomainPausedError: 409,
     FilterError: 422,
     WorkerTimeoutError: 504,

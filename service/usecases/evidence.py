@@ -16,7 +16,7 @@ from pipelines.moments import now_iso
 from pipelines.retrieval.citations import Reason, check_citations, check_quote, status_of
 from pipelines.store.connection import snapshot
 from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
-from pipelines.store.passages import ChunkRow, chunks_of
+from pipelines.store.passages import ChunkRow, chunks_of, whole_sections
 from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.evidence import (
     Cited,
@@ -212,7 +212,8 @@ def _resolve(
 ) -> tuple[Citation, dict[str, str], Reason]:
     """Return a quote, the passages it is compared with (those of the record, then the note's chunks), and the result.
 
-    If a passage contains the quote, return only that one.
+    If a passage contains the quote, return only that one. A quote that goes from one passage to the next is compared
+    with their whole section.
     """
     path = vault.note_key(cited.path)
     present = [passage for _, passage in indexed(path)]
@@ -222,12 +223,21 @@ def _resolve(
     elif cited.position is not None:
         passages = [p for p in passages if p.position == cited.position][:1]
     check = check_quote(cited.quote, [p.text for p in passages])
+    if check.reason == "not_found" and cited.text_hash is None and cited.position is None:
+        sections = whole_sections([chunk for chunk, _ in indexed(path)])
+        across = check_quote(cited.quote, sections)
+        if across.found_in is not None:
+            passages, check = [_section(text, present[0].source_hash) for text in sections], across
     if check.found_in is not None:
         passages = [passages[check.found_in]]
     newest = (passages or present)[-1:]
     texts = {p.text_hash: p.text for p in passages}
     source_hash = newest[0].source_hash if newest else None
     return Citation(path, cited.quote, tuple(texts), source_hash), texts, check.reason
+
+
+def _section(text: str, source_hash: str | None) -> _Passage:
+    return _Passage(text, hashlib.sha256(text.encode()).hexdigest(), None, source_hash)
 
 
 def _kept_passages(record: EvidenceRecord, path: str) -> list[_Passage]:

@@ -35,7 +35,7 @@ class IndexState(BaseModel):
     model_problem: str | None = Field(None, description="why search by meaning fails; null: no problem")
 
 
-_INDEX = {
+INDEX_EXAMPLE = {
     "pending": 0, "oldest_pending_s": 0.0, "vectors_pending": 0, "model_ready": True, "failed": {}, "waits": None,
     "model_problem": None,
 }  # fmt: skip
@@ -97,7 +97,7 @@ class SearchAnswer(BaseModel):
 
     model_config = example(
         query="pricing power", count=1, offset=0, answers=1, more=False, match="strong", deep_available=False,
-        took_ms=14.2, index=_INDEX, reason=None,
+        took_ms=14.2, index=INDEX_EXAMPLE, reason=None,
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],

@@ -1,0 +1,210 @@
+"""What share of the judged notes a block of passages holds by its budget, and how fast it is, as for docs/context.md.
+
+    python -m benchmarks.context [SET ...] [--data FOLDER] [--keep FOLDER] [--questions N]
+    python -m benchmarks.context --latency [--data FOLDER] [--keep FOLDER] [--questions N]
+
+The first form asks the questions of judged sets and fills 1,000, 2,000 and 4,000 tokens with (a) whole notes in the
+order of a search, (b) the best passage of each note in that order, (c) what packing chooses, (d) packing with
+compression. All stand in the same block with the same headings. In (a) and (b) what does not fit is skipped. The
+second form asks `GET /context` of a query worker with 50,000 passages, as `benchmarks.search` makes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+
+import httpx
+import numpy as np
+from rich.console import Console
+
+from benchmarks.judged import COLLECTIONS, DATA, JudgedSet, prepare
+from benchmarks.passages import build_index, passages, real_questions, real_sentences, write_vault
+from benchmarks.quality import asked_anew, markdown
+from benchmarks.search import is_idle, serving, wait
+from pipelines.context import block
+from pipelines.context.candidates import Candidate
+from pipelines.context.compressing import Mode
+from pipelines.context.tokens import Tokens
+from pipelines.embedding.model_info import EMBEDDED_MODEL
+from pipelines.filters import Filters
+from pipelines.retrieval.search import Found
+from service.usecases.context import Contexts, Round, Wanted
+from service.usecases.context_passages import Gathered, candidate_of, gather
+from service.usecases.search import SearchService
+
+SETS = ("anthropic-docs", "datatalks-faq", "scifact-train")
+BUDGETS = (1_000, 2_000, 4_000)
+PACKED: dict[str, Mode] = {"(c) packing": "none", "(d) with `light`": "light", "(d) with `strong`": "strong"}
+WAYS = ("(a) whole notes", "(b) passages", *PACKED)
+SEARCHED = 100  # notes, which are more than fill 4,000 tokens
+PASSAGES, BUDGET, WARM_UP, WANTED_MS = 50_000, 4_000, 20, 60
+
+Shares = dict[tuple[str, int], list[float]]
+"""The share of its judged notes that each question finds, by way and budget."""
+
+
+def in_order(found: Iterable[tuple[str, str]], budget: int, question: str, tokens: Tokens) -> set[str]:
+    """Return the notes of the passages, (path, as rendered), that fit one after another."""
+    room = budget - tokens.of([block.written(question, [], [])])[0]
+    inside = set()
+    for path, rendered in found:
+        (size,) = tokens.of([rendered])
+        if size <= room:
+            room -= size
+            inside.add(path)
+    return inside
+
+
+def rendered(vault: Path, found: Sequence[Found]) -> dict[str, list[tuple[str, str]]]:
+    """Return the notes of a search as whole notes and as their best passages, as a block shows them."""
+    whole, best = [], []
+    for one in found:
+        path = one.hit.path
+        passage = candidate_of(one.domain, one.chunk, "", one.hit.score, "match", None)
+        note = Candidate(
+            **{name: getattr(passage, name) for name in passage.__slots__} | {"text": _text(vault, path)}
+        )
+        whole.append((path, block.passage(note)))
+        best.append((path, block.passage(passage)))
+    return {"(a) whole notes": whole, "(b) passages": best}
+
+
+def _text(vault: Path, path: str) -> str:
+    return (vault / path).read_text(encoding="utf-8").strip()
+
+
+def shares(judged: JudgedSet, questions: SearchService, most: int) -> Shares:
+    """Ask a set's questions, at most so many, and fill every budget in every way."""
+    contexts, found = Contexts(questions), Shares()
+    tokens = Tokens(EMBEDDED_MODEL, questions.resources.embedders.get(EMBEDDED_MODEL).count_tokens)
+    for query, text in islice(judged.queries.items(), most):
+        gathered = gather(questions, text, Filters())
+        page = questions.page(text, SEARCHED)
+        orders = rendered(judged.resources.root, [one.first for one in page.shown])
+        wanted = judged.grades[query].keys()
+        for budget in BUDGETS:
+            notes = {way: in_order(order, budget, text, tokens) for way, order in orders.items()}
+            for way, mode in PACKED.items():
+                notes[way] = packed(contexts, text, gathered, budget, mode)
+            for way, inside in notes.items():
+                found.setdefault((way, budget), []).append(len(inside & wanted) / len(wanted))
+    return found
+
+
+def packed(contexts: Contexts, question: str, gathered: Gathered, budget: int, mode: Mode) -> set[str]:
+    """Return the notes that packing chooses."""
+    wanted = Wanted(question, budget, mode)
+    answer = contexts.packed(wanted, [Round(question, gathered)], time.perf_counter())
+    return {one.path for one in answer.passages}
+
+
+def table(found: dict[str, Shares]) -> str:
+    """Return the mean share of each way by set and budget."""
+    rows = [
+        [name, f"{budget:,}", *(f"{fmean(of[way, budget]):.3f}" for way in WAYS)]
+        for name, of in found.items()
+        for budget in BUDGETS
+    ]
+    return markdown(["set", "tokens", *WAYS], rows)
+
+
+def verdicts(found: dict[str, Shares]) -> Iterator[str]:
+    """Yield for each set whether compression is at least as good as passages are with twice the budget."""
+    for name, of in found.items():
+        for mode in ("(d) with `light`", "(d) with `strong`"):
+            pairs = [(fmean(of[mode, half]), fmean(of["(b) passages", 2 * half])) for half in BUDGETS[:-1]]
+            said = ", ".join(f"{ours:.3f} to {theirs:.3f}" for ours, theirs in pairs)
+            yield f"{name}: {mode} {'holds' if all(a >= b for a, b in pairs) else 'does not hold'}: {said}"
+
+
+def measure_shares(given: argparse.Namespace, console: Console) -> None:
+    """Measure the share of judged notes, and print it."""
+    missing = [name for name in given.sets if not (given.data / name).exists()]
+    if missing:
+        console.print(f"not measured, as {given.data} lacks them: {', '.join(missing)}")
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in given.sets:
+            if name not in missing:
+                judged = prepare(name, given.data, given.keep or Path(folder))
+                with asked_anew(judged) as questions:
+                    found[name] = shares(judged, questions, given.questions)
+    if found:
+        console.print(f"\n{table(found)}\n")
+        console.print("\n".join(verdicts(found)))
+
+
+def measure_latency(given: argparse.Namespace, console: Console) -> None:
+    """Measure how long `GET /context` takes at 50,000 passages, and print it."""
+    missing = [name for name in COLLECTIONS if not (given.data / name).is_dir()]
+    if missing:
+        console.print(f"not measured, as {given.data} lacks {', '.join(missing)}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        root, state = (
+            ((given.keep or Path(folder)) / f"minilm-{PASSAGES}" / name).resolve()
+            for name in ("vault", "state")
+        )
+        root.parent.mkdir(parents=True, exist_ok=True)
+        chosen = list(islice(passages(list(real_sentences(given.data))), PASSAGES))
+        write_vault(root, [text for text, _ in chosen])
+        for what, said in build_index(
+            root, state, EMBEDDED_MODEL, [text for text, real in chosen if real][:1_500]
+        ):
+            console.print(f"{what}: {said}")
+        questions = real_questions(given.data, given.questions + WARM_UP)
+        with serving(root, state, EMBEDDED_MODEL) as (client, process):
+            wait(process, lambda: _is_ready(client))
+            wait(process, lambda: is_idle(process))
+            for path, more in (("/search", {}), ("/context", {"budget": BUDGET})):
+                seconds = [_seconds(client, path, {"q": question, **more}) for question in questions][
+                    WARM_UP:
+                ]
+                middle, most = np.percentile(seconds, (50, 95)) * 1e3
+                console.print(
+                    f"{path}: median {middle:.1f} ms, 95th {most:.1f} ms (wanted of /context: {WANTED_MS})"
+                )
+
+
+def _is_ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/ready").status_code == httpx.codes.OK
+    except httpx.TransportError:
+        return False
+
+
+def _seconds(client: httpx.Client, path: str, asked: dict[str, object]) -> float:
+    started = time.perf_counter()
+    client.get(path, params=asked).raise_for_status()  # type: ignore[arg-type]  # texts and numbers
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sets", nargs="*", default=SETS)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--questions", type=int, default=200, help="of each set, or timed")
+    parser.add_argument("--latency", action="store_true")
+    given = parser.parse_args()
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    (measure_latency if given.latency else measure_shares)(given, console)
+    console.print(
+        f"\n{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, all-MiniLM-L6-v2"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Split a passage into the units that compression keeps or leaves out: sentences, list items, rows, lines of code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pipelines.retrieval.excerpts import split_sentences
+
+Kind = Literal["heading", "quote", "item", "row", "fence", "code", "sentence"]
+
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|\Z)")
+_QUOTE = re.compile(r" {0,3}>")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_TASK = re.compile(r"\[[ xX]\](?:\s|\Z)")
+_ROW = re.compile(r"[ \t]*\|")
+_CONTINUED = re.compile(r"[ \t]+\S")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
+_ENDED = re.compile(r"[.!?:;\u3002\uff01\uff1f][\"'\u201d\u00bb)\]*_]*\Z")
+# A number or a date, a link, a quotation.
+_TELLING = re.compile(r"\d|\[\[|\]\(|://|[\"\u201c\u201d\u201e\u00ab\u00bb]")
+_TABLE_HEAD = 2  # rows: the names and the line below them
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit, `text[start:end]`, of the block (paragraph, list, table, fence) with this number.
+
+    `fixed`: it stays. `gone`: the kind of mark that stands for it, empty while it is kept; `note`: that mark's text.
+    """
+
+    start: int
+    end: int
+    kind: Kind
+    block: int
+    fixed: bool = False
+    gone: str = ""
+    note: str = ""
+
+
+def units_of(text: str) -> list[Unit]:
+    """Return the units of a Markdown text in order; every character that is no white space is in one of them."""
+    found: list[Unit] = []
+    paragraph: tuple[int, int] | None = None
+    for line in _lines(text):
+        if line.kind == "sentence":
+            paragraph = (paragraph[0] if paragraph else line.start, line.end)
+            continue
+        if paragraph:
+            found += _sentences(text, *paragraph, _next_block(found))
+            paragraph = None
+        if line.follows and found and found[-1].kind == "item":
+            telling = found[-1].fixed or _is_telling(text[line.start : line.end])
+            found[-1] = replace(found[-1], end=line.end, fixed=telling)
+        elif line.kind is not None:
+            found.append(_unit(text, line, found))
+    if paragraph:
+        found += _sentences(text, *paragraph, _next_block(found))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line, without its end; its kind is None where it is empty. `follows`: it belongs to the item before it."""
+
+    start: int
+    end: int
+    kind: Kind | None
+    follows: bool = False
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    fence, in_list = "", False
+    for match in _LINE.finditer(text):
+        line = match[0].rstrip("\r\n")
+        start, end = match.start(), match.start() + len(line)
+        opened = _FENCE.match(line)
+        if fence:
+            closes = opened and opened[1][0] == fence[0] and len(opened[1]) >= len(fence)
+            fence = "" if closes and not line.strip(" \t`~") else fence
+            yield _Line(start, end, ("code" if fence else "fence") if line.strip() else None)
+        elif opened:
+            fence, in_list = opened[1], False
+            yield _Line(start, end, "fence")
+        elif not line.strip():
+            yield _Line(start, end, None)
+        else:
+            follows = in_list and bool(_CONTINUED.match(line)) and not _ITEM.match(line)
+            kind: Kind = "item" if follows else _kind(line)
+            in_list = kind == "item"
+            yield _Line(start, end, kind, follows)
+
+
+def _kind(line: str) -> Kind:
+    shapes: tuple[tuple[re.Pattern[str], Kind], ...] = (
+        (_HEADING, "heading"),
+        (_QUOTE, "quote"),
+        (_ITEM, "item"),
+        (_ROW, "row"),
+    )
+    return next((kind for shape, kind in shapes if shape.match(line)), "sentence")
+
+
+def _unit(text: str, line: _Line, before: list[Unit]) -> Unit:
+    last = before[-1] if before else None
+    kind, words = line.kind or "sentence", text[line.start : line.end]
+    same = last is not None and (last.kind == kind or {last.kind, kind} <= {"code", "fence"})
+    block = last.block if last is not None and same else _next_block(before)
+    if kind == "row":
+        fixed = sum(one.block == block for one in before[-_TABLE_HEAD:]) < _TABLE_HEAD
+    elif kind == "item":
+        begin = match.end() if (match := _ITEM.match(words)) else 0
+        fixed = bool(_TASK.match(words, begin)) or _is_telling(words[begin:])
+    else:
+        fixed = kind != "code"
+    return Unit(line.start, line.end, kind, block, fixed)
+
+
+def _next_block(before: list[Unit]) -> int:
+    return before[-1].block + 1 if before else 0
+
+
+def _sentences(text: str, start: int, end: int, block: int) -> Iterator[Unit]:
+    """Yield the sentences of a paragraph; one that a line end breaks stays whole."""
+    opened: int | None = None
+    for piece in split_sentences(text[start:end]):
+        first, last = start + piece.start, start + piece.end
+        opened = first if opened is None else opened
+        if _ENDED.search(text[opened:last]) or last == end:
+            yield Unit(opened, last, "sentence", block, fixed=_is_telling(text[opened:last]))
+            opened = None
+    if opened is not None:
+        yield Unit(opened, end, "sentence", block, fixed=_is_telling(text[opened:end]))
+
+
+def _is_telling(words: str) -> bool:
+    return bool(_TELLING.search(words))

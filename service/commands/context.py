@@ -1,0 +1,109 @@
+"""The command that prints a block of passages for a language model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import click
+
+from service.commands.console import err, out, print_json
+from service.commands.filtering import Pairs, filter_options
+from service.commands.naming import about_note
+from service.commands.terminal import (
+    json_option,
+    options_given,
+    question_of,
+    questions_of,
+    service_of,
+    state_option,
+    vault_option,
+)
+
+if TYPE_CHECKING:
+    from pipelines.context.compressing import Mode
+
+app = click.Group()
+
+
+@app.command()
+@click.argument(
+    "query", nargs=-1, required=True, metavar="QUESTION|NOTE", help="A question, or with --recipe a note."
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(200, 200_000),
+    help="The most tokens that the block may have; default: 8000, or the recipe's.",
+)
+@click.option(
+    "--compress",
+    type=click.Choice(["none", "light", "strong"]),
+    help="Compress passages that do not fit; default: none, or the recipe's.",
+)
+@click.option(
+    "--recipe", metavar="NAME", help="Fill a recipe of `_contexts.yaml` with a note: name that note."
+)
+@filter_options
+@vault_option
+@state_option
+@json_option
+def context(
+    query: tuple[str, ...],
+    budget: int | None,
+    compress: Mode | None,
+    recipe: str | None,
+    filters: Pairs,
+    vault: Path | None,
+    state: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the passages that answer a question as one block for a language model, within a budget of tokens."""
+    given, question = options_given(vault, state), question_of(query)
+    wanted = {
+        name: value for name, value in (("budget", budget), ("compress", compress)) if value is not None
+    }
+    if recipe and filters:
+        raise click.UsageError("a recipe has filters of its own; write them in `_contexts.yaml`")
+    answer = (
+        _by_recipe(given, recipe, question, wanted) if recipe else _asked(given, question, filters, wanted)
+    )
+    if as_json:
+        print_json(answer)
+        return
+    out.say(answer["block"] or "No passage was found.")
+    for warning in answer["warnings"]:
+        err.say(f"warning: {warning}")
+
+
+def _asked(given: dict[str, Any], question: str, filters: Pairs, wanted: dict[str, Any]) -> dict[str, Any]:
+    service = service_of(given)
+    if service:
+        answer: dict[str, Any] = service.call("GET", "/context", filters, q=question, **wanted)
+        return answer
+    from pipelines.filters import parse_filters  # noqa: PLC0415 - help has to be instant
+    from service.usecases.context import Contexts  # noqa: PLC0415 - likewise
+    from service.usecases.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION  # noqa: PLC0415
+
+    asked = {"budget": DEFAULT_BUDGET, "compress": DEFAULT_COMPRESSION, **wanted}
+    return (
+        Contexts(questions_of(given)).ask(question, parse_filters(filters), **asked).model_dump(mode="json")
+    )
+
+
+def _by_recipe(given: dict[str, Any], recipe: str, note: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    service = service_of(given)
+
+    def ask(path: str) -> Any:
+        if service:
+            return service.call("GET", f"/context/{quote(recipe, safe='')}", about=path, **wanted)
+        from service.usecases.context import Contexts  # noqa: PLC0415 - help has to be instant
+        from service.usecases.context_recipes import context_by_recipe  # noqa: PLC0415 - likewise
+
+        questions = questions_of(given)
+        found = context_by_recipe(questions, Contexts(questions), recipe, path, **wanted)
+        return found.model_dump(mode="json")
+
+    answer: dict[str, Any] = about_note(given, note, ask)
+    return answer

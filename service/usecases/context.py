@@ -1,0 +1,224 @@
+"""A block of passages for a language model: what answers a question, within a budget of tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from pipelines.context import block
+from pipelines.context.candidates import Candidate
+from pipelines.context.compressing import Mode
+from pipelines.context.packing import LeftOut, Packer, Packing
+from pipelines.context.tokens import Tokens, estimated
+from pipelines.errors import DomainNotFoundError, EverindexError, FilterError
+from pipelines.filters import Filters
+from pipelines.retrieval.thresholds import best_match
+from service.usecases.context_compression import Compression, RepeatedLines
+from service.usecases.context_passages import Gathered, gather
+from service.usecases.schemas.context import ContextAnswer, ContextPassage, LeftOutPassage
+from service.usecases.schemas.locator import Lines
+from service.usecases.schemas.search import IndexState
+from service.usecases.search import NO_FILTERS, SearchService
+
+log = structlog.get_logger()
+
+_LISTED = 50  # passages that were left out
+_PER_LINKED_NOTE = 1
+_DIGITS = 6
+
+
+@dataclass(slots=True)
+class Round:
+    """The passages that one question or slot gives, and its share of what is left of the budget."""
+
+    question: str
+    gathered: Gathered
+    share: float = 1.0
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What is asked for: a title for the block, a question or a recipe, a budget, and how to compress."""
+
+    title: str
+    budget: int
+    compress: Mode
+    question: str | None = None
+    recipe: str | None = None
+    domains: Sequence[str] = ()
+    warnings: list[str] = field(default_factory=list)
+
+
+class Contexts:
+    """Makes blocks of passages."""
+
+    def __init__(self, questions: SearchService) -> None:
+        self._questions = questions
+        self._repeated = RepeatedLines()
+
+    def ask(
+        self, question: str, filters: Filters = NO_FILTERS, *, budget: int, compress: Mode
+    ) -> ContextAnswer:
+        """Return the passages that answer a question. Raises DomainNotFoundError.
+
+        If the search fails, the block is empty and a warning says why: a caller can go on without it.
+        """
+        started = time.perf_counter()
+        wanted = Wanted(question, budget, compress, question=question, domains=filters.domains)
+        try:
+            return self.packed(wanted, [Round(question, gather(self._questions, question, filters))], started)
+        except (DomainNotFoundError, FilterError):
+            raise
+        except (EverindexError, OSError) as error:
+            return self.failed(wanted, error, started)
+
+    def packed(self, wanted: Wanted, rounds: Sequence[Round], started: float) -> ContextAnswer:
+        """Pack the passages of one or more rounds into a block. Raises CacheError."""
+        tokens = self._tokens(rounds)
+        slots = {one.slot or "" for turn in rounds for one in turn.gathered.matching if one.slot}
+        remarks = _remarks(wanted, rounds, "99999", "9999999")
+        frame = block.written(
+            wanted.title, [], [*remarks, *(f"## {block.heading(slot)}\n" for slot in slots)]
+        )
+        packer = Packer(wanted.budget - tokens.of([frame])[0], tokens, block.passage)
+        for turn in rounds:
+            compression = Compression(wanted.compress, turn.question, turn.gathered, tokens)
+            compression.find_repeated(self._repeated, frozenset())
+            matching, linked = (
+                compression.weighed(of) for of in (turn.gathered.matching, turn.gathered.linked)
+            )
+            found = len(turn.gathered.page.shown)
+            packer.add(matching, compression.shrink, found=found, share=turn.share)
+            packer.add(linked, compression.shrink, per_note=_PER_LINKED_NOTE, share=turn.share)
+        return self._answer(wanted, rounds, packer.finished(), tokens, started)
+
+    def _tokens(self, rounds: Sequence[Round]) -> Tokens:
+        """Return how to count: by the model of the first domain that was asked."""
+        models = [model for turn in rounds for model in turn.gathered.page.ranked.models.values()]
+        embedders = self._questions.resources.embedders
+        if not models or not embedders.has_loaded(models[0]):
+            return estimated()
+        return Tokens(models[0], embedders.get(models[0]).count_tokens)
+
+    def _answer(
+        self, wanted: Wanted, rounds: Sequence[Round], packing: Packing, tokens: Tokens, started: float
+    ) -> ContextAnswer:
+        left = packing.left_out
+        listed = [one for one in left if one.reason != "alike"]
+        text, size = self._text(
+            wanted, rounds, packing, tokens, sum(one.tokens for one in listed), len(listed)
+        )
+        linked = {one.note for turn in rounds for one in turn.gathered.linked}
+        stale = {note for turn in rounds for note in turn.gathered.stale}
+        sizes = tokens.of([one.text for one in packing.chosen])
+        warnings = [*wanted.warnings, *(w for turn in rounds for w in turn.gathered.warnings)]
+        return ContextAnswer(
+            question=wanted.question,
+            recipe=wanted.recipe,
+            block=text,
+            tokens=size,
+            budget=wanted.budget,
+            counted_by=tokens.name,
+            compress=wanted.compress,
+            match=best_match(turn.gathered.match for turn in rounds),
+            passages=[
+                _passage(one, count, is_linked=one.note in linked, stale=one.note in stale)
+                for one, count in zip(packing.chosen, sizes, strict=True)
+            ],
+            left_out=[_left_out(one) for one in left[:_LISTED]],
+            left_out_count=len(left),
+            left_out_tokens=sum(one.tokens for one in left),
+            warnings=list(dict.fromkeys(warnings)),
+            index=self._index(wanted.domains),
+            took_ms=_milliseconds(started),
+        )
+
+    def _text(
+        self, wanted: Wanted, rounds: Sequence[Round], packing: Packing, tokens: Tokens, size: int, count: int
+    ) -> tuple[str, int]:
+        """Return the block and its tokens; empty where there is no passage.
+
+        Where a tokenizer counts the whole higher than its parts, the last passages go.
+        """
+        remarks = _remarks(wanted, rounds, f"{count}", f"{size:,}") if count else _remarks(wanted, rounds)
+        while packing.chosen:
+            text = block.written(wanted.title, packing.chosen, remarks)
+            (whole,) = tokens.of([text])
+            if whole <= wanted.budget:
+                return text, whole
+            packing.chosen.pop()
+        return "", 0
+
+    def failed(self, wanted: Wanted, error: Exception, started: float) -> ContextAnswer:
+        """Return the empty block of a search that failed."""
+        log.warning("a context is empty", reason=str(error))
+        return ContextAnswer(
+            question=wanted.question,
+            recipe=wanted.recipe,
+            block="",
+            tokens=0,
+            budget=wanted.budget,
+            counted_by=estimated().name,
+            compress=wanted.compress,
+            match=None,
+            passages=[],
+            left_out=[],
+            left_out_count=0,
+            left_out_tokens=0,
+            warnings=[*wanted.warnings, f"the search failed, so the block is empty: {error}"],
+            index=self._index(wanted.domains),
+            took_ms=_milliseconds(started),
+        )
+
+    def _index(self, domains: Sequence[str]) -> IndexState | None:
+        try:
+            return self._questions.index_state(domains)
+        except (EverindexError, OSError):
+            return None  # what fails here made the search fail, too, which says so
+
+
+def _remarks(wanted: Wanted, rounds: Sequence[Round], count: str = "", size: str = "") -> list[str]:
+    """Return what a reader of the block has to know beside the passages."""
+    remarks = []
+    if best_match(turn.gathered.match for turn in rounds) == "none":
+        remarks.append("No note is a clear answer: these are only the nearest.")
+    if count:
+        remarks.append(f"Left out of {wanted.budget:,} tokens: {count} passages of {size} tokens.")
+    return remarks
+
+
+def _passage(one: Candidate, tokens: int, *, is_linked: bool, stale: bool) -> ContextPassage:
+    return ContextPassage(
+        path=one.path,
+        domain=one.domain,
+        title=one.title,
+        section=one.section,
+        locator=Lines(first=one.first, last=one.last),
+        date=one.date,
+        why=one.why,
+        by="link" if is_linked else "match",
+        slot=one.slot,
+        text=one.text,
+        relevance=round(one.relevance, _DIGITS),
+        tokens=tokens,
+        whole=one.is_whole,
+        compressed=one.compressed,
+        stale=stale,
+    )
+
+
+def _left_out(one: LeftOut) -> LeftOutPassage:
+    return LeftOutPassage(
+        path=one.candidate.path,
+        domain=one.candidate.domain,
+        locator=Lines(first=one.candidate.first, last=one.candidate.last),
+        tokens=one.tokens,
+        reason=one.reason,
+    )
+
+
+def _milliseconds(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 1)

@@ -1,0 +1,239 @@
+"""Gather what may stand in a block: passages of the notes that match, and of the notes that these are linked with."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from pipelines.context.candidates import Candidate, whole_section
+from pipelines.errors import CacheError
+from pipelines.filters import Filters
+from pipelines.retrieval.layers import Source
+from pipelines.retrieval.search import Found
+from pipelines.retrieval.thresholds import Match, is_noise
+from pipelines.store import passages
+from pipelines.store import search as store
+from pipelines.store.connection import snapshot
+from pipelines.store.filters import facets
+from pipelines.store.passages import ChunkRow
+from pipelines.store.surroundings import edges_at
+from service.usecases.notes import on_disk
+from service.usecases.paging import Page
+from service.usecases.search import SearchService
+
+NOTES = 24
+"""How many notes of a search give passages."""
+
+_NEAREST = 3  # notes, where none is an answer
+_AROUND = 20  # passages before and after the best one of a note
+_GAP = 20  # characters of white space between two passages of a section; more: one between them is missing
+_SECTIONS = 3  # of a note
+_NEAR = 0.8  # a section's cosine as a share of the best one's
+_LINKING, _COMPARED, _LINKED = 10, 40, 12  # the best notes whose links count; notes at their other ends
+_MANY, _SEVERAL = 3, 2
+_OF_TOP, _OF_UPPER_QUARTER, _OF_ONE = 0.9, 0.7, 0.5
+_TEXT = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The passages that a question gives: by matching, and along links; and by what they were found.
+
+    `warnings` says which domain could not be asked and why. `rows` are the stored passages of each note.
+    """
+
+    page: Page
+    matching: list[Candidate] = field(default_factory=list)
+    linked: list[Candidate] = field(default_factory=list)
+    stale: set[tuple[str, str]] = field(default_factory=set)
+    rows: dict[tuple[str, str], list[ChunkRow]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def match(self) -> Match | None:
+        """How near the best note is; None if that is unknown."""
+        return self.page.match
+
+
+def gather(
+    questions: SearchService,
+    question: str,
+    filters: Filters,
+    *,
+    notes: int = NOTES,
+    without: Collection[str] = (),
+    slot: str | None = None,
+) -> Gathered:
+    """Search, and return the passages of the answers and of their neighbours, `without` some notes.
+
+    Where no note is an answer, the three nearest give passages. Raises DomainNotFoundError.
+    """
+    page = questions.page(question, notes + len(without), filters)
+    gathered = Gathered(page, warnings=[f"{slug}: {why}" for slug, why in page.ranked.failed.items()])
+    answers = [one.first for one in page.shown[: page.answers or _NEAREST]]
+    answers = [one for one in answers if one.chunk.path not in without][:notes]
+    gathered.stale = {(one.domain, one.hit.path) for one in answers if one.stale}
+    for slug, source in page.ranked.sources.items():
+        own = [one for one in answers if one.domain == slug]
+        if not own or slug in page.ranked.failed:
+            continue
+        try:
+            with snapshot(source.cache.con):
+                gathered.matching += _matching(source, own, gathered, slot)
+                skipped = {*without, *(one.hit.path for one in own), *source.domain.configuration}
+                gathered.linked += _linked(questions, source, own, skipped, gathered, slot)
+        except CacheError as error:
+            gathered.warnings.append(f"{slug}: {error}")
+    return gathered
+
+
+def _matching(
+    source: Source, found: Sequence[Found], gathered: Gathered, slot: str | None
+) -> list[Candidate]:
+    """Return the sections of notes that match, each with its passages."""
+    best = {one.hit.path: one for one in found}
+    rows = _rows(source, [one.hit.chunk_id for one in found], gathered)
+    near = _cosines(source, [row.chunk_id for own in rows.values() for row in own])
+    days = {path: day for path, _, day in facets(source.cache, rows)}
+    candidates: list[Candidate] = []
+    for path, one in best.items():
+        candidates += _sections(one, rows.get(path, []), near, days.get(path, ""), slot)
+    return candidates
+
+
+def _rows(source: Source, ids: Sequence[int], gathered: Gathered) -> dict[str, list[ChunkRow]]:
+    """Return the stored passages around some, by path, without those that the filters exclude."""
+    allowed = None if source.only is None else set(source.only)
+    found = {
+        path: [row for row in rows if allowed is None or row.chunk_id in allowed]
+        for path, rows in passages.chunks_around(source.cache, ids, _AROUND).items()
+    }
+    gathered.rows |= {(source.domain.slug, path): rows for path, rows in found.items()}
+    return found
+
+
+def _cosines(source: Source, ids: Sequence[int]) -> dict[int, float]:
+    return {} if source.vector is None else store.cosines(source.cache, source.vector, ids)
+
+
+def _sections(
+    one: Found, rows: Sequence[ChunkRow], near: dict[int, float], day: str, slot: str | None
+) -> Iterable[Candidate]:
+    """Return the best sections of a note: that of its best passage, and those that are nearly as near in meaning."""
+    best = near.get(one.hit.chunk_id)
+    sections: list[tuple[float, list[Candidate]]] = []
+    for section in _split(rows):
+        parts = []
+        for row in section:
+            cosine = near.get(row.chunk_id)
+            share = min(1.0, cosine / best) if best and best > 0 and cosine else 0.0
+            is_best = row.chunk_id == one.hit.chunk_id
+            why = why_found(one) if is_best else "another passage of a note that matches"
+            relevance = one.hit.score * (1.0 if is_best else share)
+            parts.append(
+                (1.0 if is_best else share, candidate_of(one.domain, row, day, relevance, why, slot))
+            )
+        share = max(share for share, _ in parts)
+        says = any(row.chunk_id == one.hit.chunk_id or _TEXT.search(row.text) for row in section)
+        if share >= _NEAR and says:
+            sections.append((share, [part for _, part in parts]))
+    for _, own in heapq.nlargest(_SECTIONS, sections, key=lambda pair: pair[0]):
+        whole = whole_section(own)
+        why = max(own, key=lambda part: part.relevance).why
+        yield replace(whole, why=why)
+
+
+def _split(rows: Sequence[ChunkRow]) -> list[list[ChunkRow]]:
+    """Split the passages of a note, in order, into sections; a section begins with its heading."""
+    sections: list[list[ChunkRow]] = [list(rows[:1])] if rows else []
+    for before, row in pairwise(rows):
+        follows = row.start < before.end or not row.text.startswith("## ")
+        if row.section == before.section and follows and row.start <= before.end + _GAP:
+            sections[-1].append(row)
+        else:
+            sections.append([row])
+    return sections
+
+
+def why_found(one: Found) -> str:
+    """Say in words why a note matches."""
+    reasons = []
+    if one.hit.scores.get("named"):
+        reasons.append("the question names it")
+    if one.match in ("strong", "weak"):
+        reasons.append(f"{one.match} match in meaning")
+    if one.hit.scores.get("bm25", 0.0) > 0:
+        reasons.append("has words of the question")
+    return "; ".join(reasons) or "nearest in meaning"
+
+
+def candidate_of(
+    domain: str, row: ChunkRow, day: str, relevance: float, why: str, slot: str | None
+) -> Candidate:
+    """Return a stored passage as a candidate; without a `day`, its date is when its note was changed."""
+    return Candidate(
+        domain=domain,
+        path=row.path,
+        title=row.title,
+        section=row.section,
+        date=day or row.modified[:10],
+        text=row.text,
+        start=row.start,
+        end=row.end,
+        first=row.first_line,
+        last=row.last_line,
+        relevance=relevance,
+        why=why,
+        slot=slot,
+    )
+
+
+def _linked(
+    questions: SearchService,
+    source: Source,
+    found: Sequence[Found],
+    skipped: Collection[str],
+    gathered: Gathered,
+    slot: str | None,
+) -> list[Candidate]:
+    """Return the passages nearest to the question of notes that the best ones link to or are linked from.
+
+    Their relevance is the source document's for a file that others import: 0.9 of the best for three links or more,
+    0.7 of the upper quartile for two. One link counts half of that quartile.
+    """
+    ends: dict[str, list[str]] = {}
+    best = [one.hit.path for one in found[:_LINKING]]
+    for edge in edges_at(source.cache, best):
+        own = edge.source if edge.source != edge.path else edge.target
+        if edge.path not in skipped and own not in ends.get(edge.path, ()):
+            ends.setdefault(edge.path, []).append(own)
+    most_linked = heapq.nlargest(_COMPARED, ends, key=lambda path: len(ends[path]))
+    there = on_disk(questions.resources, source.cache, most_linked)
+    nearest = nearest_of(source, [path for path in most_linked if path in there])
+    scores = sorted((one.hit.score for one in found), reverse=True)
+    candidates = []
+    for path, (row, cosine) in nearest.items():
+        count = len(ends[path])
+        relevance = scores[0] * _OF_TOP if count >= _MANY else scores[len(scores) // 4]
+        relevance *= 1 if count >= _MANY else _OF_UPPER_QUARTER if count >= _SEVERAL else _OF_ONE
+        why = f"linked with {', '.join(ends[path][:_MANY])}"
+        candidates.append(candidate_of(source.domain.slug, row, "", relevance * max(0.0, cosine), why, slot))
+        gathered.rows.setdefault((source.domain.slug, path), [row])
+    return heapq.nlargest(_LINKED, candidates, key=lambda one: one.relevance)
+
+
+def nearest_of(source: Source, paths: Sequence[str]) -> dict[str, tuple[ChunkRow, float]]:
+    """Return the passage of each note that is nearest to the question, with its cosine, unless it is noise."""
+    ids = store.chunks_of_notes(source.cache, paths, (), source.only)
+    near = _cosines(source, ids)
+    rows = passages.chunk_rows(source.cache, list(near))
+    nearest: dict[str, tuple[ChunkRow, float]] = {}
+    for chunk_id, row in rows.items():
+        cosine = near[chunk_id]
+        if row.path not in nearest or cosine > nearest[row.path][1]:
+            nearest[row.path] = (row, cosine)
+    model = source.cache.meta.model
+    return {path: found for path, found in nearest.items() if not is_noise(model, found[1])}

@@ -1,0 +1,118 @@
+"""A block by a recipe of the vault, about one note: each slot asks its own question."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from pipelines import vault
+from pipelines.context.compressing import Mode
+from pipelines.context.recipes import Filled, fill, read_recipe
+from pipelines.errors import EverindexError, FilterError
+from pipelines.filters import Filters, parse_filters
+from pipelines.store import neighbours, passages
+from pipelines.store.cache import Cache
+from pipelines.store.passages import NodeRow
+from pipelines.store.surroundings import edges_at
+from service.usecases.context import Contexts, Round, Wanted
+from service.usecases.context_passages import Gathered, candidate_of, gather, nearest_of
+from service.usecases.notes import on_disk
+from service.usecases.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION, ContextAnswer
+from service.usecases.search import SearchService
+
+_LEAST = 0.01  # relevance of a neighbour that is not near in meaning
+
+
+def context_by_recipe(
+    questions: SearchService,
+    contexts: Contexts,
+    name: str,
+    about: str,
+    *,
+    budget: int | None = None,
+    compress: Mode | None = None,
+) -> ContextAnswer:
+    """Return the block of a recipe for a note.
+
+    A slot that the note cannot fill is left out with a warning. If the search fails, the block is empty.
+    Raises ContextsFileError, RecipeNotFoundError, NoteNotFoundError.
+    """
+    started, path = time.perf_counter(), vault.note_key(about)
+    recipe = read_recipe(questions.resources.root, name)
+    slug, cache, node = _note(questions, path)
+    wanted = Wanted(
+        title=f"{name}: {node.title}",
+        budget=budget or recipe.budget or DEFAULT_BUDGET,
+        compress=compress or recipe.compress or DEFAULT_COMPRESSION,
+        recipe=name,
+    )
+    rounds: list[Round] = []
+    try:
+        for slot in recipe.slots:
+            try:
+                filled = fill(slot, _values(node), node.title)
+                rounds.append(Round(filled.query, _gathered(questions, filled, slug, cache, path)))
+            except KeyError as error:
+                wanted.warnings.append(f"a slot is left out: {path} has no property {error.args[0]!r}")
+            except (FilterError, _NoNeighboursError) as error:
+                wanted.warnings.append(f"a slot is left out: {error}")
+        for number, turn in enumerate(rounds):
+            turn.share = 1 / (len(rounds) - number)
+        return contexts.packed(wanted, rounds, started)
+    except (EverindexError, OSError) as error:
+        return contexts.failed(wanted, error, started)
+
+
+class _NoNeighboursError(EverindexError):
+    """A note has no neighbours of the kind that a slot asks for."""
+
+
+def _note(questions: SearchService, path: str) -> tuple[str, Cache, NodeRow]:
+    """Return a note's row, its domain and its cache. Raises NoteNotFoundError."""
+    for domain, cache in questions.readers():
+        node = passages.node(cache, path)
+        if node and path not in domain.configuration:
+            return domain.slug, cache, node
+    raise questions.no_such_note(path)
+
+
+def _values(node: NodeRow) -> Mapping[str, object]:
+    own = {"title": node.title, "path": node.path, "folder": str(PurePosixPath(node.path).parent)}
+    return {**own, **node.frontmatter, "title": node.title}
+
+
+def _gathered(questions: SearchService, slot: Filled, slug: str, cache: Cache, path: str) -> Gathered:
+    filters = parse_filters(slot.where)
+    if slot.neighbours is None:
+        return gather(questions, slot.query, filters, notes=slot.k, without=(path,), slot=slot.heading)
+    filters = replace(filters, domains=(slug,))
+    if slot.neighbours == "links":
+        return _linked_with(questions, slot, filters, slug, path)
+    rank = neighbours.rank_of(cache, path)
+    if rank is None or rank.community is None:
+        raise _NoNeighboursError(f"{path} belongs to no community")
+    filters = replace(filters, communities=(rank.community,))
+    return gather(questions, slot.query, filters, notes=slot.k, without=(path,), slot=slot.heading)
+
+
+def _linked_with(questions: SearchService, slot: Filled, filters: Filters, slug: str, path: str) -> Gathered:
+    """Return the nearest passages of the notes that a note links to or is linked from."""
+    page = questions.page(slot.query, 1, filters)
+    source = page.ranked.sources.get(slug)
+    gathered = Gathered(page, warnings=[f"{name}: {why}" for name, why in page.ranked.failed.items()])
+    if source is None:
+        return gathered
+    ends = {edge.path for edge in edges_at(source.cache, [path])} - {path, *source.domain.configuration}
+    there = on_disk(questions.resources, source.cache, sorted(ends))
+    if not there:
+        raise _NoNeighboursError(f"{path} has no links to or from other notes")
+    nearest = nearest_of(source, sorted(there))
+    found = [
+        candidate_of(slug, row, "", max(_LEAST, cosine), f"linked with {path}", slot.heading)
+        for row, cosine in nearest.values()
+    ]
+    gathered.matching = sorted(found, key=lambda one: -one.relevance)[: slot.k]
+    gathered.rows = {(slug, row.path): [row] for row, _ in nearest.values()}
+    return gathered

@@ -1,0 +1,222 @@
+"""Compression keeps or leaves out; it never changes what it keeps."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.context.compressing import GAP, Aim, compress
+from pipelines.context.units import units_of
+from pipelines.retrieval.citations import check_quote
+
+_NUMBER = re.compile(r"\d[\d.,:/-]*\d|\d")
+_LINES = st.sampled_from(
+    [
+        *("# Report of the garden", "## Costs", "", "", "---"),
+        *(
+            "- [ ] call Ada Lovelace",
+            "- [x] pay 12.50 by 2026-03-01",
+            "1. first",
+            "* plain point",
+            "- another point",
+        ),
+        *("  and so on", "- see [[Soil]]", "- a [link](x.md)"),
+        *(
+            "> We shall fight on the beaches.",
+            "| day | cost |",
+            "| --- | --- |",
+            "| Mon | 3 |",
+            "| Tue | 40,000 |",
+        ),
+        *("```python", "```", "~~~", "import os", "import sys", "from re import compile", "import json"),
+        *(
+            "    self.a = 1",
+            "    self.b = 22",
+            "    self.c = a + b",
+            "print(1)",
+            "log.info(x)",
+            "def f(x):",
+            "x = y",
+        ),
+        *("It rained. The worms were glad. It cost 5.3 euros in May 2024!", 'She said "no" to it.'),
+        *(
+            "A sentence that the end of a line",
+            "breaks. Then another one.",
+            "Dr. No paid $1,000,000.00 at 10:30.",
+        ),
+        *(
+            "知识库很好。今天下雨。",
+            "ein „Zitat“ darin. Ohne.",
+            "x" * 300,
+            "word " * 60,
+            "\tindented",
+            "a\u2028b",
+        ),
+    ]
+)
+_TEXTS = st.one_of(
+    st.lists(_LINES, max_size=40).flatmap(
+        lambda lines: st.sampled_from(["\n", "\r\n"]).map(lambda end: end.join(lines))
+    ),
+    st.text(max_size=300),
+)
+_AIMS = st.builds(
+    Aim,
+    mode=st.sampled_from(["light", "strong"]),
+    terms=st.lists(st.sampled_from(["worms", "cost", "os"]), max_size=2),
+    repeated=st.lists(st.sampled_from(["It rained.", "* plain point"]), max_size=2),
+    near=st.lists(st.tuples(st.integers(0, 400), st.integers(1, 80), st.floats(-1, 1)), max_size=5).map(
+        lambda found: [(start, start + length, cosine) for start, length, cosine in found]
+    ),
+    share=st.floats(0, 1),
+)
+
+
+@given(_TEXTS, _AIMS)
+def test_what_is_kept_is_kept_word_for_word(text, aim):
+    shown, parts = compress(text, aim)
+    starts = {one.start for one in units_of(text)}
+    ends = {one.end for one in units_of(text)}
+    rest = shown
+    for part in parts:
+        kept = part.mark or text[part.start : part.end]
+        assert part.start in starts
+        assert part.end in ends
+        before, found, rest = rest.partition(kept)
+        assert found or not kept
+        assert not before.strip()
+    assert not rest.strip()
+    assert [part.start for part in parts] == sorted(part.start for part in parts)
+
+
+@given(_TEXTS, _AIMS)
+def test_no_number_date_name_or_quote_changes(text, aim):
+    _, parts = compress(text, aim)
+    kept = [text[part.start : part.end] for part in parts if not part.mark]
+    numbers = _NUMBER.findall(text)
+    for one in kept:
+        for number in _NUMBER.findall(one):
+            assert number in numbers
+    # Each sentence and line that is kept can be quoted, and is found in the original.
+    for one in units_of("\n".join(kept)):
+        quote = "\n".join(kept)[one.start : one.end]
+        if check_quote(quote, ["\n".join(kept)]).reason == "match" and quote in text:
+            assert check_quote(quote, [text]).reason == "match"
+
+
+@given(_TEXTS, _AIMS)
+def test_headings_tasks_quotes_links_and_sentences_with_numbers_stay(text, aim):
+    shown, _ = compress(text, aim)
+    for one in units_of(text):
+        if one.fixed and text[one.start : one.end].strip() not in aim.repeated:
+            assert text[one.start : one.end] in shown
+
+
+@given(_TEXTS)
+def test_units_cover_a_text_in_order(text):
+    units = units_of(text)
+    covered = [False] * len(text)
+    for one in units:
+        assert one.start < one.end
+        for at in range(one.start, one.end):
+            assert not covered[at]
+            covered[at] = True
+    assert all(done or sign.isspace() for done, sign in zip(covered, text, strict=True))
+    assert units == sorted(units, key=lambda one: one.start)
+
+
+NOTE = """## Bees
+
+Bees fly far. They need water. A hive weighed 12.5 kg in 2024. Nobody knows why.
+Honey keeps for years.
+
+- clover
+- lime
+- heather
+- rape
+- [ ] order frames
+- borage
+
+| month | frames |
+|---|---|
+| May | 4 |
+| June | 9 |
+| July | 7 |
+| August | 3 |
+"""
+
+
+def test_lists_and_tables_are_summarised_with_their_counts():
+    shown, _ = compress(NOTE, Aim("strong", ["honey"]))
+    assert "- heather\n[… 1 item]\n- [ ] order frames\n[… 1 item]" in shown
+    assert "| June | 9 |\n[… 2 rows]" in shown
+
+
+def test_the_sentences_farthest_from_the_question_go_first():
+    at = {words: NOTE.index(words) for words in ("Bees fly", "They need", "Nobody", "Honey")}
+    near = [(at["Bees fly"], at["They need"] - 1, 0.1), (at["They need"], at["They need"] + 10, 0.9)]
+    near += [(at["Nobody"], at["Nobody"] + 5, 0.2), (at["Honey"], at["Honey"] + 5, 0.8)]
+    shown, _ = compress(NOTE, Aim("strong", near=near))
+    assert f"{GAP} They need water. A hive weighed 12.5 kg in 2024. {GAP}\nHoney keeps for years." in shown
+
+
+def test_without_vectors_sentences_with_words_of_the_question_stay():
+    shown, _ = compress(NOTE, Aim("strong", ["honey"]))
+    assert "Honey keeps for years." in shown
+    assert "Bees fly far." not in shown
+
+
+def test_no_more_is_left_out_than_has_to_be():
+    text = ("One thing is so. Another is not. " * 10).strip()
+    light, strong = (compress(text, Aim(mode))[0] for mode in ("light", "strong"))
+    assert len(strong) < len(light) < len(text)
+    assert compress(text, Aim("strong", share=1.0))[0] == text
+    assert compress(text, Aim("none"))[0] == text
+
+
+def test_lines_of_a_template_go():
+    shown, _ = compress("What went well?\n\nThe soil.\n", Aim("light", repeated=["What went well?"], share=1))
+    assert shown == f"{GAP}\n\nThe soil."
+
+
+CODE = """```python
+import os
+import sys
+import json
+from re import compile
+
+class Hive:
+    def __init__(self, frames):
+        self.frames = frames
+        self.honey = 0
+        self.bees = 0
+        log.info("made")
+        log.info("really")
+
+    def harvest(self):
+        taken = self.honey
+        rest = taken - taken
+        total = rest + taken
+        # TODO: weigh it
+        return total
+```"""
+
+
+def test_source_code_is_summarised_by_the_rules_of_the_source_document():
+    shown, _ = compress(CODE, Aim("light"))
+    assert "# [4 imports: os, sys, json, re]" in shown
+    assert "# [3 assignments: frames, honey, bees]" in shown
+    assert "# [2 log statements]" in shown
+    assert "taken = self.honey" in shown
+
+
+@pytest.mark.parametrize(
+    "line", ["class Hive:", "    def harvest(self):", "        return total", "# TODO: weigh it"]
+)
+def test_what_source_code_is_about_stays(line):
+    shown, _ = compress(CODE, Aim("strong"))
+    assert line in shown
+    assert re.search(r"\[… \d+ lines? of code\]", shown)

@@ -1,0 +1,216 @@
+"""A block of passages for a language model, as the use case, the routes and the command give it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from starlette.testclient import TestClient
+
+from pipelines.errors import CacheCorruptError, DomainNotFoundError
+from pipelines.filters import Filters
+from pipelines.retrieval.excerpts import split_sentences
+from queue_config.settings import Settings
+from service.app import create_app
+from service.cli import app as commands
+from service.runtime.tokens import read_token
+from service.usecases.context import Contexts
+from service.usecases.evidence import Records
+from service.usecases.indexing import index_once
+from service.usecases.schemas.evidence import Cited
+from service.usecases.search import SearchService
+from workers.resources import Resources
+
+PORT = 8743
+TREES, PLACES = (
+    ("oak", "elm", "ash", "fir", "yew"),
+    ("wood", "land", "side", "hill", "gate", "well", "ford", "ley"),
+)
+LONG = " ".join(
+    f"The garden of {tree}{place} has a bed of soil and compost, which the winter froze."
+    for tree in TREES
+    for place in PLACES
+)
+NOTES = {
+    "Soil.md": "---\ndate: 2026-03-01\n---\n# Soil\n\nGarden soil feeds worms. See [[Compost]].\n\n## Clay\n\nHeavy and wet.\n",
+    "Copy.md": "# Soil\n\nGarden soil feeds worms. See [[Compost]].\n",
+    "Beds.md": f"# Beds\n\n## All beds\n\n{LONG}\n",
+    "Compost.md": "# Compost\n\nLeaves rot in a heap.\n",
+    "work/Boat.md": "# Boat\n\nThe boat sails on the river. The soil of the garden is far away.\n",
+}
+
+
+@pytest.fixture
+def settings(vault, tmp_path, tiny_model):
+    for path, text in NOTES.items():
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text(text)
+    made = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+    index_once(Resources(made), lambda *_: None)
+    return made
+
+
+@pytest.fixture
+def questions(settings):
+    return SearchService(Resources(settings), wait_for_model=True)
+
+
+@pytest.fixture
+def contexts(questions):
+    return Contexts(questions)
+
+
+@pytest.fixture
+def client(settings):
+    token = read_token(settings.state)
+    app = create_app(settings, PORT)
+    return TestClient(app, base_url=f"http://127.0.0.1:{PORT}", headers={"Authorization": f"Bearer {token}"})
+
+
+def ask(contexts, question="garden soil", *, budget=4_000, compress="none", filters=None):
+    return contexts.ask(question, filters or Filters(), budget=budget, compress=compress)
+
+
+def test_each_passage_says_where_it_is_and_why(contexts, settings):
+    answer = ask(contexts)
+    first = next(one for one in answer.passages if one.path == "Soil.md")
+    assert first.locator.model_dump() == {"kind": "lines", "first": 4, "last": 6}
+    assert (first.date, first.whole, first.by, first.stale) == ("2026-03-01", True, "match", False)
+    assert "words of the question" in first.why
+    assert "### `Soil.md:4-6`\nIn `Soil` · 2026-03-01 · " in answer.block
+    assert "Garden soil feeds worms." in answer.block
+    assert answer.counted_by == settings.embedding_model
+    assert (answer.index.pending, answer.index.model_ready) == (0, True)
+    assert answer.warnings == []
+
+
+@pytest.mark.parametrize("compress", ["none", "light", "strong"])
+@pytest.mark.parametrize("budget", [400, 700, 2_000, 8_000])
+def test_the_budget_is_kept_and_what_was_left_out_is_counted(contexts, budget, compress):
+    answer = ask(contexts, budget=budget, compress=compress)
+    assert 0 < answer.tokens <= budget
+    assert answer.left_out_tokens == sum(one.tokens for one in answer.left_out)
+    if budget < 2_000:
+        assert any(one.reason == "budget" for one in answer.left_out)
+        assert f"Left out of {budget:,} tokens: " in answer.block
+
+
+def test_a_copy_comes_once(contexts):
+    paths = [one.path for one in ask(contexts).passages]
+    assert len({"Soil.md", "Copy.md"} & set(paths)) == 1
+
+
+def test_a_neighbour_along_links_comes_after_what_matches(contexts):
+    answer = ask(contexts, "worms", filters=Filters(has=("link",)))
+    assert "Compost.md" not in [one.path for one in answer.passages]  # it does not pass the filter
+    answer = ask(contexts, '"feeds worms"')
+    by = {one.path: (one.by, one.why) for one in answer.passages}
+    assert by["Compost.md"][0] in ("link", "match")
+
+
+def test_filters_narrow_matches_and_neighbours(contexts):
+    answer = ask(contexts, filters=Filters(folders=("work",)))
+    assert {one.path for one in answer.passages} == {"work/Boat.md"}
+    with pytest.raises(DomainNotFoundError):
+        ask(contexts, filters=Filters(domains=("nope",)))
+
+
+@pytest.mark.parametrize("compress", ["none", "strong"])
+def test_every_sentence_that_is_shown_can_be_quoted(contexts, questions, compress):
+    answer = ask(contexts, "which beds did the winter freeze", budget=8_000, compress=compress)
+    assert any(one.path == "Beds.md" for one in answer.passages)
+    quotes = [
+        Cited(path=one.path, quote=sentence.text)
+        for one in answer.passages
+        for sentence in split_sentences(one.text)
+        if len(sentence.text) > 12 and "[…" not in sentence.text
+    ]
+    found = Records(questions).verify(quotes[:150])
+    assert [one.quote for one in found.quotes if not one.citation_verified] == []
+
+
+def test_what_is_compressed_says_so(contexts):
+    answers = [
+        ask(contexts, '"winter froze"', budget=budget, compress="strong") for budget in range(400, 700, 20)
+    ]
+    compressed = [one for answer in answers for one in answer.passages if one.compressed]
+    assert compressed
+    assert all("[…" in one.text for one in compressed)
+    assert any("compressed; quote the note itself" in answer.block for answer in answers)
+
+
+def test_without_the_model_the_count_is_an_estimate_and_says_so(settings):
+    answer = ask(Contexts(SearchService(Resources(settings))))
+    assert (answer.counted_by, answer.match) == ("estimate", None)
+    assert "Garden soil feeds worms." in answer.block
+
+
+def test_a_search_that_fails_gives_an_empty_block_and_a_warning(contexts, questions, monkeypatch):
+    def fail(*_, **__):
+        raise CacheCorruptError("the cache is damaged")
+
+    monkeypatch.setattr(questions, "page", fail)
+    answer = ask(contexts)
+    assert (answer.block, answer.tokens, answer.passages) == ("", 0, [])
+    assert answer.warnings == ["the search failed, so the block is empty: the cache is damaged"]
+
+
+def test_a_damaged_cache_gives_an_empty_block(settings):
+    resources = Resources(settings)
+    path = resources.state().cache_path("vault")
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    path.write_bytes(b"no database" * 1_000)
+    answer = ask(Contexts(SearchService(resources)))
+    assert (answer.block, answer.passages) == ("", [])
+    assert answer.warnings
+
+
+def test_an_empty_vault_gives_an_empty_block(vault, tmp_path, tiny_model):
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    resources.caches()
+    answer = ask(Contexts(SearchService(resources)))
+    assert (answer.block, answer.passages, answer.left_out_count) == ("", [], 0)
+
+
+def test_a_changed_file_is_stale_and_a_removed_one_is_absent(contexts, vault):
+    (vault / "Soil.md").write_text("changed")
+    (vault / "Copy.md").unlink()
+    (vault / "Compost.md").unlink()
+    answer = ask(contexts)
+    assert {one.path: one.stale for one in answer.passages}["Soil.md"] is True
+    assert not {"Copy.md", "Compost.md"} & {one.path for one in answer.passages}
+
+
+def test_get_and_post_answer_alike(client):
+    given = {"q": "garden soil", "budget": 500, "compress": "light", "folder": "work"}
+    got = client.get("/context", params=given).json()
+    body = {"question": "garden soil", "budget": 500, "compress": "light", "filters": {"folder": ["work"]}}
+    posted = client.post("/context", json=body).json()
+    assert [one["path"] for one in got["passages"]] == ["work/Boat.md"]
+    assert posted["block"] == got["block"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"question": ""},
+        {"question": "x", "budget": 1},
+        {"question": "x", "compress": "all"},
+        {"question": "x", "filters": {"nope": "x"}},
+        {"question": "x", "more": 1},
+    ],
+)
+def test_a_wrong_request_is_refused(client, body):
+    assert client.post("/context", json=body).status_code == 422
+
+
+def test_the_command_prints_the_block(settings):
+    given = ["--vault", str(settings.vault), "--state", str(settings.state)]
+    done = CliRunner().invoke(commands, ["context", "garden", "soil", "--budget", "600", *given])
+    assert done.exit_code == 0
+    assert done.stdout.startswith("# garden soil\n")
+    done = CliRunner().invoke(commands, ["context", "garden soil", "--json", "-f", "folder=work", *given])
+    assert [one["path"] for one in json.loads(done.stdout)["passages"]] == ["work/Boat.md"]
