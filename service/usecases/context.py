@@ -16,6 +16,7 @@ from pipelines.context.tokens import Tokens, estimated
 from pipelines.errors import DomainNotFoundError, EverindexError, FilterError
 from pipelines.filters import Filters
 from pipelines.retrieval.thresholds import best_match
+from service.usecases.audience import OWNER, Audience
 from service.usecases.context_compression import Compression, RepeatedLines
 from service.usecases.context_passages import Gathered, gather
 from service.usecases.schemas.context import ContextAnswer, ContextPassage, LeftOutPassage
@@ -49,6 +50,7 @@ class Wanted:
     question: str | None = None
     recipe: str | None = None
     domains: Sequence[str] = ()
+    audience: Audience = OWNER
     warnings: list[str] = field(default_factory=list)
 
 
@@ -60,16 +62,23 @@ class Contexts:
         self._repeated = RepeatedLines()
 
     def ask(
-        self, question: str, filters: Filters = NO_FILTERS, *, budget: int, compress: Mode
+        self,
+        question: str,
+        filters: Filters = NO_FILTERS,
+        *,
+        budget: int,
+        compress: Mode,
+        audience: Audience = OWNER,
     ) -> ContextAnswer:
         """Return the passages that answer a question. Raises DomainNotFoundError.
 
         If the search fails, the block is empty and a warning says why: a caller can go on without it.
         """
         started = time.perf_counter()
-        wanted = Wanted(question, budget, compress, question=question, domains=filters.domains)
+        wanted = Wanted(question, budget, compress, question, domains=filters.domains, audience=audience)
         try:
-            return self.packed(wanted, [Round(question, gather(self._questions, question, filters))], started)
+            gathered = gather(self._questions, question, filters, audience=audience)
+            return self.packed(wanted, [Round(question, gathered)], started)
         except (DomainNotFoundError, FilterError):
             raise
         except (EverindexError, OSError) as error:
@@ -86,7 +95,7 @@ class Contexts:
         packer = Packer(wanted.budget - tokens.of([frame])[0], tokens, block.passage)
         for turn in rounds:
             compression = Compression(wanted.compress, turn.question, turn.gathered, tokens)
-            compression.find_repeated(self._repeated, frozenset())
+            compression.find_repeated(self._repeated)
             matching, linked = (
                 compression.weighed(of) for of in (turn.gathered.matching, turn.gathered.linked)
             )
@@ -132,7 +141,7 @@ class Contexts:
             left_out_count=len(left),
             left_out_tokens=sum(one.tokens for one in left),
             warnings=list(dict.fromkeys(warnings)),
-            index=self._index(wanted.domains),
+            index=self._index(wanted),
             took_ms=_milliseconds(started),
         )
 
@@ -169,13 +178,13 @@ class Contexts:
             left_out_count=0,
             left_out_tokens=0,
             warnings=[*wanted.warnings, f"the search failed, so the block is empty: {error}"],
-            index=self._index(wanted.domains),
+            index=self._index(wanted),
             took_ms=_milliseconds(started),
         )
 
-    def _index(self, domains: Sequence[str]) -> IndexState | None:
+    def _index(self, wanted: Wanted) -> IndexState | None:
         try:
-            return self._questions.index_state(domains)
+            return self._questions.index_state(wanted.domains, audience=wanted.audience)
         except (EverindexError, OSError):
             return None  # what fails here made the search fail, too, which says so
 

@@ -60,12 +60,13 @@ class Compression:
         self._vectors: dict[str, dict[int, Quantized]] = {}
         self.repeated: dict[tuple[str, str], frozenset[str]] = {}
 
-    def find_repeated(self, lines: RepeatedLines, without: frozenset[str]) -> None:
-        """Look up the repeated lines of the folders of all passages. Raises CacheError."""
+    def find_repeated(self, lines: RepeatedLines) -> None:
+        """Look up the lines that the folders of all passages repeat, without hidden notes. Raises CacheError."""
         for one in (*self._gathered.matching, *self._gathered.linked):
             folder = str(PurePosixPath(one.path).parent)
             cache = self._gathered.page.ranked.sources[one.domain].cache
-            self.repeated[one.note] = lines.of(one.domain, cache, "" if folder == "." else folder, without)
+            hidden = self._gathered.hidden.get(one.domain, frozenset())
+            self.repeated[one.note] = lines.of(one.domain, cache, "" if folder == "." else folder, hidden)
 
     def weighed(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return passages with their shares of repeated lines."""

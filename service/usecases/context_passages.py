@@ -20,6 +20,7 @@ from pipelines.store.connection import snapshot
 from pipelines.store.filters import facets
 from pipelines.store.passages import ChunkRow
 from pipelines.store.surroundings import edges_at
+from service.usecases.audience import OWNER, Audience
 from service.usecases.notes import on_disk
 from service.usecases.paging import Page
 from service.usecases.search import SearchService
@@ -42,7 +43,8 @@ _TEXT = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
 class Gathered:
     """The passages that a question gives: by matching, and along links; and by what they were found.
 
-    `warnings` says which domain could not be asked and why. `rows` are the stored passages of each note.
+    `warnings` says which domain could not be asked and why. `rows` are the stored passages of each note, `hidden` the
+    notes of each domain that the asker must not see.
     """
 
     page: Page
@@ -50,6 +52,7 @@ class Gathered:
     linked: list[Candidate] = field(default_factory=list)
     stale: set[tuple[str, str]] = field(default_factory=set)
     rows: dict[tuple[str, str], list[ChunkRow]] = field(default_factory=dict)
+    hidden: dict[str, frozenset[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -66,12 +69,13 @@ def gather(
     notes: int = NOTES,
     without: Collection[str] = (),
     slot: str | None = None,
+    audience: Audience = OWNER,
 ) -> Gathered:
     """Search, and return the passages of the answers and of their neighbours, `without` some notes.
 
     Where no note is an answer, the three nearest give passages. Raises DomainNotFoundError.
     """
-    page = questions.page(question, notes + len(without), filters)
+    page = questions.page(question, notes + len(without), filters, audience=audience)
     gathered = Gathered(page, warnings=[f"{slug}: {why}" for slug, why in page.ranked.failed.items()])
     answers = [one.first for one in page.shown[: page.answers or _NEAREST]]
     answers = [one for one in answers if one.chunk.path not in without][:notes]
@@ -82,8 +86,11 @@ def gather(
             continue
         try:
             with snapshot(source.cache.con):
+                hidden = audience.hidden(slug)  # it may have grown since the search
+                gathered.hidden[slug] = hidden
+                own = [one for one in own if one.hit.path not in hidden]
                 gathered.matching += _matching(source, own, gathered, slot)
-                skipped = {*without, *(one.hit.path for one in own), *source.domain.configuration}
+                skipped = {*without, *hidden, *(one.hit.path for one in own), *source.domain.configuration}
                 gathered.linked += _linked(questions, source, own, skipped, gathered, slot)
         except CacheError as error:
             gathered.warnings.append(f"{slug}: {error}")

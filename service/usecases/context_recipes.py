@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 
 from pipelines import vault
@@ -16,6 +17,7 @@ from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache
 from pipelines.store.passages import NodeRow
 from pipelines.store.surroundings import edges_at
+from service.usecases.audience import OWNER, Audience
 from service.usecases.context import Contexts, Round, Wanted
 from service.usecases.context_passages import Gathered, candidate_of, gather, nearest_of
 from service.usecases.notes import on_disk
@@ -33,6 +35,7 @@ def context_by_recipe(
     *,
     budget: int | None = None,
     compress: Mode | None = None,
+    audience: Audience = OWNER,
 ) -> ContextAnswer:
     """Return the block of a recipe for a note.
 
@@ -41,19 +44,20 @@ def context_by_recipe(
     """
     started, path = time.perf_counter(), vault.note_key(about)
     recipe = read_recipe(questions.resources.root, name)
-    slug, cache, node = _note(questions, path)
+    slug, cache, node = _note(questions, path, audience)
     wanted = Wanted(
         title=f"{name}: {node.title}",
         budget=budget or recipe.budget or DEFAULT_BUDGET,
         compress=compress or recipe.compress or DEFAULT_COMPRESSION,
         recipe=name,
+        audience=audience,
     )
     rounds: list[Round] = []
     try:
         for slot in recipe.slots:
             try:
                 filled = fill(slot, _values(node), node.title)
-                rounds.append(Round(filled.query, _gathered(questions, filled, slug, cache, path)))
+                rounds.append(Round(filled.query, _gathered(questions, filled, slug, cache, path, audience)))
             except KeyError as error:
                 wanted.warnings.append(f"a slot is left out: {path} has no property {error.args[0]!r}")
             except (FilterError, _NoNeighboursError) as error:
@@ -69,13 +73,13 @@ class _NoNeighboursError(EverindexError):
     """A note has no neighbours of the kind that a slot asks for."""
 
 
-def _note(questions: SearchService, path: str) -> tuple[str, Cache, NodeRow]:
+def _note(questions: SearchService, path: str, audience: Audience) -> tuple[str, Cache, NodeRow]:
     """Return a note's row, its domain and its cache. Raises NoteNotFoundError."""
     for domain, cache in questions.readers():
         node = passages.node(cache, path)
-        if node and path not in domain.configuration:
+        if node and path not in domain.configuration and audience.sees(domain.slug, path):
             return domain.slug, cache, node
-    raise questions.no_such_note(path)
+    raise questions.no_such_note(path, audience)
 
 
 def _values(node: NodeRow) -> Mapping[str, object]:
@@ -83,28 +87,38 @@ def _values(node: NodeRow) -> Mapping[str, object]:
     return {**own, **node.frontmatter, "title": node.title}
 
 
-def _gathered(questions: SearchService, slot: Filled, slug: str, cache: Cache, path: str) -> Gathered:
+def _gathered(
+    questions: SearchService, slot: Filled, slug: str, cache: Cache, path: str, audience: Audience
+) -> Gathered:
     filters = parse_filters(slot.where)
+    of_slot = partial(
+        gather, questions, slot.query, notes=slot.k, without=(path,), slot=slot.heading, audience=audience
+    )
     if slot.neighbours is None:
-        return gather(questions, slot.query, filters, notes=slot.k, without=(path,), slot=slot.heading)
+        return of_slot(filters)
     filters = replace(filters, domains=(slug,))
     if slot.neighbours == "links":
-        return _linked_with(questions, slot, filters, slug, path)
+        return _linked_with(questions, slot, filters, slug, path, audience)
     rank = neighbours.rank_of(cache, path)
     if rank is None or rank.community is None:
         raise _NoNeighboursError(f"{path} belongs to no community")
-    filters = replace(filters, communities=(rank.community,))
-    return gather(questions, slot.query, filters, notes=slot.k, without=(path,), slot=slot.heading)
+    return of_slot(replace(filters, communities=(rank.community,)))
 
 
-def _linked_with(questions: SearchService, slot: Filled, filters: Filters, slug: str, path: str) -> Gathered:
+def _linked_with(
+    questions: SearchService, slot: Filled, filters: Filters, slug: str, path: str, audience: Audience
+) -> Gathered:
     """Return the nearest passages of the notes that a note links to or is linked from."""
-    page = questions.page(slot.query, 1, filters)
+    page = questions.page(slot.query, 1, filters, audience=audience)
     source = page.ranked.sources.get(slug)
     gathered = Gathered(page, warnings=[f"{name}: {why}" for name, why in page.ranked.failed.items()])
     if source is None:
         return gathered
-    ends = {edge.path for edge in edges_at(source.cache, [path])} - {path, *source.domain.configuration}
+    hidden = audience.hidden(slug)
+    gathered.hidden[slug] = hidden
+    ends = (
+        {edge.path for edge in edges_at(source.cache, [path])} - {path, *source.domain.configuration} - hidden
+    )
     there = on_disk(questions.resources, source.cache, sorted(ends))
     if not there:
         raise _NoNeighboursError(f"{path} has no links to or from other notes")

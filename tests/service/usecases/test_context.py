@@ -8,21 +8,25 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-from pipelines.errors import CacheCorruptError, DomainNotFoundError
+from pipelines.errors import CacheCorruptError, DomainNotFoundError, NoteNotFoundError
 from pipelines.filters import Filters
 from pipelines.retrieval.excerpts import split_sentences
 from queue_config.settings import Settings
 from service.app import create_app
 from service.cli import app as commands
 from service.runtime.tokens import read_token
+from service.usecases.audience import agents
 from service.usecases.context import Contexts
+from service.usecases.context_recipes import context_by_recipe
 from service.usecases.evidence import Records
 from service.usecases.indexing import index_once
 from service.usecases.schemas.evidence import Cited
 from service.usecases.search import SearchService
+from tests import canaries
 from workers.resources import Resources
 
 PORT = 8743
+RECIPE = "all: {slots: [{query: soil, neighbours: links}, {query: garden worms}]}"
 TREES, PLACES = (
     ("oak", "elm", "ash", "fir", "yew"),
     ("wood", "land", "side", "hill", "gate", "well", "ford", "ley"),
@@ -214,3 +218,28 @@ def test_the_command_prints_the_block(settings):
     assert done.stdout.startswith("# garden soil\n")
     done = CliRunner().invoke(commands, ["context", "garden soil", "--json", "-f", "folder=work", *given])
     assert [one["path"] for one in json.loads(done.stdout)["passages"]] == ["work/Boat.md"]
+
+
+def test_private_notes_are_absent_for_an_agent(tmp_path, tiny_model):
+    root = tmp_path / "private"
+    for path, text in (canaries.NOTES | {"_contexts.yaml": RECIPE}).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    resources = Resources(Settings(vault=root, state=tmp_path / "state2", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    questions = SearchService(resources, wait_for_model=True)
+    contexts, agent = Contexts(questions), agents(resources)
+    for question in ("garden soil and worms", "kanarytextone", "heading"):
+        owner = contexts.ask(question, budget=8_000, compress="strong")
+        answer = contexts.ask(question, budget=8_000, compress="strong", audience=agent)
+        assert canaries.leaks(owner.model_dump_json(), question)
+        assert canaries.leaks(answer.model_dump_json(), question) == []
+    for about in ("Soil.md", "Worms.md"):
+        answer = context_by_recipe(questions, contexts, "all", about, audience=agent)
+        assert {one.path for one in answer.passages} <= canaries.SEEN
+        assert answer.passages
+        assert canaries.leaks(answer.model_dump_json()) == []
+    for hidden in sorted(canaries.HIDDEN):
+        with pytest.raises(NoteNotFoundError) as raised:
+            context_by_recipe(questions, contexts, "all", hidden, audience=agent)
+        assert canaries.leaks(f"{raised.value} {raised.value.why}", hidden) == []
