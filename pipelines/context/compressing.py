@@ -63,7 +63,11 @@ def compress(text: str, aim: Aim) -> tuple[str, list[Part]]:
 
 
 def _is_boilerplate(unit: Unit, text: str, aim: Aim) -> bool:
-    return unit.kind in ("sentence", "item") and text[unit.start : unit.end].strip() in aim.repeated
+    return (
+        not unit.fixed
+        and unit.kind in ("sentence", "item")
+        and text[unit.start : unit.end].strip() in aim.repeated
+    )
 
 
 def _shorten_runs(units: Sequence[Unit], text: str, aim: Aim) -> Iterator[Unit]:

@@ -8,7 +8,7 @@ import apsw
 
 from pipelines.errors import CacheCorruptError
 from pipelines.store.connection import corrupt, with_vectors
-from pipelines.store.meta import schema_of
+from pipelines.store.meta import ADDED_LATER, schema_of
 from pipelines.store.state_file import state_schema
 
 _SAFE = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
@@ -39,7 +39,8 @@ def foreign_in_cache(path: Path, dimension: int) -> str | None:
     found = _objects(path)
     if foreign := _foreign(found, ours):
         return foreign
-    lacking = sorted(name for kind, name, *_ in ours - found if kind not in _MAY_LACK)
+    missing = (one for one in ours - found if one[0] not in _MAY_LACK and one[1] not in ADDED_LATER)
+    lacking = sorted(name for _, name, *_ in missing)
     return f"no {lacking[0]!r}" if lacking else None
 
 

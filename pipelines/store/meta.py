@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -30,6 +31,9 @@ _LATER = (
     # used by `Leases.take_apart`
     "CREATE INDEX IF NOT EXISTS vault_file_apart ON vault_file (path) WHERE error_kind = 'apart'",
 )
+
+ADDED_LATER = frozenset(re.findall(r"^CREATE \w+ IF NOT EXISTS (\w+)", "\n".join(_LATER), re.MULTILINE))
+"""The names of the tables and indexes that a cache of an earlier version may lack until it is opened for writing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection
 
 from pipelines.errors import TaxonomyError
+from pipelines.lines import split_lines
 from pipelines.model import Taxonomy
 from pipelines.tagging.taxonomy import TAXONOMY_FILE, find, find_renames, names_of, parse, renamed
-from pipelines.tagging.taxonomy_outline import read_outline, split_lines
+from pipelines.tagging.taxonomy_outline import read_outline
 
 NEW_TAGS = "New"
 """The group of a tag that was added without a group."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
 from pipelines.frontmatter import read_frontmatter
-from pipelines.lines import line_starts
+from pipelines.lines import line_starts, split_lines
 
 RENAMES = "Renames"
 """The heading of the list of renames."""
@@ -73,8 +72,3 @@ def read_outline(text: str) -> tuple[list[Item], list[Section]]:
 
 def _blank_comment(match: re.Match[str]) -> str:
     return match[0] if match["fence"] else _NO_LINE_END.sub(" ", match[0])
-
-
-def split_lines(text: str) -> list[str]:
-    """Split a text into its lines, each with its line ending."""
-    return [text[start:end] for start, end in pairwise([*line_starts(text), len(text)]) if end > start]

@@ -17,6 +17,7 @@ from service.commands.terminal import (
     questions_of,
     service_of,
     state_option,
+    vault_of,
     vault_option,
 )
 
@@ -71,7 +72,10 @@ def install(client: str | None, name: str, vault: Path | None, state: Path | Non
     """Print, or write, the entry by which a program finds the vault."""
     if write and client is None:
         raise click.UsageError("--write changes one program's file: choose it with --client")
+    from workers.vault_paths import locate_vault  # noqa: PLC0415 - help has to be instant
+
     place = located(options_given(vault, state))
+    locate_vault(vault_of(place), place.get("state"), create=False)
     arguments = ["mcp"]
     for option in ("vault", "state"):
         if option in place:

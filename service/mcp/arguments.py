@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -35,10 +35,14 @@ class Arguments(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_lists(cls, given: Any) -> Any:
-        """Read lists and objects that a client sends as JSON in a string, as some do."""
+        """Read lists that a client sends as JSON in a string, as some do."""
         if not isinstance(given, dict):
             return given
-        return {name: _read(value) if isinstance(value, str) else value for name, value in given.items()}
+        lists = {name for name, field in cls.model_fields.items() if get_origin(field.annotation) is list}
+        return {
+            name: _read(value) if name in lists and isinstance(value, str) else value
+            for name, value in given.items()
+        }
 
 
 def _read(text: str) -> Any:

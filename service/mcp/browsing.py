@@ -6,10 +6,11 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from pipelines.errors import FilterError
+from pipelines.vault import is_note
 from service.mcp.answers import Browsed, Group, Listed, NoteState, PartState, VaultState, place
 from service.mcp.arguments import Browse, Status
 from service.mcp.library import Library, Turn
-from service.mcp.naming import meant_by, no_such_note
+from service.mcp.naming import known_path, meant_by, no_such_note
 from service.mcp.uris import is_within
 from service.usecases.contents import Contents, in_folder, links_to, recently_changed, with_tag
 from service.usecases.schemas.titles import MOST_SIMILAR
@@ -64,12 +65,12 @@ def _recent(library: Library, asked: Browse, turn: Turn) -> _Entries:
 
 
 def _similar(library: Library, asked: Browse, _: Turn) -> _Entries:
-    found = library.names.similar(_note(library, asked), MOST_SIMILAR)
+    found = library.names.similar(_note(library, asked), MOST_SIMILAR, audience=library.audience)
     if found.reason:
         raise FilterError(found.reason)
     return [
         Listed.model_validate({**place(one.path, one.title, one.domain, one.lines), "similarity": one.cosine})
-        for one in library.seen(found.results)
+        for one in found.results
     ]
 
 
@@ -115,7 +116,9 @@ def status(library: Library, asked: Status) -> VaultState:
 def _note_state(library: Library, name: str) -> NoteState:
     if not is_within(name):
         raise no_such_note(name)
-    known = library.questions.why(name, audience=library.audience)
+    # Of a folder or another kind of file it says no more than of what there is not.
+    asked = name if is_note(name) else known_path(library, name) or f"{name}.md"
+    known = library.questions.why(asked, audience=library.audience)
     return NoteState(
         path=known["path"],
         state=known["state"],

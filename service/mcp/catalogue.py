@@ -64,8 +64,8 @@ Differences of case, spacing and Markdown marks do not matter; other words do. A
 be shown as a quote: read the note again."""
 
 _STATUS = """\
-Say how far the index is: notes, those that wait, and problems. With `note`, say whether that path can be found, and
-why not (pending, parked, ignored, unknown). Use it when a note that the user has just written is missing."""
+Say how far the index is: notes, those that wait, and problems. With `note`, say whether that path can be found.
+A note that the user has just written is `unknown` until it is indexed, a second later: ask again, or see `behind`."""
 
 _PROPOSE = """\
 Propose tags for a note. They wait in the review queue of the vault's owner, who alone decides; no note is changed.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 
+from pipelines.errors import NotFoundError
 from pipelines.filters import parse_filters
 from pipelines.retrieval.citations import Reason, status_of
 from service.mcp.answers import (
@@ -19,7 +21,7 @@ from service.mcp.answers import (
 )
 from service.mcp.arguments import Search, Traverse, VerifyQuotes
 from service.mcp.library import Library
-from service.mcp.naming import known_path, meant_by
+from service.mcp.naming import meant_by
 from service.usecases.schemas.evidence import Cited, VerifiedQuote
 from service.usecases.schemas.search import FARTHEST_OFFSET, SearchHit
 from service.usecases.schemas.traversal import KeptNode, Mode, Walk
@@ -75,13 +77,15 @@ def traverse(library: Library, asked: Traverse) -> Walked:
     turn = library.turn("traverse", asked)
     if asked.note is not None:
         path = meant_by(library, asked.note).path
-        walks: list[Walk] = [library.traversal.traverse(path, asked.depth, asked.question)]
+        walks: list[Walk] = [
+            library.traversal.traverse(path, asked.depth, asked.question, audience=library.audience)
+        ]
     else:
         mode: Mode = "deep" if asked.deep else "fast"
-        parts = library.traversal.deep(asked.question or "", mode, None).domains
+        parts = library.traversal.deep(asked.question or "", mode, None, audience=library.audience).domains
         walks = [walk for part in parts for walk in (part.fast, part.deep) if walk]
     freshness, warnings = library.freshness()
-    kept = library.seen(node for walk in walks for node in walk.nodes)
+    kept = [node for walk in walks for node in walk.nodes]
     known = {node.path for node in kept}
     kept.sort(key=lambda node: (-(node.similarity or 0.0), node.hop or 0, node.path))
     shown, cursor = turn.cut(kept, asked.limit, freshness.generation)
@@ -91,7 +95,7 @@ def traverse(library: Library, asked: Traverse) -> Walked:
         cursor=cursor,
         warnings=[*warnings, *turn.warnings(freshness.generation)],
         notes=[_reached(node, known) for node in shown],
-        dropped=len(library.seen(node for walk in walks for node in walk.dropped)),
+        dropped=sum(len(walk.dropped) for walk in walks),
         # Some of them may be notes that the client must not know of.
         unread=sum(walk.unread for walk in walks) if library.audience.sees_all else 0,
         stopped=[walk.stopped for walk in walks],
@@ -114,9 +118,9 @@ def _reached(node: KeptNode, known: Collection[str]) -> Reached:
 
 def verify_quotes(library: Library, asked: VerifyQuotes) -> Checked:
     """Check quotes against the index; a note that there is not contains none."""
-    paths = [known_path(library, one.note.removeprefix("[[").removesuffix("]]")) for one in asked.quotes]
+    paths = [_path_meant(library, one.note) for one in asked.quotes]
     cited = [Cited(path=path, quote=one.quote) for path, one in zip(paths, asked.quotes, strict=True) if path]
-    found = iter(library.records.verify(cited).quotes)
+    found = iter(library.records.verify(cited, audience=library.audience).quotes)
     quotes = [
         _checked(next(found))
         if path
@@ -130,6 +134,12 @@ def verify_quotes(library: Library, asked: VerifyQuotes) -> Checked:
         status=status_of(one.reason for one in quotes),
         quotes=quotes,
     )
+
+
+def _path_meant(library: Library, name: str) -> str | None:
+    with suppress(NotFoundError):
+        return meant_by(library, name).path
+    return None
 
 
 def _checked(one: VerifiedQuote) -> CheckedQuote:

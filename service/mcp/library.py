@@ -81,15 +81,7 @@ class Library:
 
     def titles(self, name: str, most: int) -> list[TitleHit]:
         """Return notes by a name that is being typed."""
-        hits: list[TitleHit] = []
-        asked = most
-        while len(hits) < most:
-            found = self.names.titles(name, asked).results
-            hits = self.seen(found)
-            if len(found) < asked:
-                break
-            asked *= 2
-        return hits[:most]
+        return self.names.titles(name, most, audience=self.audience).results
 
     def freshness(self) -> tuple[Freshness, list[str]]:
         """Return how far the index is behind, and what limits answers."""

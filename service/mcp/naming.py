@@ -34,7 +34,10 @@ def meant_by(library: Library, name: str) -> Meant:
         return Meant(_path_of(library, found.path), found.section, found.lines)
     link = name.strip().removeprefix("!")
     if link.startswith("[[") and link.endswith("]]"):
-        target, _, section = link[2:-2].partition("|")[0].partition("#")
+        inner = link[2:-2].partition("|")[0].strip()
+        if whole := known_path(library, inner):
+            return Meant(whole)  # a name may have a `#` in it
+        target, _, section = inner.partition("#")
         return Meant(_path_of(library, target.strip()), section.strip() or None)
     known = known_path(library, name)
     if known is None and "#" in name:

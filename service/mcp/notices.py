@@ -29,6 +29,7 @@ from service.mcp.uris import parse_uri
 
 _LOOK_SECONDS = 0.2
 _MOST_WATCHES = 1_000
+_MOST_OF_A_SESSION = 200
 
 log = structlog.get_logger()
 
@@ -94,7 +95,10 @@ class Notices:
 
         under_way: set[asyncio.Task[None]] = set()
         await self.unsubscribe(request, UnsubscribeRequestParams(uri=uri))
-        if len(self._sessions) >= _MOST_WATCHES:  # of sessions that ended without a word
+        own = [key for key in self._sessions if key[0] == session_of(request)]
+        if len(own) >= _MOST_OF_A_SESSION:
+            self._sessions.pop(own[0])()
+        elif len(self._sessions) >= _MOST_WATCHES:  # of sessions that ended without a word
             self._sessions.pop(next(iter(self._sessions)))()
         watch = self.watch(asked_by(self._library, request), [uri], tell, lists=False)
         self._sessions[session_of(request), uri] = watch

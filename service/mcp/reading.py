@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipelines.errors import NotFoundError
 from pipelines.filters import fold
+from pipelines.lines import split_lines
 from service.mcp.answers import Heading, NoteRead, Place, lines, place
 from service.mcp.arguments import Read
 from service.mcp.library import Library
@@ -17,10 +18,7 @@ _SHOWN_HEADINGS = 10
 def read(library: Library, asked: Read) -> NoteRead:
     """Return the text of a note, a section or lines. Raises CursorError, NotFoundError."""
     turn = library.turn("read", asked)
-    meant = meant_by(library, asked.note)
-    note = read_note(library.questions, meant.path, library.audience)
-    written = note.text.splitlines(keepends=True)
-    first, last = _wanted(note, written, meant, asked)
+    note, written, first, last = _found(library, asked)
     wanted = "".join(written[first - 1 : last])
     text = _cut(wanted[turn.offset :], asked.max_characters)
     end = turn.offset + len(text)
@@ -40,6 +38,20 @@ def read(library: Library, asked: Read) -> NoteRead:
         last_line=len(written),
         headings=[_heading(one) for one in note.sections if one.headings][:_MOST_HEADINGS],
     )
+
+
+def whole_text(library: Library, name: str) -> str:
+    """Return all of what a name means: a note, a section of it or lines. Raises NotFoundError."""
+    _, written, first, last = _found(library, Read(note=name))
+    return "".join(written[first - 1 : last])
+
+
+def _found(library: Library, asked: Read) -> tuple[NoteText, list[str], int, int]:
+    """Return a note, its lines, and the first and last of those that were asked for. Raises NotFoundError."""
+    meant = meant_by(library, asked.note)
+    note = read_note(library.questions, meant.path, library.audience)
+    written = split_lines(note.text)
+    return note, written, *_wanted(note, written, meant, asked)
 
 
 def _heading(section: Section) -> Heading:
@@ -100,7 +112,7 @@ def _cut(text: str, most: int) -> str:
 
 def _lines_of(text: str, start: int, end: int, first: int) -> tuple[int, int]:
     """Return the first and last line of a part of a text whose first line has the number `first`."""
-    before = len(text[:start].splitlines())
-    within = len(text[start:end].splitlines())
+    before = len(split_lines(text[:start]))
+    within = len(split_lines(text[start:end]))
     begins = first + before - (start > 0 and not text[:start].endswith(("\n", "\r")))
     return begins, max(begins, begins + within - 1)

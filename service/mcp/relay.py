@@ -83,8 +83,8 @@ class Relay:
         return None
 
     def _write(self, text: str) -> None:
-        # A message is one line, however the service broke it.
-        line = " ".join(text.splitlines())
+        # A message is one line, however the service broke it; within a JSON string there are no such characters.
+        line = text.replace("\r", " ").replace("\n", " ")
         with self._writing, suppress(BrokenPipeError):
             self._out.write(line.encode() + b"\n")
             self._out.flush()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anyio.to_thread
 from mcp_types import (
     Annotations,
@@ -18,17 +16,16 @@ from mcp_types import (
 )
 
 from pipelines.errors import CursorError, EverindexError
-from service.mcp.arguments import Paged, Read, Status
+from service.mcp.arguments import Paged, Status
 from service.mcp.browsing import status
 from service.mcp.library import Library
-from service.mcp.reading import read
+from service.mcp.reading import whole_text
 from service.mcp.requests import Request, asked_by, refused
 from service.mcp.uris import SECTION_TEMPLATE, STATUS, TEMPLATE, parse_uri, uri_of
 from service.usecases.contents import recently_changed
 
 _PAGE = 500
 _MARKDOWN = "text/markdown"
-_WHOLE = 200_000
 
 _STATUS = Resource(
     name="status",
@@ -111,10 +108,4 @@ def _contents(library: Library, uri: str) -> tuple[str, str]:
         return status(library, Status()).model_dump_json(), "application/json"
     if parse_uri(uri) is None:
         raise ValueError("this is not the address of a note")
-    parts: list[str] = []
-    cursor = None
-    while not parts or cursor:
-        answer: Any = read(library, Read(note=uri, max_characters=_WHOLE, cursor=cursor))
-        parts.append(answer.text)
-        cursor = answer.cursor
-    return "".join(parts), _MARKDOWN
+    return whole_text(library, uri), _MARKDOWN

@@ -90,14 +90,19 @@ def with_tag(questions: SearchService, tag: str | None, audience: Audience = OWN
 
 
 def recently_changed(questions: SearchService, most: int, audience: Audience = OWNER) -> list[Changed]:
-    """Return the notes whose files changed last, newest first; at least `most` if there are so many."""
+    """Return the notes whose files changed last, newest first; at most so many."""
     found: list[Changed] = []
     for domain, cache in questions.readers():
         hidden = audience.hidden(domain.slug) | set(domain.configuration)
-        rows = notes.recently_changed(cache, most + _SPARE + len(hidden))
-        there = on_disk(questions.resources, cache, [path for path, *_ in rows]) - hidden
+        asked = most + _SPARE
+        while True:
+            rows = notes.recently_changed(cache, asked, hidden)
+            there = on_disk(questions.resources, cache, [path for path, *_ in rows])
+            if len(there) >= most or len(rows) < asked:
+                break
+            asked *= 2  # the files of many are gone
         found += [Changed(path, title, domain.slug, at) for path, title, at in rows if path in there]
-    return sorted(found, key=lambda note: note.at, reverse=True)
+    return sorted(found, key=lambda note: note.at, reverse=True)[:most]
 
 
 def links_to(questions: SearchService, path: str, audience: Audience = OWNER) -> list[LinkTo]:

@@ -16,7 +16,7 @@ from pipelines.context.tokens import Tokens, estimated
 from pipelines.errors import DomainNotFoundError, EverindexError, FilterError
 from pipelines.filters import Filters
 from pipelines.retrieval.thresholds import best_match
-from service.usecases.audience import OWNER, Audience
+from service.usecases.audience import OWNER, Audience, agents
 from service.usecases.context_compression import Compression, RepeatedLines
 from service.usecases.context_passages import Gathered, gather
 from service.usecases.schemas.context import ContextAnswer, ContextPassage, LeftOutPassage
@@ -61,6 +61,11 @@ class Contexts:
         self._questions = questions
         self._repeated = RepeatedLines()
 
+    @property
+    def readers(self) -> Audience:
+        """Who reads a block: models, which see no private note unless the setting names the client `context`."""
+        return agents(self._questions.resources, "context")
+
     def ask(
         self,
         question: str,
@@ -68,13 +73,14 @@ class Contexts:
         *,
         budget: int,
         compress: Mode,
-        audience: Audience = OWNER,
+        audience: Audience | None = None,
     ) -> ContextAnswer:
         """Return the passages that answer a question. Raises DomainNotFoundError.
 
         If the search fails, the block is empty and a warning says why: a caller can go on without it.
         """
         started = time.perf_counter()
+        audience = audience or self.readers
         wanted = Wanted(question, budget, compress, question, domains=filters.domains, audience=audience)
         try:
             gathered = gather(self._questions, question, filters, audience=audience)

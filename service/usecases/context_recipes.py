@@ -17,7 +17,7 @@ from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache
 from pipelines.store.passages import NodeRow
 from pipelines.store.surroundings import edges_at
-from service.usecases.audience import OWNER, Audience
+from service.usecases.audience import Audience
 from service.usecases.context import Contexts, Round, Wanted
 from service.usecases.context_passages import Gathered, candidate_of, gather, nearest_of
 from service.usecases.notes import on_disk
@@ -35,14 +35,14 @@ def context_by_recipe(
     *,
     budget: int | None = None,
     compress: Mode | None = None,
-    audience: Audience = OWNER,
+    audience: Audience | None = None,
 ) -> ContextAnswer:
     """Return the block of a recipe for a note.
 
     A slot that the note cannot fill is left out with a warning. If the search fails, the block is empty.
     Raises ContextsFileError, RecipeNotFoundError, NoteNotFoundError.
     """
-    started, path = time.perf_counter(), vault.note_key(about)
+    started, path, audience = time.perf_counter(), vault.note_key(about), audience or contexts.readers
     recipe = read_recipe(questions.resources.root, name)
     slug, cache, node = _note(questions, path, audience)
     wanted = Wanted(

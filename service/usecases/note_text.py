@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipelines import vault
+from pipelines.apart import is_heavy
 from pipelines.errors import NoteError, NotFoundError
 from pipelines.markdown import decode
+from pipelines.markdown import read_note as read_note_bytes
 from pipelines.model import Domain
+from pipelines.privacy import may_leave
 from pipelines.store import passages
 from pipelines.store.cache import Cache
 from service.usecases.audience import OWNER, Audience
@@ -47,16 +50,23 @@ def read_note(questions: SearchService, path: str, audience: Audience = OWNER) -
     for domain, cache in questions.readers():
         known = cache.ledger.stat_of([path]).get(path)
         if known and audience.sees(domain.slug, path):
-            return _read(questions, domain, cache, path, known[0])
+            found = _read(questions, domain, cache, path, known[0], audience)
+            if found is not None:
+                return found
     raise questions.no_such_note(path, audience)
 
 
-def _read(questions: SearchService, domain: Domain, cache: Cache, path: str, raw: str) -> NoteText:
+def _read(
+    questions: SearchService, domain: Domain, cache: Cache, path: str, raw: str, audience: Audience
+) -> NoteText | None:
+    """Return a note; None if its file may have become private since it was indexed."""
     resources = questions.resources
     try:
         content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
     except NoteError as error:
         raise NotFoundError(str(error)) from error
+    if not (audience.judged(domain.slug, path, content.sha256) or _is_public(domain, path, content.data)):
+        return None
     node, row = passages.node(cache, path), cache.ledger.row(path)
     return NoteText(
         path=path,
@@ -68,6 +78,22 @@ def _read(questions: SearchService, domain: Domain, cache: Cache, path: str, raw
         stale=row is None or row.indexed_hash != content.sha256,
         sections=tuple(_sections(cache, path)),
     )
+
+
+def _is_public(domain: Domain, path: str, data: bytes) -> bool:
+    """Judge a version that the index does not have yet; one that takes long to parse is not shown before it has."""
+    if is_heavy(data):
+        return False
+    note = read_note_bytes(path, data)
+    kept = may_leave(
+        domain.privacy,
+        path=path,
+        text=note.text,
+        frontmatter=note.frontmatter,
+        tags=note.tags,
+        warnings=note.warnings,
+    )
+    return kept is None
 
 
 def _sections(cache: Cache, path: str) -> list[Section]:

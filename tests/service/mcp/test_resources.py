@@ -54,8 +54,8 @@ def test_a_note_lines_or_a_section_are_read_by_address(with_client, uri, text):
     assert (contents.text, contents.mime_type) == (text, "text/markdown")
 
 
-def test_a_note_is_read_as_a_whole_however_long_it_is(with_client, vault, monkeypatch):
-    monkeypatch.setattr("service.mcp.resources._WHOLE", 200)
+def test_a_note_is_read_as_a_whole_however_long_it_is(with_client, vault):
+    (vault / "Garden/Soil.md").write_text("# Soil\n\n" + "More words about soil.\n" * 30_000)
     (contents,) = with_client(lambda client: client.read_resource("vault://Garden/Soil.md")).contents
     assert contents.text == (vault / "Garden/Soil.md").read_text()
 

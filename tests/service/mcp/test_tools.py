@@ -7,6 +7,8 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from service.usecases.indexing import index_once
+
 ERAS = ("2026-07-28", "legacy")
 
 
@@ -165,6 +167,57 @@ def test_a_note_that_has_changed_since_is_read_as_it_is_and_says_so(ask, vault):
     assert (found["text"], found["stale"]) == ("# Inbox\n\nNothing.\n", True)
 
 
+@pytest.mark.parametrize("mark", ["---\nprivate: true\n---\n", "#private ", "---\nprivate: [\n---\n"])
+def test_a_note_that_has_become_private_is_not_read_although_the_index_does_not_know(ask, vault, mark):
+    (vault / "Inbox.md").write_text(f"{mark}# Inbox\n\nNobody's business.\n")
+    for name in ("Inbox", "Inbox.md", "vault://Inbox.md"):
+        told = ask("read", note=name)
+        assert told.is_error
+        assert "business" not in str(told)
+
+
+def test_a_line_ends_where_the_index_ends_it(ask, vault, resources):
+    text = "# Feed\n\nOne\u2028two\x0cthree\x85four.\n\n## Other\n\nFound here.\n"
+    (vault / "Feed.md").write_text(text)
+    index_once(resources, lambda *_: None)
+    found = answered(ask("read", note="Feed", section="Other"))
+    assert found["text"] == "## Other\n\nFound here.\n"
+    assert found["last_line"] == 7
+
+
+@pytest.mark.parametrize("quote", ['["used", "the", "word", "moat"]', '{"used": "the word moat"}'])
+def test_a_quote_may_look_like_json(ask, vault, resources, quote):
+    (vault / "Feed.md").write_text(f"# Feed\n\nBuffett {quote} said so.\n")
+    index_once(resources, lambda *_: None)
+    (found,) = answered(ask("verify_quotes", quotes=[{"note": "[[Feed#Feed]]", "quote": quote}]))["quotes"]
+    assert found["verified"]
+
+
+@pytest.mark.parametrize("private", [0, 3])
+def test_a_walk_and_a_list_know_nothing_of_private_notes(ask, vault, resources, private):
+    (vault / "Start.md").write_text("# Start\n\nA merger with acme. [[H0]]\n")
+    (vault / "Behind.md").write_text("# Behind\n\nFish.\n")
+    for number in range(private):
+        (vault / f"H{number}.md").write_text(
+            f"---\nprivate: true\n---\n# H{number}\n\nA merger. [[Behind]]\n"
+        )
+    index_once(resources, lambda *_: None)
+    walked = answered(ask("traverse", note="Start", depth=3))
+    assert [one["path"] for one in walked["notes"] if one["hop"]] == []
+    deep = answered(ask("traverse", question="a merger with acme", deep=True))
+    assert [one for one in deep["notes"] if one["path"] == "Behind.md" and one["hop"]] == []
+    assert answered(ask("browse", by="recent", limit=3))["count"] == 4
+    assert answered(ask("browse", by="similar", of="Start"))["count"] == 6
+
+
+@pytest.mark.parametrize("name", ["Affair", "Affair/photo.png", "Affair/none.png", "Nowhere"])
+def test_the_state_of_what_is_no_note_says_nothing_of_it(ask, vault, name):
+    (vault / "Affair").mkdir()
+    (vault / "Affair/photo.png").write_bytes(b"x")
+    state = answered(ask("status", note=name))["note"]
+    assert (state["state"], state["path"]) == ("unknown", f"{name}.md")
+
+
 @pytest.mark.parametrize(
     "name", ["../secret.md", "/etc/passwd", "Concepts/../../x", "vault://../x", "x\x00y", "Nothing like it"]
 )
@@ -255,6 +308,7 @@ def test_every_tool_says_what_it_takes_and_gives_and_whether_it_changes_anything
         "traverse",
         "verify_quotes",
         "status",
+        "propose",
     ]
     for tool in tools:
         assert tool.output_schema["type"] == tool.input_schema["type"] == "object"
