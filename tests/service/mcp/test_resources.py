@@ -8,6 +8,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
+from service.usecases.indexing import index_once
+
 ERAS = ("2026-07-28", "legacy")
 
 
@@ -54,8 +56,9 @@ def test_a_note_lines_or_a_section_are_read_by_address(with_client, uri, text):
     assert (contents.text, contents.mime_type) == (text, "text/markdown")
 
 
-def test_a_note_is_read_as_a_whole_however_long_it_is(with_client, vault):
+def test_a_note_is_read_as_a_whole_however_long_it_is(with_client, vault, resources):
     (vault / "Garden/Soil.md").write_text("# Soil\n\n" + "More words about soil.\n" * 30_000)
+    index_once(resources, lambda *_: None)
     (contents,) = with_client(lambda client: client.read_resource("vault://Garden/Soil.md")).contents
     assert contents.text == (vault / "Garden/Soil.md").read_text()
 
