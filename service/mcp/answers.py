@@ -10,17 +10,10 @@ from pydantic import BaseModel, Field
 from pipelines.retrieval.citations import Reason, Status
 from service.mcp.uris import uri_of
 from service.usecases.proposing import Outcome
+from service.usecases.schemas.locator import Lines, Locator
 from service.usecases.schemas.search import IndexState
 
 Match = Literal["strong", "weak", "none"]
-
-
-class Lines(BaseModel):
-    """A place in a note: its first and last line, from 1."""
-
-    kind: Literal["lines"] = "lines"
-    first: int
-    last: int
 
 
 class Freshness(BaseModel):
@@ -59,7 +52,7 @@ class Place(BaseModel):
     uri: str
     title: str
     domain: str
-    locator: Lines | None = Field(default=None, description="null: the whole note")
+    locator: Locator | None = Field(default=None, description="null: the whole note")
 
 
 class Hit(Place):
@@ -234,11 +227,6 @@ def warnings_of(index: IndexState) -> list[str]:
     return [text for text in (index.waits, index.model_problem) if text]
 
 
-def lines(first: int, last: int) -> Lines:
-    """Return a place in a note."""
-    return Lines(first=first, last=last)
-
-
 def place(path: str, title: str, domain: str, at: tuple[int, int] | None = None) -> dict[str, object]:
     """Return the fields of a `Place`."""
     return {
@@ -246,5 +234,5 @@ def place(path: str, title: str, domain: str, at: tuple[int, int] | None = None)
         "uri": uri_of(path, at),
         "title": title,
         "domain": domain,
-        "locator": lines(*at) if at else None,
+        "locator": Lines(first=at[0], last=at[1]) if at else None,
     }

@@ -35,12 +35,12 @@ class Arguments(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_lists(cls, given: Any) -> Any:
-        """Read lists that a client sends as JSON in a string, as some do."""
+        """Read lists and objects that a client sends as JSON in a string, as some do."""
         if not isinstance(given, dict):
             return given
-        lists = {name for name, field in cls.model_fields.items() if get_origin(field.annotation) is list}
+        parsed = {n for n, field in cls.model_fields.items() if get_origin(field.annotation) in (list, dict)}
         return {
-            name: _read(value) if name in lists and isinstance(value, str) else value
+            name: _read(value) if name in parsed and isinstance(value, str) else value
             for name, value in given.items()
         }
 

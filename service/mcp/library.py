@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pipelines.store.notes import note_names
 from pipelines.vault import note_key
@@ -22,20 +22,6 @@ from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
 
-
-class OfNote(Protocol):
-    """What names a note and its domain."""
-
-    @property
-    def domain(self) -> str:
-        """The domain's name."""
-
-    @property
-    def path(self) -> str:
-        """The note's path."""
-
-
-Row = TypeVar("Row", bound=OfNote)
 Entry = TypeVar("Entry")
 _LONGEST_CLIENT = 100
 
@@ -67,17 +53,6 @@ class Library:
     def audience(self) -> Audience:
         """Which notes the client may see: no private ones, unless the operator's settings name the client."""
         return agents(self.questions.resources, self.client)
-
-    def seen(self, rows: Iterable[Row]) -> list[Row]:
-        """Return those of the rows, each of a note, that the client may see."""
-        audience, hidden = self.audience, dict[str, frozenset[str]]()
-        found = []
-        for row in rows:
-            if row.domain not in hidden:
-                hidden[row.domain] = audience.hidden(row.domain)
-            if row.path not in hidden[row.domain]:
-                found.append(row)
-        return found
 
     def titles(self, name: str, most: int) -> list[TitleHit]:
         """Return notes by a name that is being typed."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pipelines.errors import NotFoundError
 from pipelines.filters import fold
 from pipelines.lines import split_lines
-from service.mcp.answers import Heading, NoteRead, Place, lines, place
+from service.mcp.answers import Heading, NoteRead, Place, place
 from service.mcp.arguments import Read
 from service.mcp.library import Library
 from service.mcp.naming import Meant, meant_by
 from service.usecases.note_text import NoteText, Section, read_note
+from service.usecases.schemas.locator import Lines
 
 _MOST_HEADINGS = 50
 _SHOWN_HEADINGS = 10
@@ -55,7 +56,7 @@ def _found(library: Library, asked: Read) -> tuple[NoteText, list[str], int, int
 
 
 def _heading(section: Section) -> Heading:
-    return Heading(section=" > ".join(section.headings), lines=lines(section.first, section.last))
+    return Heading(section=" > ".join(section.headings), lines=Lines(first=section.first, last=section.last))
 
 
 def _wanted(note: NoteText, written: list[str], meant: Meant, asked: Read) -> tuple[int, int]:

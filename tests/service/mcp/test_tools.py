@@ -193,6 +193,11 @@ def test_a_quote_may_look_like_json(ask, vault, resources, quote):
     assert found["verified"]
 
 
+def test_lists_and_objects_may_come_as_json_in_a_string(ask):
+    found = answered(ask("search", query="moat", folder='["Concepts"]', properties="{}"))
+    assert {hit["path"] for hit in found["hits"]} == {"Concepts/Moats.md", "Concepts/Pricing.md"}
+
+
 @pytest.mark.parametrize("private", [0, 3])
 def test_a_walk_and_a_list_know_nothing_of_private_notes(ask, vault, resources, private):
     (vault / "Start.md").write_text("# Start\n\nA merger with acme. [[H0]]\n")
