@@ -110,7 +110,7 @@ def remove_if_unchanged(root: Path, raw: str, read: bytes, displaced: Path) -> b
         record = _write_record(displaced.absolute() / f"{token}.json", raw, read, b"", beside)
         in_folder.move(folder, name, beside)
         removed = in_folder.look(folder, beside)
-        # Somebody wrote it a moment ago. Unless there is a newer one by now, it has to be back at its place.
+        # Another program wrote it a moment ago. It is put back, unless a newer file has taken its place by now.
         if removed != read and _back(folder, beside, name):
             if isinstance(removed, NoteError):
                 raise removed

@@ -38,7 +38,7 @@ class AgentClient:
         return {**dict(self.kind), "command": command, "args": arguments}
 
     def shown(self, server: str, entry: Mapping[str, Any]) -> str:
-        """Return the entry as it stands in the file."""
+        """Return the entry as the file contains it."""
         if self.file.endswith(".toml"):
             return _toml(self.table, server, entry)
         return json.dumps({self.table: {server: dict(entry)}}, indent=2, ensure_ascii=False)
@@ -49,7 +49,7 @@ class AgentClient:
         Raises AlreadyThereError if there is a server of that name, ConfigurationError if the file cannot be changed
         without a risk to what it holds, OSError.
         """
-        file = file.resolve()  # it may be a link into a folder of such files
+        file = file.resolve()  # it may be a symbolic link
         there = file.exists()
         text = file.read_text(encoding="utf-8") if there else ""
         add = _with_toml if self.file.endswith(".toml") else _with_json
