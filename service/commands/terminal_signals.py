@@ -44,12 +44,14 @@ def woken_by(signals: Signals) -> Iterator[tuple[int, Callable[[], None]]]:
             signals.suspending = True
         elif number != signal.SIGWINCH:
             signals.ended_by = signals.ended_by or number
-        wake()
 
     heard = (signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH, signal.SIGTSTP)
     before = {number: signal.signal(number, handle) for number in heard}
+    # The system may deliver a signal to any thread. Python runs the handler in the main thread, which has to be woken.
+    woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         yield reading, wake
     finally:
+        signal.set_wakeup_fd(woken)
         for number, handler in before.items():
             signal.signal(number, handler)

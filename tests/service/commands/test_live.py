@@ -13,9 +13,10 @@ from service.commands.keyboard import Key, Keys
 from tests.terminal import Terminal
 
 HIT = {"section": "", "lines": [7, 9], "excerpt": "soil and clay", "marks": [[0, 4]]}
-# An answer comes after the file `go` exists; `boom` raises what no service raises.
+# `slow` is answered after the file `go` exists; `boom` raises what no service raises; `end` ends the program by a
+# signal that the thread that asks receives.
 PROGRAM = """
-import json, pathlib, sys, time
+import json, pathlib, signal, sys, threading, time
 from service.commands.live import choose_note
 here, odd = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
 def ask(question):
@@ -24,6 +25,9 @@ def ask(question):
         time.sleep(0.01)
     if question == "boom":
         raise ZeroDivisionError
+    if question == "end":
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        time.sleep(1_000)
     hits = [{"title": f"{question} {n}{odd}", "path": f"{n}.md", **json.loads(sys.argv[3])} for n in range(1, 31)]
     index = dict.fromkeys(("pending", "vectors_pending", "waits", "model_problem"), None) | {"model_ready": True}
     return {"results": hits, "answers": 20, "count": 30, "took_ms": 1, "reason": "", "match": "", "index": index}
@@ -130,6 +134,13 @@ def test_a_signal_ends_it_and_the_terminal_is_restored(live, number):
     terminal = live()
     terminal.send_signal(number)
     assert terminal.ended() == 128 + number
+    assert terminal.is_restored
+
+
+def test_a_signal_that_another_thread_receives_ends_it(live):
+    terminal = live()
+    terminal.press("end")
+    assert terminal.ended() == 128 + signal.SIGTERM
     assert terminal.is_restored
 
 
