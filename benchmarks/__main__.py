@@ -16,14 +16,15 @@ from benchmarks import (
     match,
     pages,
     quality,
+    questions,
     search,
     tags,
     walks,
 )
 
 ALL = (
-    freshness, links, graph, walks, heldout, quality, context, domains, match, frontmatters, tags, embedding, search,
-    bulk, load, pages, growth, faults,
+    freshness, links, graph, walks, heldout, quality, context, domains, match, frontmatters, tags, embedding,
+    questions, search, bulk, load, pages, growth, faults,
 )  # fmt: skip
 for benchmark in ALL:
     benchmark.main()

@@ -161,14 +161,17 @@ def measure_latency(given: argparse.Namespace, console: Console) -> None:
             root, state, EMBEDDED_MODEL, [text for text, real in chosen if real][:1_500]
         ):
             console.print(f"{what}: {said}")
-        questions = real_questions(given.data, given.questions + WARM_UP)
+        # Each path has questions of its own: the vector of a question that was just asked is kept.
+        count = given.questions + WARM_UP
+        questions = real_questions(given.data, 2 * count)
         with serving(root, state, EMBEDDED_MODEL) as (client, process):
             wait(process, lambda: _is_ready(client))
             wait(process, lambda: is_idle(process))
-            for path, more in (("/search", {}), ("/context", {"budget": BUDGET})):
-                seconds = [_seconds(client, path, {"q": question, **more}) for question in questions][
-                    WARM_UP:
-                ]
+            for path, more, asked in (
+                ("/search", {}, questions[:count]),
+                ("/context", {"budget": BUDGET}, questions[count:]),
+            ):
+                seconds = [_seconds(client, path, {"q": question, **more}) for question in asked][WARM_UP:]
                 middle, most = np.percentile(seconds, (50, 95)) * 1e3
                 console.print(
                     f"{path}: median {middle:.1f} ms, 95th {most:.1f} ms (wanted of /context: {WANTED_MS})"

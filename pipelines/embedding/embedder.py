@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +25,8 @@ _TOKENS_PER_BATCH = 1024
 _MOST_AT_ONCE = 4
 _PROBES = ("A note about gardens.", "§3 Absatz 2", "The quarterly letter to shareholders of a small company.")
 _CLOSE_ENOUGH = 0.999
+# Agents repeat questions; `python -m benchmarks.questions` compares capacities.
+_QUESTIONS_KEPT = 500
 
 Vectors = npt.NDArray[np.float32]
 
@@ -71,6 +73,7 @@ class Embedder:
         self._threads = threads
         self._pool = ThreadPoolExecutor(1)
         self._computes: Precision = "float32"
+        self._vector_of_question = lru_cache(_QUESTIONS_KEPT)(self._encode_question)
         self._check()
         exact = self._load("float32")
         if self.device != "cpu" or _processor_has_bfloat16():
@@ -158,8 +161,15 @@ class Embedder:
         return self._encode(texts)
 
     def encode_query(self, query: str) -> Vectors:
-        """Encode one question with the model's query prefix: shape (dimension,). Raises as `encode_documents`."""
-        (vector,) = self.encode_queries([query])
+        """Encode one question with the model's query prefix: shape (dimension,), read-only.
+
+        The vectors of recent questions are kept. Raises as `encode_documents`.
+        """
+        return self._vector_of_question(self.info.query_prefix + query)
+
+    def _encode_question(self, text: str) -> Vectors:
+        (vector,) = self._encode([text])
+        vector.flags.writeable = False  # all who ask the same question get this array
         return np.asarray(vector, np.float32)
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:

@@ -70,8 +70,8 @@ def not_indexed(questions: SearchService, judged: Judged) -> list[str]:
 def measure(questions: SearchService, judged: Judged, ways: Mapping[str, Way], now: datetime) -> Measured:
     """Ask every question in every way, of all domains at once as a search does. Raises CacheError.
 
-    Each way is asked twice, for 10 and for 60 results, because more results have more candidates. Each call encodes
-    its questions again and remembers nothing.
+    Each way is asked twice, for 10 and for 60 results, because more results have more candidates. Nothing is learnt
+    from the questions; only new `questions` (a newly loaded model) encode them again.
     """
     found: Measured = {name: {} for name in ways}
     for query, (text, grades) in judged.items():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.embedding.embedder import _TOKENS_PER_BATCH, _batches
+from pipelines.embedding.embedder import _QUESTIONS_KEPT, _TOKENS_PER_BATCH, _batches
 from pipelines.embedding.model_info import BGE_QUERY_PREFIX, find_model
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from tests.pipelines.models import change_weights, expected, load, reference, save
@@ -156,6 +156,42 @@ def test_a_question_is_one_vector(tiny_embedder, tiny_reference):
     vector = tiny_embedder.encode_query("tomato soil")
     assert (vector.shape, vector.dtype) == ((32,), np.float32)
     assert np.abs(vector - expected(tiny_reference, ["tomato soil"])[0]).max() < TOLERANCE
+
+
+def test_a_question_that_is_repeated_is_embedded_once(tiny_model):
+    embedder = load(tiny_model)
+    first = embedder.encode_query("tomato soil")
+    break_in_memory(embedder)  # whatever is computed from now on is not finite
+    assert np.array_equal(embedder.encode_query("tomato soil"), first)
+    with pytest.raises(ModelUnavailableError):
+        embedder.encode_query("tomato  soil")
+    with pytest.raises(ModelUnavailableError):
+        embedder.encode_query("tomato  soil")
+
+
+def test_a_vector_that_others_may_get_cannot_be_changed(tiny_model):
+    vector = load(tiny_model).encode_query("tomato soil")
+    with pytest.raises(ValueError, match="read-only"):
+        vector += 1
+
+
+def test_only_the_vectors_of_recent_questions_are_kept(tiny_model):
+    embedder = load(tiny_model)
+    for number in range(_QUESTIONS_KEPT + 1):
+        embedder.encode_query(str(number))
+    break_in_memory(embedder)
+    assert embedder.encode_query(str(_QUESTIONS_KEPT)).any()
+    assert embedder.encode_query("1").any()
+    with pytest.raises(ModelUnavailableError):
+        embedder.encode_query("0")
+
+
+def test_threads_that_ask_the_same_at_once_get_equal_vectors(tiny_model):
+    embedder = load(tiny_model, threads=2)
+    with ThreadPoolExecutor(8) as callers:
+        found = list(callers.map(lambda n: embedder.encode_query(f"tomato {n % 3}"), range(64)))
+    for number, vector in enumerate(found):
+        assert np.array_equal(vector, embedder.encode_query(f"tomato {number % 3}"))
 
 
 def test_a_text_beyond_the_window_is_cut_not_refused(tiny_embedder):
