@@ -47,7 +47,7 @@ def woken_by(signals: Signals) -> Iterator[tuple[int, Callable[[], None]]]:
 
     heard = (signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH, signal.SIGTSTP)
     before = {number: signal.signal(number, handle) for number in heard}
-    # The system may deliver a signal to any thread. Python runs the handler in the main thread, which has to be woken.
+    # The system may deliver a signal to any thread. Python runs the handler in the main thread, which must wake up.
     woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         yield reading, wake
