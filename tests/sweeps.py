@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 ALL = bool(os.environ.get("EVERINDEX_TEST_ALL"))
+
+long = pytest.mark.skipif(not ALL, reason="it takes a minute, so `.ci/full` makes it")
 
 
 def share(some: int, everything: int) -> int:

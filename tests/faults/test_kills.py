@@ -10,14 +10,14 @@ from itertools import islice
 import pytest
 
 from tests.faults.kills import KILLS, kills
-from tests.sweeps import share
+from tests.sweeps import long, share
 from tests.whole.conftest import PATIENCE
 
 ROUNDS = share(len(KILLS), 15)
 
 
 @pytest.mark.timeout(ROUNDS * 60)
-@pytest.mark.parametrize("queue", ["embedded", "redis"])
+@pytest.mark.parametrize("queue", ["embedded", pytest.param("redis", marks=long)])
 def test_nothing_is_lost_served_in_vain_or_twice_whoever_is_killed_while_the_vault_is_edited(
     queue, request, tmp_path, tiny_model
 ):

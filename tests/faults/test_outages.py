@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 
 from tests.faults.outages import NoSmallDiskError, disk_full, queue_losses
-from tests.sweeps import share
+from tests.sweeps import long, share
 from tests.whole.conftest import PATIENCE
 
 LOSSES = share(1, 2) * 4  # four kinds
@@ -49,6 +49,7 @@ def test_a_queue_that_is_deleted_damaged_flushed_or_killed_in_a_burst_of_saves_c
     assert_nothing_amiss(total)
 
 
+@long
 @pytest.mark.timeout(1200)
 def test_a_full_disk_is_said_and_survived_and_saves_go_on_by_themselves_when_there_is_space(
     chance, tmp_path, tiny_model

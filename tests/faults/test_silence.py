@@ -24,6 +24,7 @@ from pipelines.ignore import DEEPEST_FOLDER
 from pipelines.late_writes import UNCLAIMED
 from tests.faults.outages import RedisServer
 from tests.faults.processes import Trio
+from tests.sweeps import long
 from tests.whole.conftest import User, wait_for
 
 SAID_WITHIN = 150.0  # half a minute on a machine of its own
@@ -245,6 +246,7 @@ def user(tmp_path, tiny_model, server):
     made.stop()
 
 
+@long
 @pytest.mark.timeout(1200)
 def test_a_worker_that_keeps_dying_and_a_redis_that_is_full_read_only_or_gone_are_said_until_it_is_over(
     user, server

@@ -37,7 +37,7 @@ def embedded(user) -> int:
     return sum(json.loads(line).get("embedded", 0) for line in lines if line.startswith("{"))
 
 
-@pytest.fixture(params=["embedded", "redis"])
+@pytest.fixture(params=["embedded", "redis"] if ALL else ["redis"])
 def running(request, user):
     """A running service on the embedded queue, and on Redis."""
     if request.param == "redis":

@@ -24,7 +24,7 @@ from tests.sweeps import share
 from tests.whole.conftest import EXAMPLES, User
 
 PORT = 8741
-SECONDS = int(os.environ.get("EVERINDEX_SCHEMATHESIS_SECONDS") or share(40, 120))
+SECONDS = int(os.environ.get("EVERINDEX_SCHEMATHESIS_SECONDS") or share(20, 120))
 METHODS = ("get", "put", "post", "delete", "patch")
 CHECKS = (
     "not_a_server_error",

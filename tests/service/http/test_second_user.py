@@ -94,9 +94,9 @@ def acting(code, *arguments):
         said += process.communicate()[0].splitlines()
 
 
-@pytest.fixture
-def place():
-    """A folder that everybody may enter, as /home or /tmp is."""
+@contextmanager
+def everybodys_folder():
+    """Make a folder that everybody may enter, as /home or /tmp is."""
     folder = Path(tempfile.mkdtemp(prefix="everindex-second-user-"))
     folder.chmod(0o755)
     yield folder
@@ -104,28 +104,61 @@ def place():
 
 
 @pytest.fixture
-def user(place, tiny_model):
-    root = place / "notes"
+def place():
+    with everybodys_folder() as folder:
+        yield folder
+
+
+def owner(folder, model):
+    """Someone with a note that only she may read."""
+    root = folder / "notes"
     root.mkdir(mode=0o700)
     (root / "Cake.md").write_text(f"# Cake\n\n{WORD} with cinnamon\n")
-    somebody = User(place, root, EMBEDDING_MODEL=str(tiny_model))
+    return User(folder, root, EMBEDDING_MODEL=str(model))
+
+
+@pytest.fixture
+def user(place, tiny_model):
+    somebody = owner(place, tiny_model)
     yield somebody
     somebody.stop()
+
+
+@pytest.fixture(scope="module")
+def served(tiny_model):
+    """An owner whose service runs, started with a umask that keeps nothing from anybody."""
+    with everybodys_folder() as folder:
+        somebody = owner(folder, tiny_model)
+        before = os.umask(0)
+        try:
+            somebody.up()
+        finally:
+            os.umask(before)
+        yield somebody
+        somebody.stop()
 
 
 # Reading
 
 
-@pytest.mark.parametrize(("bits", "served"), [(None, True), (0o755, False), (0o777, False)])
-def test_he_reads_nothing_of_the_index_whatever_the_folder_was_before(user, bits, served):
-    if bits is not None:
-        user.state.mkdir()
-        user.state.chmod(bits)
+def test_he_reads_nothing_of_the_index_of_a_service(served):
+    assert_closed(served)
+
+
+@pytest.mark.parametrize("bits", [0o755, 0o777])
+def test_he_reads_nothing_of_the_index_whatever_the_folder_was_before(user, bits):
+    user.state.mkdir()
+    user.state.chmod(bits)
     before = os.umask(0)
     try:
-        user.up() if served else user.run("index", *user.place)
+        user.run("index", *user.place)
     finally:
         os.umask(before)
+    assert_closed(user)
+
+
+def assert_closed(user):
+    """Check that an index is there, and that the second user can read nothing of it."""
     for path in (user.state, *user.state.rglob("*")):
         assert not path.lstat().st_mode & 0o077, path
     assert WORD.encode() in b"".join(file.read_bytes() for file in user.state.glob("cache-*"))
@@ -145,8 +178,8 @@ def test_he_reads_nothing_that_an_earlier_version_left_open(user):
 # Codes
 
 
-def slow_browser(user, place):
-    """A browser that takes a while to start, as they do; it notes what it was told to open."""
+def slow_browser(user, place, monkeypatch):
+    """Give an owner a browser that takes a while to start, as they do; it notes what it was told to open."""
     folder = place / "bin"
     folder.mkdir()
     opener = folder / "xdg-open"
@@ -154,15 +187,14 @@ def slow_browser(user, place):
         f'#!/bin/sh\necho "$1" >> {place}/opened\ncat "${{1#file://}}" >> {place}/shown\nsleep 3\n'
     )
     opener.chmod(0o755)
-    user.environment["PATH"] = f"{folder}:{user.environment['PATH']}"
+    monkeypatch.setitem(user.environment, "PATH", f"{folder}:{user.environment['PATH']}")
 
 
 @pytest.mark.parametrize("command", [("open",), ("graph", "--open")])
-def test_he_sees_no_code_in_any_list_of_processes_while_a_browser_starts(user, place, command):
-    slow_browser(user, place)
-    user.up()
+def test_he_sees_no_code_in_any_list_of_processes_while_a_browser_starts(served, place, command, monkeypatch):
+    slow_browser(served, place, monkeypatch)
     with acting(SNIFFER, place / "stop") as listed:
-        printed = user.run(*command, *user.place)
+        printed = served.run(*command, *served.place)
     codes = set(re.findall(r"/open/([\w-]{16,})", (place / "shown").read_text() + printed))
     assert len(codes) == 2
     opened = Path((place / "opened").read_text().strip().removeprefix("file://"))
@@ -299,10 +331,9 @@ def test_what_he_puts_into_an_open_folder_is_refused_and_named(user, name):
     assert stat.S_IMODE(user.state.stat().st_mode) == 0o700
 
 
-def test_he_is_told_nothing_by_health(user):
-    user.up()
+def test_he_is_told_nothing_by_health(served):
     ask = "import sys, urllib.request as r; print(r.urlopen(f'http://127.0.0.1:{sys.argv[1]}/health').read().decode())"
-    said = nobody(ask, user.port).decode()
+    said = nobody(ask, served.port).decode()
     assert "status" in said
-    assert str(user.root) not in said
+    assert str(served.root) not in said
     assert "/" not in said
