@@ -27,6 +27,7 @@ from service.http.errors import add_problems
 from service.http.limits import THREADS, Limits
 from service.http.metrics import add_metrics
 from service.http.openapi import describe
+from service.http.routes.changes import add_changes
 from service.http.routes.context import add_context
 from service.http.routes.evidence import add_evidence
 from service.http.routes.links import add_graph
@@ -108,6 +109,7 @@ def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> E
     add_names(app, names_found)
     add_evidence(app, questions)
     add_context(app, questions)
+    add_changes(app, questions)
     queue = resources.queue()
     tags, operations = Tags(questions, queue), Operations(resources, queue)
     add_tags(app, tags)

@@ -25,6 +25,7 @@ MAY_IMPORT = {
         "workers.comparing",
         "workers.complaints",
         "workers.jobs",
+        "workers.requested",
         "workers.sweeping",
         "workers.tasks",
         "workers.tagging",

@@ -20,6 +20,7 @@ from queue_config.settings import Settings
 from workers.background import make_upkeep_tasks, sweep_upkeep
 from workers.complaints import Complaint, model_reported
 from workers.parsing import forget_reports
+from workers.requested import make_request_task
 from workers.resources import Resources
 from workers.signals import Recorder, recorded
 from workers.sweeping import load_models, sweep
@@ -51,6 +52,7 @@ def run_worker(settings: Settings) -> None:
 
 def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recorder) -> None:
     tasks = make_tasks(huey, resources)
+    make_request_task(huey, resources, tasks.index_notes)
     upkeep = make_upkeep_tasks(huey, resources)
     context = TaggingContext(resources)
     sweep_tags = TagSweep(context, huey, make_tag_tasks(huey, context))

@@ -128,7 +128,7 @@ def _named(task: Task) -> tuple[str, list[str]]:
     first = task.args[0] if task.args else None
     if task.name == "index_notes":
         return task.args[0], [event["path"] for event in task.args[1]]
-    if task.name == "retry_parked":
+    if task.name in ("retry_parked", "index_note"):
         return "*", [first] if first else []
     return first if isinstance(first, str) and task.name != "reconcile_vault" else "*", []
 

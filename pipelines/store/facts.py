@@ -117,6 +117,9 @@ RELOADED: Subject[dict[str, dict[str, int]]] = Subject(
 )
 """A worker's reply to a request to compare the vault, by the request's id."""
 
+LOOKED_AT: Subject[bool] = Subject("looked-at", bool, is_momentary=True, kept_s=_REPLY_KEPT_SECONDS)
+"""A worker's reply to a request to index a note, by the request's id: whether its file was quiet."""
+
 TAGGED: Subject[dict[str, Any]] = Subject(
     "tags", dict[str, Any], is_momentary=True, kept_s=_REPLY_KEPT_SECONDS
 )
@@ -140,6 +143,7 @@ SUBJECTS: tuple[Subject[Any], ...] = (
     REFUSED,
     WATCHER,
     RELOADED,
+    LOOKED_AT,
     TAGGED,
     REVIEWED,
     TAGGING_BEGAN,

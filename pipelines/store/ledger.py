@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 import apsw
 
-from pipelines.model import LOW_PRIORITY, DiffEvent, EventKind, FoundFile, LeasedRow
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, EventKind, FoundFile, LeasedRow
 from pipelines.store.connection import one, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
@@ -225,6 +225,15 @@ class Ledger:
                 (self._clock(), path),
             )
             return self._con.changes()
+
+    def hasten(self, path: str) -> bool:
+        """Let a pending note take its turn with the saves; say whether it is pending."""
+        with transaction(self._con):
+            self._con.execute(
+                f"UPDATE vault_file SET priority = max(priority, ?) WHERE path = ? AND {OWED['words']}",
+                (HIGH_PRIORITY, path),
+            )
+            return self._con.changes() > 0
 
     def pending(self) -> tuple[int, float]:
         """Return how many rows are dirty, and for how many seconds the oldest one has been dirty."""

@@ -90,6 +90,7 @@ def _moment(at: str) -> datetime:
 
 TASKS = {
     "index_notes": "Index saved notes",
+    "index_note": "Index a requested note",
     "drain": "Index waiting notes",
     "index_apart": "Index a large note",
     "retry_parked": "Retry parked notes",

@@ -65,7 +65,7 @@ def _read(
         content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
     except NoteError as error:
         raise NotFoundError(str(error)) from error
-    if not (audience.judged(domain.slug, path, content.sha256) or _is_public(domain, path, content.data)):
+    if not (audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
         return None
     node, row = passages.node(cache, path), cache.ledger.row(path)
     return NoteText(
@@ -80,7 +80,7 @@ def _read(
     )
 
 
-def _is_public(domain: Domain, path: str, data: bytes) -> bool:
+def is_public(domain: Domain, path: str, data: bytes) -> bool:
     """Judge a version that the index does not have yet; one that takes long to parse is not shown before it has."""
     if is_heavy(data):
         return False

@@ -1,0 +1,132 @@
+"""Index one note at once, and say when a search finds it.
+
+A worker looks at the file and records its change in the ledger, as the watcher does; it is indexed like any save.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from functools import cached_property
+
+from pipelines import vault
+from pipelines.errors import CacheMissingError, NoteError, NoteNotFoundError, WorkerTimeoutError
+from pipelines.model import Domain
+from pipelines.reconcile import rules_of
+from pipelines.status import why
+from pipelines.store.facts import LOOKED_AT
+from service.runtime.refusals import standing_of
+from service.usecases.audience import OWNER, Audience
+from service.usecases.health import storage_problem
+from service.usecases.note_text import is_public
+from service.usecases.schemas.index_request import IndexAnswer, IndexState
+from service.usecases.search import SearchService
+from service.usecases.setbacks import paused_because
+from service.usecases.worker_replies import wait_for_answer
+from workers.requested import RequestNote, make_request_task
+from workers.tasks import make_tasks
+
+PATIENCE_SECONDS = 30.0
+"""How long a request waits for its note."""
+
+_LOOK_SECONDS = 0.02
+_NO_WORKER = "no worker runs; it is indexed when one does (`everindex up`)"
+_QUEUED = "it waits on the queue"
+_LATE = "a worker has not finished it yet; `GET /why/<path>` says when it has"
+_WRITTEN_TO = "it is being written to; it is indexed when it is quiet"
+
+
+class IndexRequests:
+    """Requests to index a note. The first one opens a queue of its own."""
+
+    def __init__(self, questions: SearchService, patience: float = PATIENCE_SECONDS) -> None:
+        self._questions = questions
+        self._resources = questions.resources
+        self._patience = patience
+
+    def index(self, path: str, *, wait: bool, audience: Audience = OWNER) -> IndexAnswer:
+        """Have a worker index a note now; with `wait`, answer when it is findable, or after `PATIENCE_SECONDS`.
+
+        Raises NoteNotFoundError for a path that is no note or that the asker does not see, VaultNotFoundError,
+        QueueUnavailableError.
+        """
+        began = time.monotonic()
+        self._resources.require_present()
+        domain, key = self._require_note(path, audience)
+        request = secrets.token_hex(8)
+        self._enqueue(key, request)
+        state, reason = self._outcome(domain, key, request, began + self._patience if wait else began)
+        if state == "indexed" and not audience.sees(domain.slug, key):
+            raise self._questions.no_such_note(key, audience)
+        return IndexAnswer(
+            path=key,
+            domain=domain.slug,
+            state=state,
+            findable=state == "indexed" and key not in domain.configuration,
+            reason=reason,
+            took_ms=round((time.monotonic() - began) * 1000, 1),
+        )
+
+    @cached_property
+    def _enqueue(self) -> RequestNote:
+        queue = self._resources.queue()
+        tasks = make_tasks(queue, self._resources)
+        return make_request_task(queue, self._resources, tasks.index_notes)
+
+    def _require_note(self, path: str, audience: Audience) -> tuple[Domain, str]:
+        """Return the domain and key of a file that can be indexed. Raises NoteNotFoundError."""
+        root, registry = self._resources.root, self._resources.registry()
+        key = vault.note_key(path)
+        raw, owner, rules = vault.path_on_disk(root, key), registry.owner(key), rules_of(root, registry)
+        is_there = vault.is_note(key) and not rules.for_file(raw) and vault.look(root, raw) is not None
+        if owner in self._resources.domains() and is_there and not {"", ".", ".."} & set(key.split("/")):
+            if audience.sees_all or self._is_seen(owner, key, raw, audience):
+                return owner, key
+        elif audience.sees_all:
+            known = why(path, root, registry, rules, {})
+            raise NoteNotFoundError(standing_of(known), known)
+        raise self._questions.no_such_note(key, audience)
+
+    def _is_seen(self, owner: Domain, key: str, raw: str, audience: Audience) -> bool:
+        """Say whether the asker may see a file, judged by its content, because the index may not have it yet."""
+        try:
+            content = vault.read(self._resources.root, raw, self._resources.settings.max_note_bytes)
+        except NoteError:
+            return False
+        try:
+            judged = audience.judged(owner.slug, key, content.sha256)
+        except CacheMissingError:  # a worker is about to make it
+            judged = False
+        return key not in owner.configuration and (judged or is_public(owner, key, content.data))
+
+    def _outcome(self, domain: Domain, key: str, request: str, until: float) -> tuple[IndexState, str | None]:
+        """Wait for a worker until a moment of the monotonic clock; return how far the note is, and why no further."""
+        held_up = self._held_up(domain)
+        if held_up or until <= time.monotonic():
+            return "queued", held_up or _QUEUED
+        try:
+            is_quiet = wait_for_answer(self._resources.state(), LOOKED_AT, request, until)
+        except WorkerTimeoutError:
+            return "queued", _LATE
+        while True:
+            row = self._resources.reader(domain).ledger.row(key)
+            if row is None or row.wanted_hash is None:
+                raise self._questions.no_such_note(key)
+            if row.parked:
+                return "parked", f"{row.error_kind}: {row.error}"
+            if not is_quiet:
+                return "pending", _WRITTEN_TO
+            if not row.pending:
+                return "indexed", "its vectors are pending" if row.vectors_pending else None
+            if time.monotonic() >= until:
+                return "pending", row.error or self._held_up(domain) or _LATE
+            time.sleep(_LOOK_SECONDS)
+
+    def _held_up(self, domain: Domain) -> str | None:
+        """Return why no worker takes the note now, or None."""
+        resources = self._resources
+        if paused := paused_because(resources, domain.slug):
+            return paused
+        return storage_problem(resources.place.state) or (
+            None if any(resources.workers().values()) else _NO_WORKER
+        )

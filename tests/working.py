@@ -1,0 +1,54 @@
+"""A worker in a thread of the test: it takes tasks from a vault's queue as `everindex work` does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipelines.heartbeat import heartbeat
+from queue_config.settings import Settings
+from workers.requested import make_request_task
+from workers.resources import Resources
+from workers.tasks import make_tasks
+
+_LOOK_SECONDS = 0.01
+
+
+@contextmanager
+def idle_worker(settings: Settings) -> Iterator[None]:
+    """Live and take nothing until the end of the block."""
+    resources = Resources(settings)
+    with heartbeat(resources.place.state, "worker", "test"):
+        until = time.monotonic() + 60
+        while not any(resources.workers().values()):
+            assert time.monotonic() < until
+            time.sleep(_LOOK_SECONDS)
+        yield
+
+
+@contextmanager
+def worker(settings: Settings) -> Iterator[None]:
+    """Work until the end of the block."""
+    stopped = threading.Event()
+
+    def work() -> None:
+        resources = Resources(settings)
+        queue = resources.queue()
+        make_request_task(queue, resources, make_tasks(queue, resources).index_notes)
+        while not stopped.is_set():
+            task = queue.dequeue()
+            if task is None:
+                stopped.wait(_LOOK_SECONDS)
+            else:
+                queue.execute(task)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        with idle_worker(settings):
+            yield
+    finally:
+        stopped.set()
+        thread.join()
