@@ -7,11 +7,14 @@ from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pipelines.context.compressing import Mode
+from service.usecases.schemas.context import DEFAULT_BUDGET, LARGEST_BUDGET, SMALLEST_BUDGET
 from service.usecases.schemas.evidence import LONGEST_QUOTE
 from service.usecases.schemas.search import LONGEST_QUERY
 
 LONGEST_NAME = 4_096
 _MOST_VALUES = 20
+_MOST_PATHS = 1_000
 _MOST_QUOTES = 50
 
 Query = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
@@ -60,16 +63,9 @@ class Paged(Arguments):
     cursor: Cursor = None
 
 
-class Search(Paged):
-    """The arguments of `search`."""
+class Filtered(Arguments):
+    """Arguments that narrow what is compared, before it is ranked."""
 
-    query: Annotated[
-        Query,
-        Field(
-            description='a question or words; "quoted words" must appear as written, -word leaves out notes with it'
-        ),
-    ]
-    limit: Annotated[int, Field(ge=1, le=50, description="how many notes")] = 10
     folder: Annotated[Values, Field(description="only notes in one of these folders")] = []
     tag: Annotated[Values, Field(description="only notes with all of these tags")] = []
     kind: Annotated[Values, Field(description="only notes of one of these kinds")] = []
@@ -87,6 +83,16 @@ class Search(Paged):
         dict[str, str],
         Field(max_length=_MOST_VALUES, description='only notes with these properties: {"status": "open"}'),
     ] = {}
+    section: Annotated[
+        Values, Field(description="only what stands under a heading with one of these texts")
+    ] = []
+    path: Annotated[
+        list[Name], Field(max_length=_MOST_PATHS, description="only these notes, by their paths")
+    ] = []
+    min_similarity: Annotated[
+        Annotated[float, Field(ge=-1, le=1)] | Literal["strong", "weak"] | None,
+        Field(description="only passages as near to the question: a cosine such as 0.4, or strong or weak"),
+    ] = None
 
     def filters(self) -> list[tuple[str, str]]:
         """Return the filters as pairs of name and value."""
@@ -99,9 +105,68 @@ class Search(Paged):
             "has": self.has,
             "since": [self.since] if self.since else [],
             "until": [self.until] if self.until else [],
+            "section": self.section,
+            "path": self.path,
+            "min_similarity": [] if self.min_similarity is None else [_number(self.min_similarity)],
         }
         pairs = [(name, value) for name, values in named.items() for value in values]
         return pairs + [(f"property.{name}", value) for name, value in self.properties.items()]
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6f}"
+
+
+class Search(Paged, Filtered):
+    """The arguments of `search`."""
+
+    query: Annotated[
+        Query,
+        Field(
+            description='a question or words; "quoted words" must appear as written, -word leaves out notes with it'
+        ),
+    ]
+    limit: Annotated[int, Field(ge=1, le=50, description="how many notes")] = 10
+
+
+class Context(Filtered):
+    """The arguments of `context`."""
+
+    question: Annotated[Query | None, Field(description="the question, as the user asked it")] = None
+    recipe: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=100,
+            description="instead of a question: a recipe of the vault, which asks its own; it needs `note`",
+        ),
+    ] = None
+    note: Annotated[
+        str | None,
+        Field(min_length=1, max_length=LONGEST_NAME, description=f"what the recipe is about: {_NOTE}"),
+    ] = None
+    budget: Annotated[
+        int | None,
+        Field(
+            ge=SMALLEST_BUDGET,
+            le=LARGEST_BUDGET,
+            description=f"the most tokens of the block; {DEFAULT_BUDGET} if neither you nor the recipe says",
+        ),
+    ] = None
+    compress: Annotated[
+        Mode | None,
+        Field(description="shorten passages that do not fit, and mark the gaps; none if nothing is said"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _has_one_subject(self) -> Context:
+        if (self.question is None) == (self.recipe is None):
+            raise ValueError("give either `question`, or `recipe` and `note`")
+        if (self.recipe is None) != (self.note is None):
+            raise ValueError("`recipe` and `note` go together: the recipe's questions are about the note")
+        if self.recipe is not None and self.filters():
+            raise ValueError("a recipe has filters of its own; leave yours out")
+        return self
 
 
 class Read(Paged):

@@ -15,6 +15,7 @@ from service.mcp.arguments import Paged
 from service.mcp.cursors import cursor_key, seal, unseal
 from service.runtime.tokens import read_token
 from service.usecases.audience import Audience, agents
+from service.usecases.context import Contexts
 from service.usecases.evidence import Records
 from service.usecases.proposing import Proposing
 from service.usecases.schemas.titles import TitleHit
@@ -38,6 +39,7 @@ class Library:
         self.questions = questions
         self.names = names
         self.traversal = traversal
+        self.contexts = Contexts(questions)
         self.records = Records(questions)
         self.proposing = Proposing(questions)
         self._key = cursor_key(read_token(questions.resources.place.state))

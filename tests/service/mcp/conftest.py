@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 
+import anyio
 import pytest
+from mcp import Client
 
 from queue_config.settings import Settings
 from service.mcp.factory import make_server
@@ -15,6 +17,8 @@ from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
 from tests.whole.conftest import User, wait_for
 from workers.resources import Resources
+
+ERAS = ("2026-07-28", "legacy")
 
 NOTES = {
     "Concepts/Moats.md": (
@@ -72,6 +76,21 @@ def server(library):
     return make_server(library)
 
 
+@pytest.fixture(params=ERAS)
+def ask(request, server):
+    """Call tools, each with a client of its own."""
+
+    def call(name, **arguments):
+        async def run():
+            async with Client(server, mode=request.param) as client:
+                await client.list_tools()
+                return await client.call_tool(name, arguments)
+
+        return anyio.run(run)
+
+    return call
+
+
 @pytest.fixture
 def user(vault, tmp_path, indexed):
     """The indexed vault with somebody at a terminal; nothing runs."""
@@ -97,3 +116,18 @@ def serve(somebody):
     """Start a query worker, and wait for its model."""
     somebody.start("serve", *somebody.place, "--port", str(somebody.port))
     wait_for(lambda: somebody.health().get("model_ready"), "a query worker with its model", 240)
+
+
+def answered(result):
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+def complained(result):
+    assert result.is_error
+    assert result.structured_content is None
+    return result.content[0].text
+
+
+def linked(result):
+    return [one.uri for one in result.content if one.type == "resource_link"]

@@ -29,6 +29,16 @@ CALLS = [
     *(("search", {"query": "soil", "folder": [name.rpartition("/")[0]]}) for name in NAMES),
     ("search", {"query": "soil", "properties": {"status": "kanarystatusone"}}),
     ("search", {"query": "soil", "has": ["task"]}),
+    ("search", {"query": "soil", "path": NAMES}),
+    ("search", {"query": "soil", "section": ["Kanary heading"], "min_similarity": -1}),
+    *(("context", {"question": asked, "budget": budget}) for asked in ASKED for budget in (300, 20_000)),
+    *(
+        ("context", {"question": "soil", name: ["kanarytagone", "diary"]})
+        for name in ("tag", "kind", "author")
+    ),
+    *(("context", {"question": "soil", "path": [name], "compress": "strong"}) for name in NAMES),
+    *(("context", {"recipe": name, "note": "Soil.md"}) for name in ("near", "same", "asks", "none")),
+    *(("context", {"recipe": "near", "note": name}) for name in NAMES),
     *(("read", {"note": name}) for name in NAMES),
     *(
         ("read", {"note": name})
@@ -45,12 +55,28 @@ CALLS = [
     *(("status", {"note": name}) for name in NAMES),
     *(("propose", {"note": name, "tags": ["earth"]}) for name in NAMES),
 ]
+OF_A_NOTE = [
+    ("read", {"note": "{}"}),
+    ("browse", {"by": "backlinks", "of": "{}"}),
+    ("browse", {"by": "similar", "of": "{}"}),
+    ("context", {"recipe": "near", "note": "{}"}),
+    ("context", {"question": "soil", "path": ["{}"]}),
+    ("traverse", {"note": "{}"}),
+    ("verify_quotes", {"quotes": [{"note": "{}", "quote": "Garden soil and worms"}]}),
+    ("status", {"note": "{}"}),
+    ("propose", {"note": "{}", "tags": ["earth"]}),
+]
+RECIPES = """
+near: {budget: 20000, slots: [{neighbours: links, k: 24}]}
+same: {slots: [{neighbours: community, k: 24}]}
+asks: {slots: [{query: "{title} worms", k: 24}, {where: {tag: diary}}, {where: {folder: Private}}]}
+"""
 
 
 @pytest.fixture(scope="module")
 def resources(tmp_path_factory):
     base = tmp_path_factory.mktemp("canaries")
-    write(base / "vault", canaries.NOTES)
+    write(base / "vault", {**canaries.NOTES, "_contexts.yaml": RECIPES})
     found = Resources(Settings(vault=base / "vault", state=base / "state", agents_see_private="Trusted"))
     index_once(found, lambda *_: None)
     return found
@@ -70,6 +96,16 @@ def as_client(server, use, name="An agent"):
     return anyio.run(main)
 
 
+def test_every_tool_is_asked_about_private_notes(server):
+    async def use(client):
+        return {tool.name for tool in (await client.list_tools()).tools}
+
+    offered = as_client(server, use)
+    assert {name for name, _ in CALLS} == offered
+    # A tool that takes the name of a note has to be asked for a private one and for one that does not exist.
+    assert {name for name, _ in OF_A_NOTE} == offered - {"search"}
+
+
 def test_no_tool_has_a_word_of_a_private_note(server):
     async def use(client):
         return [await client.call_tool(name, arguments) for name, arguments in CALLS]
@@ -80,15 +116,7 @@ def test_no_tool_has_a_word_of_a_private_note(server):
 
 def test_a_private_note_answers_like_one_that_does_not_exist(server):
     async def use(client):
-        for name, arguments in (
-            ("read", {"note": "{}"}),
-            ("browse", {"by": "backlinks", "of": "{}"}),
-            ("browse", {"by": "similar", "of": "{}"}),
-            ("traverse", {"note": "{}"}),
-            ("verify_quotes", {"quotes": [{"note": "{}", "quote": "Garden soil and worms"}]}),
-            ("status", {"note": "{}"}),
-            ("propose", {"note": "{}", "tags": ["earth"]}),
-        ):
+        for name, arguments in OF_A_NOTE:
             said = []
             for path in ("kanaryfolder1/n1.md", "kanaryfolder1/nx.md"):
                 asked = json.loads(json.dumps(arguments).replace("{}", path))

@@ -9,8 +9,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from service.usecases.indexing import index_once
-
-ERAS = ("2026-07-28", "legacy")
+from tests.service.mcp.conftest import ERAS
 
 
 @pytest.fixture(params=ERAS)

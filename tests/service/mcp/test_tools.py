@@ -8,38 +8,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from service.usecases.indexing import index_once
-
-ERAS = ("2026-07-28", "legacy")
-
-
-@pytest.fixture(params=ERAS)
-def ask(request, server):
-    """Call tools, each with a client of its own."""
-
-    def call(name, **arguments):
-        async def run():
-            async with Client(server, mode=request.param) as client:
-                await client.list_tools()
-                return await client.call_tool(name, arguments)
-
-        return anyio.run(run)
-
-    return call
-
-
-def answered(result):
-    assert not result.is_error, result.content
-    return result.structured_content
-
-
-def complained(result):
-    assert result.is_error
-    assert result.structured_content is None
-    return result.content[0].text
-
-
-def linked(result):
-    return [one.uri for one in result.content if one.type == "resource_link"]
+from tests.service.mcp.conftest import ERAS, answered, complained, linked
 
 
 def test_a_search_says_whether_it_is_an_answer_and_where_it_is(ask):
@@ -309,6 +278,7 @@ def test_every_tool_says_what_it_takes_and_gives_and_whether_it_changes_anything
     assert [tool.name for tool in tools] == [
         "search",
         "read",
+        "context",
         "browse",
         "traverse",
         "verify_quotes",

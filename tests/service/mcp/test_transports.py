@@ -15,9 +15,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from service.runtime.client import running
-from tests.service.mcp.conftest import serve
-
-ERAS = ("2026-07-28", "legacy")
+from tests.service.mcp.conftest import ERAS, serve
 
 
 @asynccontextmanager
