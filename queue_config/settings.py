@@ -91,6 +91,10 @@ class Settings(BaseSettings):
         default="",
         description="comma-separated names of agents' clients that see private notes, too; default: none",
     )
+    attention: bool = Field(
+        default=False,
+        description="record on this machine which notes you and your agents choose, for the signal `attention`",
+    )
     embedding_backend: Literal["torch", "openvino"] = Field(
         default="torch",
         validation_alias=_plain("embedding_backend"),

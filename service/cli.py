@@ -16,6 +16,7 @@ from pipelines.errors import ConfigurationError, EverindexError, FilterError
 from service.commands import (
     agents,
     ask,
+    attention,
     completion,
     context,
     deep,
@@ -39,7 +40,7 @@ from service.commands.terminal import Commands
 _PARTS = (
     *(services, setup, demo, doctor, install, completion),
     *(ask, context, listing, names, links, deep, ignoring, agents),
-    *(tags, evidence, evaluate, upkeep),
+    *(tags, evidence, evaluate, attention, upkeep),
 )
 # As the help shows them: by who uses them, in the order in which a user meets them.
 _SECTIONS = {
@@ -49,7 +50,8 @@ _SECTIONS = {
         *("context", "mcp"),
     ),
     "Tags, evidence and quality": (
-        *("promote", "tags", "verify-quotes", "rx", "eval", "retry", "confirm-deletions", "reload"),
+        *("promote", "tags", "verify-quotes", "rx", "eval", "attention"),
+        *("retry", "confirm-deletions", "reload"),
     ),
     "Running Everindex": (
         *("doctor", "service", "index", "reembed", "verify", "backup", "restore", "config", "completion"),

@@ -22,6 +22,7 @@ MAY_IMPORT = {
         "service",
         "pipelines",
         "queue_config",
+        "workers.attention",
         "workers.comparing",
         "workers.complaints",
         "workers.jobs",

@@ -17,6 +17,7 @@ from pipelines.leftovers import sweep_leftovers
 from pipelines.store.facts import EMBEDDER, REFUSED, EmbedderFacts, RefusedMessages
 from queue_config.queue import Queue
 from queue_config.settings import Settings
+from workers.attention import AttentionSweep
 from workers.background import make_upkeep_tasks, sweep_upkeep
 from workers.complaints import Complaint, model_reported
 from workers.parsing import forget_reports
@@ -32,6 +33,7 @@ from workers.tasks import Tasks, make_tasks
 SWEEP_SECONDS = 2.0
 _STOP_SECONDS = 8.0
 _HISTORY_SECONDS = 5.0
+_ATTENTION_SECONDS = 10.0
 _LOAD_SECONDS = 0.5
 _FILES_SECONDS = 10.0
 _RELOAD_SECONDS = 30.0
@@ -75,6 +77,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
     repeat("the sweep", sweep_tasks, SWEEP_SECONDS)
     repeat("the sweep of tags", sweep_tags, SWEEP_SECONDS)
     repeat("the sweep of files", partial(_sweep_files, resources), _FILES_SECONDS)
+    repeat("the sweep of chosen notes", AttentionSweep(resources), _ATTENTION_SECONDS)
     repeat("the sweep of job history", sweep_history, _HISTORY_SECONDS)
     repeat("loading the model", partial(_load, huey, tasks, resources), _LOAD_SECONDS, _RELOAD_SECONDS)
     log.info("worker started", vault=str(resources.root))

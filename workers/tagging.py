@@ -22,6 +22,7 @@ from pipelines.tagging.propose import propose
 from pipelines.tagging.review import Reviewed, review
 from queue_config.queue import Queue
 from workers import review_state
+from workers.attention import chosen
 from workers.jobs import job
 from workers.renaming import finish_renames, rename_tags, take_back_renames
 from workers.tagging_context import QUEUE_PROBLEM, TaggingContext
@@ -136,6 +137,7 @@ def review_now(context: TaggingContext, domain: Domain, *, apply: bool) -> dict[
             context.resources.state().put(REVIEWED, before, domain.slug)
         raise
     problems.clear(QUEUE_PROBLEM, domain.slug)
+    chosen(context.resources, {path for path, _ in done.promotion.applied}, "promoted")
     context.resources.state().put(REVIEWED, review_state.after(context, domain, done, before), domain.slug)
     return _plain(done)
 

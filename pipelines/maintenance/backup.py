@@ -39,11 +39,19 @@ _SEAL_LENGTH = len(_SEAL) + 64 + 1
 
 
 def write_backup(
-    target: Path, state: Path, domains: Iterable[str], *, vault_id: str, root: Path, version: str
+    target: Path,
+    state: Path,
+    domains: Iterable[str],
+    *,
+    vault_id: str,
+    root: Path,
+    version: str,
+    attention: bool = False,
 ) -> Manifest:
     """Write `state.db` and the current caches of these domains into one file, while everything may be in use.
 
-    Raises BackupError, CacheCorruptError: damaged databases are not backed up.
+    Which notes were chosen is left out unless `attention` asks for it. Raises BackupError, CacheCorruptError: damaged
+    databases are not backed up.
     """
     with _clear_errors(target), work_folder(state, "backup") as folder:
         source = State(state)
@@ -51,6 +59,8 @@ def write_backup(
         sweep_leftovers(state, source)
         source.close()
         _copy_checked(state / STATE_FILE, folder / STATE_FILE)
+        if not attention:
+            databases.forget_choices(folder / STATE_FILE)
         manifest = Manifest(
             everindex=version,
             created=now_iso("seconds"),

@@ -44,6 +44,18 @@ def copy(source: Path, target: Path) -> None:
         reading.close()
 
 
+def forget_choices(state: Path) -> None:
+    """Remove the notes that were chosen from a copy of `state.db`, and every trace of them from its file."""
+    con = connect(state)
+    try:
+        # The copy of an earlier version has no such table.
+        if select(con, "SELECT 1 FROM sqlite_schema WHERE name = 'attention'"):
+            con.execute("DELETE FROM attention")
+            con.execute("VACUUM")
+    finally:
+        con.close()
+
+
 def check(path: Path) -> None:
     """Raise CacheCorruptError if SQLite finds the database damaged."""
     con = connect(path)

@@ -73,13 +73,26 @@ class Ledger:
 
     def existing(self, paths: Collection[str]) -> set[str]:
         """Return those of the paths that the ledger believes to exist."""
+        return set(self.hashes_of(paths))
+
+    def hashes_of(self, paths: Collection[str]) -> dict[str, str]:
+        """Return the hash on disk of each of the paths that the ledger believes to exist."""
         found = select(
             self._con,
-            "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL"
+            "SELECT path, wanted_hash FROM vault_file WHERE wanted_hash IS NOT NULL"
             " AND path IN (SELECT value FROM json_each(?))",
             (json.dumps(list(paths)),),
         )
-        return {path for (path,) in found}
+        return dict(found)
+
+    def paths_of(self, hashes: Collection[str]) -> dict[str, str]:
+        """Return the paths whose file on disk has one of the hashes, with the hash; this reads every row."""
+        found = select(
+            self._con,
+            "SELECT path, wanted_hash FROM vault_file WHERE wanted_hash IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(hashes)),),
+        )
+        return dict(found)
 
     def raws_after(self, path: str, count: int) -> list[tuple[str, str]]:
         """Return up to `count` existing paths that sort after a path, with the names that open them."""

@@ -166,6 +166,16 @@ CREATE TABLE IF NOT EXISTS tag_spend (
     PRIMARY KEY (day, proposer)
 ) WITHOUT ROWID;
 
+-- Notes that were chosen, if the operator has that recorded. at: seconds since 1970. how: opened, read, cited, promoted.
+-- note_hash: the hash of the note's bytes, by which it is recognised under another name; NULL until it is known.
+CREATE TABLE IF NOT EXISTS attention (
+    path TEXT NOT NULL,
+    at REAL NOT NULL,
+    how TEXT NOT NULL,
+    note_hash TEXT,
+    PRIMARY KEY (path, at)
+) WITHOUT ROWID;
+
 -- Every job that a worker started, kept for a while. started_at, finished_at: UTC, ISO 8601, milliseconds.
 -- state: running, done, failed, put off (a full disk, an unavailable queue), lost (its worker died).
 -- path: the note of a job about a single note, else NULL; paths: the first ones, separated by U+001F.

@@ -75,9 +75,9 @@ def search(
         hits = shown_hits(answer, every=every)
         if opened > len(hits):
             raise NotFoundError(f"there is no hit {opened} to open")
-        from service.commands.opening import open_note  # noqa: PLC0415 - most searches open nothing
+        from service.commands.opening import open_hit  # noqa: PLC0415 - most searches open nothing
 
-        open_note(root, hits[opened - 1]["path"], hits[opened - 1]["lines"][0])
+        open_hit(given, root, hits[opened - 1]["path"], hits[opened - 1]["lines"][0])
 
 
 def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, prints: bool) -> None:
@@ -95,7 +95,7 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
             " On a terminal that shows Unicode, `everindex search` alone searches as you type"
         )
     from pipelines.filters import parse_filters  # noqa: PLC0415
-    from service.commands.opening import open_note  # noqa: PLC0415 - likewise
+    from service.commands.opening import open_hit  # noqa: PLC0415 - likewise
 
     parse_filters(filters)
     service = need_service(given)
@@ -104,7 +104,7 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
     )
     if chosen:
         out.say(f"{chosen[0]}:{chosen[1]}", "cyan")
-        open_note(service.root, *chosen)
+        open_hit(given, service.root, *chosen)
 
 
 def _found(

@@ -97,13 +97,14 @@ def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
 
 @app.command()
 @click.argument("file", type=PATH, help="The file to write.")
+@click.option("--attention", is_flag=True, help="Also write which notes were chosen.")
 @vault_option
 @state_option
-def backup(file: Path, vault: Path | None, state: Path | None) -> None:
+def backup(file: Path, vault: Path | None, state: Path | None, *, attention: bool) -> None:
     """Write decisions, history and indexes into one file. Everindex may be running."""
     from service.usecases.maintenance import back_up  # noqa: PLC0415
 
-    _print_plain([back_up(resources_of(options_given(vault, state)), file)])
+    _print_plain([back_up(resources_of(options_given(vault, state)), file, attention=attention)])
 
 
 @app.command()

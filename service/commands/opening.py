@@ -7,17 +7,28 @@ import shlex
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from pipelines import beneath
 from pipelines.errors import ConfigurationError, UnsafePathError
 from pipelines.obsidian import open_link
 from pipelines.vault import path_on_disk
 from service.commands.browser import open_address
+from service.commands.terminal import resources_of, settings_of
 
 _OBSIDIAN = ".obsidian"
 # Most editors take `+LINE FILE`; these would open a second file named `+LINE`.
 _GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
 _COLON = ("hx", "subl", "zed")
+
+
+def open_hit(given: dict[str, Any], root: Path, path: str, line: int) -> None:
+    """Record that the user chose a note, and open it like `open_note`, with the same errors."""
+    if settings_of(given).attention:
+        from workers.attention import chosen  # noqa: PLC0415 - most users record nothing
+
+        chosen(resources_of(given), [path], "opened")
+    open_note(root, path, line)
 
 
 def open_note(root: Path, path: str, line: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
@@ -12,15 +10,18 @@ from service.dashboard.note_html import render_note
 from service.dashboard.note_inlines import Targets
 from service.dashboard.rendering import Pages
 from service.usecases.reading import Reader
+from workers.attention import chosen
+from workers.resources import Resources
 
 
-def add_note_page(app: FastAPI, pages: Pages, reader: Reader, root: Path) -> None:
+def add_note_page(app: FastAPI, pages: Pages, reader: Reader, resources: Resources) -> None:
     """Add the route."""
 
     @app.get("/notes/{path:path}", response_class=HTMLResponse, include_in_schema=False)
     def note_page(path: str, *, raw: bool = False) -> HTMLResponse:
         """Show a note. The path is a key of the ledger, never opened as given."""
         note = reader.open(path)
-        targets = Targets(note.meant, lambda file: open_link(root, file))
+        chosen(resources, [note.path], "opened")
+        targets = Targets(note.meant, lambda file: open_link(resources.root, file))
         rendered = None if raw or note.heavy else render_note(note.text, targets)
         return pages.show("note", note=note, rendered=rendered, raw=raw)

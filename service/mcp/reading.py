@@ -11,6 +11,7 @@ from service.mcp.library import Library
 from service.mcp.naming import Meant, meant_by
 from service.usecases.note_text import NoteText, Section, read_note
 from service.usecases.schemas.locator import Lines
+from workers.attention import chosen
 
 _MOST_HEADINGS = 50
 _SHOWN_HEADINGS = 10
@@ -52,7 +53,9 @@ def _found(library: Library, asked: Read) -> tuple[NoteText, list[str], int, int
     meant = meant_by(library, asked.note)
     note = read_note(library.questions, meant.path, library.audience)
     written = split_lines(note.text)
-    return note, written, *_wanted(note, written, meant, asked)
+    first, last = _wanted(note, written, meant, asked)
+    chosen(library.questions.resources, [note.path], "read")
+    return note, written, first, last
 
 
 def _heading(section: Section) -> Heading:

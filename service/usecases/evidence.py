@@ -33,6 +33,7 @@ from service.usecases.schemas.evidence import (
 )
 from service.usecases.schemas.search import SearchHit
 from service.usecases.search import SearchService
+from workers.attention import chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,15 @@ class Records:
             indexed = cache(self._indexed)
             citations: list[Citation] = []
             texts: dict[str, str] = {}
+            held = set()
             for cited in result.citations:
-                citation, compared, _ = _resolve(cited, record, indexed)
+                citation, compared, reason = _resolve(cited, record, indexed)
                 citations.append(citation)
                 texts |= compared
+                if compared and reason in ("match", "no_quote"):
+                    held.add(citation.path)
             store.curate(result.id, citations, texts, notes=result.notes, at=now_iso("seconds"))
+            chosen(self._resources, held, "cited")
             return self._shown(store.get(result.id))
 
     def show(self, record_id: str) -> RecordAnswer:

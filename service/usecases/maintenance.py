@@ -124,8 +124,8 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
         time.sleep(_POLL_SECONDS)
 
 
-def back_up(resources: Resources, file: Path) -> str:
-    """Write a backup; return the message for the user."""
+def back_up(resources: Resources, file: Path, *, attention: bool = False) -> str:
+    """Write a backup, with `attention` also which notes were chosen; return the message for the user."""
     manifest = write_backup(
         file,
         resources.place.state,
@@ -133,6 +133,7 @@ def back_up(resources: Resources, file: Path) -> str:
         vault_id=resources.place.identity.vault_id,
         root=resources.root,
         version=version("everindex"),
+        attention=attention,
     )
     caches = counted(len(manifest.caches), "cache")
     return f"{file}: state and {caches} of {manifest.root}, {file.stat().st_size / 1e6:.1f} MB"

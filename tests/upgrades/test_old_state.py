@@ -15,6 +15,7 @@ import pytest
 
 from pipelines.identity import identify
 from pipelines.maintenance.backup import restore_backup, write_backup
+from pipelines.store.attention import Attention
 from tests.whole.conftest import User, wait_for
 
 ARCHIVES = sorted(Path(__file__).parent.glob("*.tar.xz"))
@@ -136,3 +137,15 @@ def test_a_backup_that_the_earlier_version_made_is_restored(heir, tmp_path):
     placed = restore_backup(file, heir.state, vault_id=identity.vault_id, root=heir.root)
     assert sorted(placed) == ["garden", "nutrition", "work"]
     assert not (heir.state / "state.db.damaged-1").exists()
+    attention = Attention(heir.state)
+    assert attention.choices() == []
+    attention.close()
+
+
+def test_choices_are_recorded_in_a_state_that_had_no_table_for_them(heir):
+    assert query(heir, "SELECT 1 FROM sqlite_schema WHERE name = 'attention'") == []
+    attention = Attention(heir.state)
+    attention.add(["Caffeine.md"], "opened", 0.0)
+    assert [one.path for one in attention.choices()] == ["Caffeine.md"]
+    attention.close()
+    assert query(heir, "SELECT count(*) FROM evidence") == [(1,)]

@@ -12,6 +12,7 @@ from pipelines.errors import EverindexError, NoteError
 from pipelines.late_writes import UNCLAIMED
 from pipelines.model import Suggestion
 from pipelines.safe_replace import replace_if_unchanged
+from pipelines.store.attention import Attention
 from pipelines.store.facts import TAGGED
 from pipelines.tagging.candidates import begin, due
 from pipelines.tagging.promote import promote
@@ -19,6 +20,7 @@ from pipelines.tagging.review import review
 from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once
+from workers.attention import _RECORDER
 from workers.renaming import rename_tags
 from workers.resources import Resources
 from workers.tag_sweep import QUIET_SECONDS, TagSweep
@@ -475,6 +477,24 @@ def test_a_decision_is_taken_back_by_the_worker_that_wrote_it(gardener):
     assert gardener.text("note.md") == "The soil.\n"
     assert store.get([one.id])[0].state == "waiting"
     assert gardener.resources.state().get(TAGGED, "asked").value == {"left": []}
+
+
+def test_a_note_into_which_an_accepted_tag_is_written_is_chosen(settings):
+    gardener = Gardener(Resources(settings.model_copy(update={"attention": True})))
+    for name, text in {"_taxonomy.md": TAXONOMY, "note.md": "The soil.\n", "other.md": "Compost.\n"}.items():
+        gardener.write(name, text)
+    gardener.index()
+    store = gardener.context.proposals()
+    for path in ("note.md", "other.md"):
+        suggested = [(Suggestion("soil", 0.8), "")]
+        store.add("vault", path, suggested, proposer="local", note_hash="h", at="2026-11-21")
+    accepted, rejected = sorted(store.of_state(None, "waiting"), key=lambda one: one.path)
+    store.decide([accepted.id], "accepted", "2026-11-22")
+    store.decide([rejected.id], "rejected", "2026-11-22")
+    review_now(gardener.context, gardener.domain, apply=True)
+    _RECORDER.submit(lambda: None).result()
+    choices = gardener.resources.stores.of(Attention).choices()
+    assert [(one.path, one.how) for one in choices] == [("note.md", "promoted")]
 
 
 # A folder in another Unicode form than its key

@@ -27,6 +27,7 @@ from pipelines.errors import (
 )
 from pipelines.maintenance.backup import _SEAL, _SEAL_LENGTH, restore_backup, write_backup
 from pipelines.maintenance.verify import verify
+from pipelines.store.attention import Attention
 from pipelines.store.cache import Cache
 from pipelines.store.facts import COMPARISON, HELD, REHASHED, WATCHER, Compared, Hold, WatcherFacts
 from pipelines.store.problems import Problems
@@ -102,6 +103,27 @@ def with_manifest(file: Path, **changed) -> Path:
         return [(entry, json.dumps(json.loads(data) | changed).encode()), *rest]
 
     return repacked(file, change)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_which_notes_were_chosen_is_backed_up_only_if_asked_for(filled, asked):
+    attention = Attention(filled.state)
+    attention.add(["garden.md"], "opened", 0.0)
+    file = filled.root.parent / "backup.tar"
+    write_backup(
+        file,
+        filled.state,
+        ["vault"],
+        vault_id=filled.identity.vault_id,
+        root=filled.root,
+        version="0.1.0",
+        attention=asked,
+    )
+    assert [one.path for one in attention.choices()] == ["garden.md"]
+    attention.delete()
+    restore(filled, file)
+    assert [one.path for one in attention.choices()] == (["garden.md"] if asked else [])
+    attention.close()
 
 
 def test_a_backup_restores_what_was_backed_up_and_indexing_catches_up(filled):

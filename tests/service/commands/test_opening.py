@@ -10,10 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import ConfigurationError, NotFoundError, UnsafePathError
+from pipelines.store.attention import Attention
 from queue_config.settings import Settings
 from service.cli import app
-from service.commands.opening import open_note
+from service.commands.opening import open_hit, open_note
 from service.usecases.indexing import index_once
+from workers.attention import _RECORDER
 from workers.resources import Resources
 
 ODD = "-x & path=b %20 #1 $(touch y) 'ü.md"
@@ -39,6 +41,20 @@ def test_an_editor_is_given_the_line_and_an_absolute_path(vault, opened):
     (vault / ODD).write_text("clay")
     open_note(vault, ODD, 7)
     assert opened() == ["--wait", "+7", str(vault / ODD)]
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_a_note_that_is_opened_is_recorded_if_the_operator_says_so(
+    vault, opened, tmp_path, monkeypatch, recording
+):
+    (vault / "Soil.md").write_text("clay")
+    monkeypatch.setenv("EVERINDEX_ATTENTION", str(recording))
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state"))
+    open_hit({"vault": vault, "state": tmp_path / "state"}, vault, "Soil.md", 1)
+    assert opened() == ["--wait", "+1", str(vault / "Soil.md")]
+    _RECORDER.submit(lambda: None).result()
+    found = [(one.path, one.how) for one in resources.stores.of(Attention).choices()]
+    assert found == ([("Soil.md", "opened")] if recording else [])
 
 
 def test_obsidian_is_given_the_path_encoded(vault, opened):

@@ -1,0 +1,62 @@
+"""Record which notes are chosen, if the operator's settings say so, and follow what becomes of these notes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import structlog
+
+from pipelines.attention import follow_notes
+from pipelines.store.attention import Attention, How
+from workers.resources import Resources
+
+_GONE_SECONDS = 60.0
+"""A note that is gone for this long was deleted; before, its new name may not be known yet."""
+
+# Nobody waits for it: `state.db` may be locked or its disk slow.
+_RECORDER = ThreadPoolExecutor(1, thread_name_prefix="attention")
+
+log = structlog.get_logger()
+
+
+def chosen(resources: Resources, paths: Collection[str], how: How) -> None:
+    """Record soon that notes were chosen. It never raises; a failure is logged."""
+    if resources.settings.attention and paths:
+        with suppress(RuntimeError):  # the process ends
+            _RECORDER.submit(_record, resources, tuple(paths), how, time.time())
+
+
+def _record(resources: Resources, paths: Collection[str], how: How, at: float) -> None:
+    try:
+        resources.stores.of(Attention).add(paths, how, at)
+    except Exception:
+        log.exception("a choice was not recorded", how=how, notes=len(paths))
+
+
+class AttentionSweep:
+    """Follows renamed notes, and forgets the attention of deleted ones. `clock` is monotonic, in seconds."""
+
+    def __init__(self, resources: Resources, clock: Callable[[], float] = time.monotonic) -> None:
+        self._resources = resources
+        self._clock = clock
+        self._gone: dict[str, float] = {}
+
+    def __call__(self) -> None:
+        """Look once at all notes that were chosen. Raises CacheError."""
+        resources = self._resources
+        store = resources.stores.of(Attention)
+        if not store.hashes() or not resources.present():
+            return
+        domains, registry = resources.domains(), resources.registry()
+        ledgers = [resources.cache(domain).ledger for domain in domains]
+        now = self._clock()
+        gone = follow_notes(
+            store, ledgers, lambda path: (owner := registry.owner(path)) is None or owner in domains
+        )
+        self._gone = {path: self._gone.get(path, now) for path in gone}
+        for path, since in self._gone.items():
+            if now - since >= _GONE_SECONDS:
+                store.delete(path)
