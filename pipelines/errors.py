@@ -36,6 +36,16 @@ class VaultIdError(EverindexError):
     """The vault's id file contains no id, and no state folder remembers its former id."""
 
 
+class VaultNotWritableError(EverindexError):
+    """A file of the vault cannot be written: its permissions, a read-only or a full disk."""
+
+    retry_helps = True
+
+
+class OverruledError(EverindexError):
+    """A note cannot be ignored in the vault's own rule file, because a deeper one lets it in."""
+
+
 class AlreadyThereError(EverindexError):
     """A file that was about to be written already exists."""
 

@@ -26,6 +26,7 @@ from pipelines.errors import (
     NotComparableError,
     NoteNotFoundError,
     NotFoundError,
+    OverruledError,
     WorkerTimeoutError,
 )
 from queue_config.queue import QueueUnavailableError
@@ -38,6 +39,7 @@ _STATUS: dict[type[EverindexError], int] = {
     NotComparableError: 409,
     ContextsFileError: 409,
     DomainPausedError: 409,
+    OverruledError: 409,
     FilterError: 422,
     WorkerTimeoutError: 504,
 }

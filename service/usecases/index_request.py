@@ -9,17 +9,13 @@ import secrets
 import time
 from functools import cached_property
 
-from pipelines import vault
-from pipelines.errors import CacheMissingError, NoteError, NoteNotFoundError, WorkerTimeoutError
+from pipelines.errors import WorkerTimeoutError
 from pipelines.model import Domain
-from pipelines.reconcile import rules_of
-from pipelines.status import why
 from pipelines.store.facts import LOOKED_AT
-from service.runtime.refusals import standing_of
 from service.usecases.audience import OWNER, Audience
 from service.usecases.health import storage_problem
-from service.usecases.note_text import is_public
-from service.usecases.schemas.index_request import IndexAnswer, IndexState
+from service.usecases.note_file import find_note_file
+from service.usecases.schemas.changes import IndexAnswer, IndexState
 from service.usecases.search import SearchService
 from service.usecases.setbacks import paused_because
 from service.usecases.worker_replies import wait_for_answer
@@ -51,8 +47,8 @@ class IndexRequests:
         QueueUnavailableError.
         """
         began = time.monotonic()
-        self._resources.require_present()
-        domain, key = self._require_note(path, audience)
+        file = find_note_file(self._questions, path, audience)
+        domain, key = file.domain, file.key
         request = secrets.token_hex(8)
         self._enqueue(key, request)
         state, reason = self._outcome(domain, key, request, began + self._patience if wait else began)
@@ -72,32 +68,6 @@ class IndexRequests:
         queue = self._resources.queue()
         tasks = make_tasks(queue, self._resources)
         return make_request_task(queue, self._resources, tasks.index_notes)
-
-    def _require_note(self, path: str, audience: Audience) -> tuple[Domain, str]:
-        """Return the domain and key of a file that can be indexed. Raises NoteNotFoundError."""
-        root, registry = self._resources.root, self._resources.registry()
-        key = vault.note_key(path)
-        raw, owner, rules = vault.path_on_disk(root, key), registry.owner(key), rules_of(root, registry)
-        is_there = vault.is_note(key) and not rules.for_file(raw) and vault.look(root, raw) is not None
-        if owner in self._resources.domains() and is_there and not {"", ".", ".."} & set(key.split("/")):
-            if audience.sees_all or self._is_seen(owner, key, raw, audience):
-                return owner, key
-        elif audience.sees_all:
-            known = why(path, root, registry, rules, {})
-            raise NoteNotFoundError(standing_of(known), known)
-        raise self._questions.no_such_note(key, audience)
-
-    def _is_seen(self, owner: Domain, key: str, raw: str, audience: Audience) -> bool:
-        """Say whether the asker may see a file, judged by its content, because the index may not have it yet."""
-        try:
-            content = vault.read(self._resources.root, raw, self._resources.settings.max_note_bytes)
-        except NoteError:
-            return False
-        try:
-            judged = audience.judged(owner.slug, key, content.sha256)
-        except CacheMissingError:  # a worker is about to make it
-            judged = False
-        return key not in owner.configuration and (judged or is_public(owner, key, content.data))
 
     def _outcome(self, domain: Domain, key: str, request: str, until: float) -> tuple[IndexState, str | None]:
         """Wait for a worker until a moment of the monotonic clock; return how far the note is, and why no further."""

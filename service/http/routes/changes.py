@@ -6,8 +6,9 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
 
+from service.usecases.ignoring import stop_indexing
 from service.usecases.index_request import IndexRequests
-from service.usecases.schemas.index_request import IndexAnswer
+from service.usecases.schemas.changes import IgnoredAnswer, IndexAnswer
 from service.usecases.search import SearchService
 
 
@@ -29,3 +30,11 @@ def add_changes(app: FastAPI, questions: SearchService) -> None:
         answer = requests.index(path, wait=wait)
         response.status_code = 202 if answer.state in ("queued", "pending") else 200
         return answer
+
+    @app.delete("/documents/{path:path}")
+    def stop(path: str) -> IgnoredAnswer:
+        """Stop indexing a note, by a line in the vault's `.everindexignore`; its file stays.
+
+        `everindex ignore --undo` removes the line.
+        """
+        return stop_indexing(questions, path)

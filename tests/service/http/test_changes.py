@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from urllib.parse import quote
+
 import pytest
 from starlette.testclient import TestClient
 
+from pipelines.ignore_file import stop_ignoring
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.tokens import read_token
@@ -71,3 +75,97 @@ def test_another_site_cannot_have_a_note_indexed(anyone, settings):
         assert anyone.post("/index?path=Soil.md", headers={**cookie, **headers}).status_code == 403
     assert anyone.post("/index?path=Soil.md", headers={**cookie, **same}).status_code == 415
     assert anyone.post("/index?path=Soil.md", headers={**cookie, **same, **json}).status_code == 202
+
+
+# Stop indexing
+
+NAMES = [
+    "Boat.md",
+    "[Soil]*?.md",
+    "!not.md",
+    "#hash.md",
+    " blank .md",
+    "a\\b.md",
+    "Å.md",
+    "Deep/**/x.md",
+    "*.md",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exactly_one_note_leaves_the_index_its_file_stays_and_it_comes_back(settings, vault, program, name):
+    (vault / name).parent.mkdir(parents=True, exist_ok=True)
+    (vault / name).write_text("a wherry")
+    resources = Resources(settings)
+    index_once(resources, lambda *_: None)
+    answer = program.delete(f"/documents/{quote(name)}")
+    assert answer.status_code == 200
+    assert answer.json()["line"] in (vault / ".everindexignore").read_text().splitlines()
+    index_once(resources, lambda *_: None)
+    assert program.get("/search", params={"q": "wherry clay"}).json()["count"] == 1
+    assert (vault / name).read_text() == "a wherry"
+    assert program.delete(f"/documents/{quote(name)}").json()["detail"]["state"] == "ignored"
+    stop_ignoring(vault, name, resources.place.displaced)
+    assert not (vault / ".everindexignore").exists()
+    index_once(resources, lambda *_: None)
+    assert program.get("/search", params={"q": "wherry clay"}).json()["count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *[
+            ("No.md", 404),
+            ("", 404),
+            ("Folder", 404),
+            ("_taxonomy.md", 404),
+            ("picture.png", 404),
+            ("Link.md", 404),
+        ],
+        *[("%2e%2e/Soil.md", 400), ("/Soil.md", 400), ("Soil.md%0A*", 400)],
+        *[("Soil.md%00", 400), ("x" * 5000, 414)],
+    ],
+)
+def test_what_is_no_note_is_refused_and_no_line_is_written(program, vault, path, status):
+    (vault / "Folder").mkdir()
+    (vault / "Link.md").symlink_to("Soil.md")
+    for name in ("_taxonomy.md", "picture.png"):
+        (vault / name).write_text("")
+    assert program.delete(f"/documents/{path}").status_code == status
+    assert not (vault / ".everindexignore").exists()
+
+
+def test_a_line_that_a_deeper_rule_overrules_is_not_left_behind(program, vault):
+    (vault / "Deep").mkdir()
+    (vault / "Deep" / "Soil.md").write_text("clay")
+    (vault / "Deep" / ".everindexignore").write_text("!Soil.md\n")
+    answer = program.delete("/documents/Deep/Soil.md")
+    assert answer.status_code == 409
+    assert "lets it in" in answer.json()["detail"]
+    assert not (vault / ".everindexignore").exists()
+
+
+def test_lines_of_an_ignore_file_are_kept(program, vault):
+    (vault / ".everindexignore").write_bytes(b"# mine\r\n*.tmp\r\n")
+    assert program.delete("/documents/Soil.md").status_code == 200
+    assert (vault / ".everindexignore").read_bytes() == b"# mine\r\n*.tmp\r\n/Soil.md\r\n"
+
+
+def test_a_vault_that_cannot_be_written_is_named(program, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pipelines.ignore_file.replace_if_unchanged", full)
+    answer = program.delete("/documents/Soil.md")
+    assert answer.status_code == 503
+    assert "No space left" in answer.json()["detail"]
+
+
+def test_another_site_cannot_stop_the_indexing_of_a_note(anyone, settings, vault):
+    cookie = {"Cookie": "=".join(cookie_of(settings, PORT)), "Content-Type": "application/json"}
+    assert anyone.delete("/documents/Soil.md").status_code == 401
+    for site in ("cross-site", "same-site"):
+        assert (
+            anyone.delete("/documents/Soil.md", headers={**cookie, "Sec-Fetch-Site": site}).status_code == 403
+        )
+    assert not (vault / ".everindexignore").exists()

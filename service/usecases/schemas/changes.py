@@ -1,4 +1,4 @@
-"""The schema of the answer to a request to index a note."""
+"""The schemas of the answers to requests that change which notes are indexed."""
 
 from __future__ import annotations
 
@@ -27,3 +27,13 @@ class IndexAnswer(BaseModel):
     findable: bool = Field(description="whether a search finds the version that is on the disk now")
     reason: str | None = Field(description="why it is not findable yet, or not by meaning; null: it is")
     took_ms: float
+
+
+class IgnoredAnswer(BaseModel):
+    """The answer of `DELETE /documents/<path>`: the line that now ignores the note, and its file in the vault."""
+
+    model_config = example(path="Drafts/Idea.md", file=".everindexignore", line="/Drafts/Idea.md")
+
+    path: str
+    file: str
+    line: str
