@@ -1,6 +1,7 @@
 # make up            index, watch and serve a working copy of examples/vault
 # make up VAULT=~/notes   the same for your own vault
 # make test, quick (without models, processes and browsers), lint, bench, install
+# make coverage       how much of the code the tests run; takes twice as long as they do
 # make docs           build the documentation into build/site
 # make release        the packages, a bill of materials and their hashes, in dist
 
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 VAULT ?= demo-vault
 PORT ?=
 
-.PHONY: up install dev test quick lint bench docs release clean
+.PHONY: up install dev test quick coverage lint bench docs release clean
 .DEFAULT_GOAL := up
 
 # pip compiles what it installs, but not what it leaves where it is: each start would, where Python may not keep it.
@@ -42,6 +43,12 @@ test: dev
 
 quick: dev
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+coverage: dev
+	@rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/coverage run -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered
 
 lint: dev
 	$(BIN)/ruff format --check .
