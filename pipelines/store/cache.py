@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import apsw
@@ -45,8 +45,10 @@ class Cache:
         self.chunks = ChunkRows(con)
         self.generation: tuple[tuple[int, int], str] | None = None
         """The commits and own changes that this connection saw, and the name of the state that they left."""
-        self.private: tuple[object, frozenset[str]] | None = None
-        """The private notes, as of the last question about them, and the state and the rules that they depend on."""
+        self.visible: tuple[object, str] | None = None
+        """The same for those from whom notes are hidden; the hidden notes belong to what it depends on."""
+        self.private: tuple[object, frozenset[str], frozenset[str]] | None = None
+        """The state and the rules of the last question about private notes, and its answer: `privacy.Private`."""
 
     @classmethod
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
@@ -278,13 +280,14 @@ class Cache:
             vectors_pending = self.vectors_pending()
         return Counts(notes, chunks, chunks - owed, pending, oldest, vectors_pending, parked, ignored)
 
-    def vectors_pending(self) -> int:
-        """Count the chunks whose vectors are pending, without those of parked notes."""
+    def vectors_pending(self, besides: Collection[str] = ()) -> int:
+        """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
         (count,) = one(
             self.con,
-            "SELECT (SELECT count(*) FROM vault_chunk WHERE has_vector = 0)"
-            " - (SELECT count(*) FROM vault_file f JOIN vault_chunk c USING (path)"
-            "    WHERE f.parked = 1 AND c.has_vector = 0)",
+            "SELECT count(*) FROM vault_chunk WHERE has_vector = 0"
+            " AND path NOT IN (SELECT path FROM vault_file WHERE parked = 1)"
+            " AND path NOT IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(besides)),),
         )
         return int(count)
 

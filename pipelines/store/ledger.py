@@ -248,10 +248,13 @@ class Ledger:
             )
             return self._con.changes() > 0
 
-    def pending(self) -> tuple[int, float]:
-        """Return how many rows are dirty, and for how many seconds the oldest one has been dirty."""
+    def pending(self, besides: Collection[str] = ()) -> tuple[int, float]:
+        """Return how many rows `besides` some paths are dirty, and for how many seconds the oldest one has been."""
         count, oldest = one(
-            self._con, f"SELECT count(*), min(dirty_since) FROM vault_file WHERE {OWED['words']}"
+            self._con,
+            f"SELECT count(*), min(dirty_since) FROM vault_file WHERE {OWED['words']}"
+            " AND path NOT IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(besides)),),
         )
         return count, max(0.0, self._clock() - oldest) if count else 0.0
 

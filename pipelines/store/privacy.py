@@ -43,16 +43,24 @@ def kept_of(cache: Cache, path: str) -> dict[str, object] | None:
     return {"private": bool(found[0]), "place": found[1], "tags": found[2].split("\n")[1:-1]}
 
 
-def private_notes(cache: Cache, rules: Rules) -> frozenset[str]:
-    """Return the paths of this cache's notes that are private, or may be. Raises CacheError.
+class Private(NamedTuple):
+    """The paths of a cache's notes that are private, or may be; `known`: those that were when they were indexed."""
+
+    notes: frozenset[str]
+    known: frozenset[str]
+
+
+def private_notes(cache: Cache, rules: Rules) -> Private:
+    """Return which of this cache's notes are private. Raises CacheError.
 
     A note whose file is known to differ from what was indexed may be private, and so may a note of which nothing is
     stored, and one that belongs to another domain now.
     """
     state = int(one(cache.con, "PRAGMA data_version")[0]), cache.con.total_changes()
     if cache.private is None or cache.private[0] != (state, rules):
-        cache.private = ((state, rules), frozenset(_private_notes(cache, rules)))
-    return cache.private[1]
+        found = dict(_private_notes(cache, rules))
+        cache.private = ((state, rules), frozenset(found), frozenset(path for path in found if found[path]))
+    return Private(*cache.private[1:])
 
 
 def indexed_among(cache: Cache, paths: Collection[str]) -> set[str]:
@@ -61,10 +69,11 @@ def indexed_among(cache: Cache, paths: Collection[str]) -> set[str]:
     return {path for (path,) in select(cache.con, sql, (json.dumps(list(paths)),))}
 
 
-def _private_notes(cache: Cache, rules: Rules) -> list[str]:
+def _private_notes(cache: Cache, rules: Rules) -> list[tuple[str, bool]]:
+    """Return the paths of the notes that are private or may be, each with whether it was when it was indexed."""
     if not rules.settings.llm or not _is_there(cache):
         found = select(cache.con, "SELECT path FROM vault_file UNION SELECT path FROM vault_node")
-        return [path for (path,) in found]
+        return [(path, not rules.settings.llm) for (path,) in found]
     conditions = [
         (sql, json.dumps(names, ensure_ascii=False))
         for sql, names in (
@@ -74,15 +83,16 @@ def _private_notes(cache: Cache, rules: Rules) -> list[str]:
         )
         if names
     ]
+    known = " OR ".join(("p.private <> 0", "instr(f.path, ?) <> 1", *(sql for sql, _ in conditions)))
     found = select(
         cache.con,
-        "SELECT f.path FROM vault_file f LEFT JOIN vault_privacy p USING (path)"
-        " WHERE p.path IS NULL OR p.private <> 0 OR f.wanted_hash IS NOT f.indexed_hash OR instr(f.path, ?) <> 1"
-        + "".join(f" OR {sql}" for sql, _ in conditions)
-        + " UNION ALL SELECT path FROM vault_node WHERE path NOT IN (SELECT path FROM vault_file)",
+        f"SELECT path, is_known FROM (SELECT f.path, coalesce({known}, 0) AS is_known,"
+        " p.path IS NULL OR f.wanted_hash IS NOT f.indexed_hash AS is_new"
+        " FROM vault_file f LEFT JOIN vault_privacy p USING (path)) WHERE is_known OR is_new"
+        " UNION ALL SELECT path, 0 FROM vault_node WHERE path NOT IN (SELECT path FROM vault_file)",
         [rules.folder, *(names for _, names in conditions)],
     )
-    return [path for (path,) in found]
+    return [(path, bool(is_known)) for path, is_known in found]
 
 
 def _is_there(cache: Cache) -> bool:

@@ -166,6 +166,25 @@ def generation(cache: Cache) -> str:
     return cache.generation[1]
 
 
+def visible_generation(cache: Cache, hidden: Collection[str]) -> str:
+    """Return a name for the state of the notes that are not hidden; a change of hidden notes does not change it.
+
+    Made of the number of these notes, their saves and vectors, their newest chunk, and when the last one was indexed.
+    Ranks are left out, because they depend on the links of all notes. Computed again after each commit.
+    """
+    state = (data_version(cache), cache.con.total_changes(), frozenset(hidden))
+    if cache.visible is None or cache.visible[0] != state:
+        parts = one(
+            cache.con,
+            "SELECT count(*), sum(applied_generation), sum(embedded_generation), max(indexed_at), (SELECT id FROM"
+            " vault_chunk WHERE path NOT IN (SELECT value FROM json_each(?1)) ORDER BY id DESC LIMIT 1)"
+            " FROM vault_file WHERE path NOT IN (SELECT value FROM json_each(?1))",
+            (json.dumps(list(hidden)),),
+        )
+        cache.visible = (state, ".".join(map(str, (cache.path.stem, *parts))))
+    return cache.visible[1]
+
+
 def _generation(cache: Cache) -> str:
     parts = one(
         cache.con,

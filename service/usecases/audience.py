@@ -37,7 +37,22 @@ class Audience:
         """
         if self.resources is None:
             return frozenset()
-        registry = self.resources.registry()
+        owner, private = self._private(self.resources, domain)
+        return private.notes | frozenset(owner.configuration)
+
+    def known_private(self, domain: str) -> frozenset[str]:
+        """Return those of the hidden paths whose last indexed version is hidden too. Raises as `hidden`.
+
+        A save of such a note is nothing that this asker waits for.
+        """
+        if self.resources is None:
+            return frozenset()
+        owner, private = self._private(self.resources, domain)
+        return private.known | frozenset(owner.configuration)
+
+    @staticmethod
+    def _private(resources: Resources, domain: str) -> tuple[Domain, store.Private]:
+        registry = resources.registry()
         owner = registry.get(domain)
         if owner is None:
             raise DomainNotFoundError(domain, [one.slug for one in registry.domains])
@@ -46,7 +61,7 @@ class Audience:
         rules = store.Rules(
             compared(owner.privacy), folder, tuple(one for one in nested if one.startswith(folder) and one)
         )
-        return store.private_notes(self.resources.reader(owner), rules) | frozenset(owner.configuration)
+        return owner, store.private_notes(resources.reader(owner), rules)
 
     def sees(self, domain: str, path: str) -> bool:
         """Say whether the asker may see a path of a domain's cache. Raises CacheError."""

@@ -13,18 +13,21 @@ from dataclasses import asdict
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.comparison import last_comparison
 from pipelines.errors import CacheError
 from pipelines.heartbeat import lives
 from pipelines.model import Domain
 from pipelines.store.cache import Cache
+from pipelines.store.connection import snapshot
 from pipelines.store.facts import HELD, REFUSED, WATCHER, Fact, RefusedMessages, WatcherFacts
 from pipelines.store.processes import Process
+from pipelines.store.search import generation, visible_generation
 from pipelines.store.starving import last_trouble, waiting, was_worked_on
 from pipelines.store.state_file import STATE_FILE
 from queue_config.queue import QUEUE_ERRORS, Queue
+from service.usecases.audience import Audience
 from service.usecases.phrases import counted, moment
 from service.usecases.schemas.health import DomainHealth, Health
 from service.usecases.schemas.search import IndexState
@@ -42,22 +45,39 @@ STARVED_SECONDS = 25.0
 _NO_VECTORS_SECONDS = 90.0
 
 
-def describe_index(
-    resources: Resources, states: Sequence[tuple[int, float, int, bool, str]], failed: dict[str, str]
-) -> IndexState:
-    """Say whether the index is behind the disk.
+class DomainIndex(NamedTuple):
+    """How far a domain's index is behind the disk: seconds of the longest wait, vectors that wait, its generation."""
 
-    A domain's state: how many notes wait, the longest wait in seconds, vectors owed, whether its model is loaded,
-    and its generation.
+    pending: int
+    oldest: float
+    vectors: int
+    ready: bool
+    generation: str
+
+
+def index_of(domain: Domain, cache: Cache, audience: Audience, *, ready: bool) -> DomainIndex:
+    """Return how far a domain's index is behind the disk, for the notes that the asker sees. Raises CacheError.
+
+    A new note counts until it is indexed, because only then its privacy is known. `ready`: the model is loaded.
     """
+    if audience.sees_all:
+        return DomainIndex(*cache.ledger.pending(), cache.vectors_pending(), ready, generation(cache))
+    with snapshot(cache.con):
+        hidden = audience.hidden(domain.slug)
+        pending = cache.ledger.pending(audience.known_private(domain.slug))
+        name = visible_generation(cache, hidden)
+        return DomainIndex(*pending, cache.vectors_pending(hidden), ready, name)
+
+
+def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: dict[str, str]) -> IndexState:
+    """Say whether the index is behind the disk."""
+    names = "-".join(f"{one.generation}.{one.ready}" for one in states)
     return IndexState(
-        pending=sum(pending for pending, *_ in states),
-        oldest_pending_s=round(max((oldest for _, oldest, *_ in states), default=0.0), 1),
-        vectors_pending=sum(vectors for _, _, vectors, *_ in states),
-        model_ready=all(ready for *_, ready, _ in states),
-        generation=blake2b(
-            "-".join(f"{name}.{ready}" for *_, ready, name in states).encode(), digest_size=6
-        ).hexdigest(),
+        pending=sum(one.pending for one in states),
+        oldest_pending_s=round(max((one.oldest for one in states), default=0.0), 1),
+        vectors_pending=sum(one.vectors for one in states),
+        model_ready=all(one.ready for one in states),
+        generation=blake2b(names.encode(), digest_size=6).hexdigest(),
         failed=failed,
         waits=storage_problem(resources.place.state),
         model_problem=model_problem(resources),

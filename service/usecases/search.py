@@ -22,14 +22,13 @@ from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
 from pipelines.status import domain_status, nothing_at, why
 from pipelines.store import neighbours, passages
-from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
 from queue_config.queue import Queue
 from service.runtime.refusals import standing_of
 from service.usecases.audience import OWNER, Audience
 from service.usecases.domains import named_domains
-from service.usecases.health import describe_health, describe_index, without_counts
+from service.usecases.health import DomainIndex, describe_health, describe_index, index_of, without_counts
 from service.usecases.memory_check import check_memory
 from service.usecases.memory_index import InMemory
 from service.usecases.notes import describe_note
@@ -228,12 +227,12 @@ class SearchService:
     def index_state(self, slugs: Collection[str] = (), *, audience: Audience = OWNER) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked.
 
-        Who does not see all notes learns only whether any note or vector is pending, not how many are.
+        Who does not see all notes learns only whether any note or vector is pending, not how many are, and nothing of
+        notes that are hidden.
         """
 
-        def ask(_: Domain, cache: Cache) -> tuple[int, float, int, bool, str]:
-            ready = self._models.has_loaded(cache.meta.model)
-            return *cache.ledger.pending(), cache.vectors_pending(), ready, store.generation(cache)
+        def ask(domain: Domain, cache: Cache) -> DomainIndex:
+            return index_of(domain, cache, audience, ready=self._models.has_loaded(cache.meta.model))
 
         found, failed = self._ask(ask, slugs)
         state = describe_index(self.resources, list(found.values()), failed)

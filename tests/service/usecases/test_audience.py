@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, is_dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -260,7 +261,7 @@ def test_what_is_stored_decides_as_the_note_itself_would(store, tags, folders, o
             warnings=note.warnings,
         )
     }
-    assert private_notes(cache, Rules(compared(settings))) == wanted
+    assert private_notes(cache, Rules(compared(settings))).notes == wanted
 
 
 def test_a_link_to_a_private_note_is_a_broken_one(questions, resources):
@@ -314,6 +315,53 @@ def test_an_edit_hides_a_note_until_it_is_judged(vault, resources):
         assert not audience.sees("garden", "Soil.md")
         index(resources)
         assert audience.sees("garden", "Soil.md") == is_seen
+
+
+def test_a_change_of_private_notes_does_not_show_in_the_state_of_the_index(vault, resources, questions):
+    audience = agents(resources)
+    garden = resources.cache(resources.registry().get("garden"))
+    questions.load_models()
+    before, owners = questions.index_state(audience=audience), questions.index_state()
+    for path, text in {
+        "kanaryfolder1/n1.md": "---\nprivate: true\n---\n# Kanary\n\nOther words. [[Soil]] [[Worms]]",
+        "Private/new.md": "# Kanary\n\nNew words. [[Soil]]",
+        "office/new.md": "# Kanary\n\nNew words.",
+    }.items():
+        write(vault, {path: text})
+        if (known := path in NOTES) and check_paths(
+            vault, resources.registry(), {"garden": garden}, [path], max_bytes=1_000_000
+        ):
+            assert questions.index_state().pending == known
+            assert questions.index_state(audience=audience) == before
+        index(resources)
+        assert questions.index_state(audience=audience) == before
+    (vault / "kanaryfolder3/n3.md").unlink()
+    index(resources)
+    assert questions.index_state(audience=audience) == before
+    assert questions.index_state().generation != owners.generation
+
+
+def test_every_change_of_what_an_agent_sees_shows_in_the_state_of_the_index(vault, resources, questions):
+    audience = agents(resources)
+    garden = resources.cache(resources.registry().get("garden"))
+    questions.load_models()
+    states = [questions.index_state(audience=audience).generation]
+    for path, text in (
+        ("Soil.md", "# Soil\n\nOther words."),
+        ("New.md", "# New\n\nNew words."),
+        ("New.md", "private:: true"),
+        ("kanaryfolder1/n1.md", "# No longer private"),
+        ("Wider.md", None),
+    ):
+        write(vault, {path: text}) if text else (vault / path).unlink()
+        check_paths(vault, resources.registry(), {"garden": garden}, [path], max_bytes=1_000_000)
+        assert questions.index_state(audience=audience).pending == (path != "kanaryfolder1/n1.md")
+        index(resources)
+        states.append(questions.index_state(audience=audience).generation)
+    (vault / "Worms.md").rename(vault / "Moved.md")
+    index(resources)
+    states.append(questions.index_state(audience=audience).generation)
+    assert all(one != other for one, other in pairwise(states))
 
 
 def test_a_moved_note_is_judged_by_its_new_place(vault, resources):
