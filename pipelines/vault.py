@@ -137,7 +137,7 @@ def is_folder(root: Path, raw: str) -> bool:
 
 
 def path_on_disk(root: Path, key: str) -> str:
-    """Return the path on disk of the file with this key, relative to the vault; without a file, where to create it.
+    """Return the path on disk of the file or folder with this key, relative to the vault; without one, of a new file.
 
     A name on disk may be in another Unicode form than its key, and no program finds it by the key on Linux. A new
     file belongs in the folder that is there; if that is missing, too, the path is the key.
@@ -150,7 +150,8 @@ def path_on_disk(root: Path, key: str) -> str:
     parent, _, name = key.rpartition("/")
     folders = _paths(root, parent, _forms) if parent else []
     new = [f"{folder}/{name}" for folder in sorted(folders, key=parent.__ne__) if is_folder(root, folder)]
-    return next((raw for raw in found if look(root, raw)), next(iter(new), key))
+    there = [raw for looked in (look, is_folder) for raw in found if looked(root, raw)]
+    return next(iter([*there, *new]), key)
 
 
 def twins(root: Path, raw: str) -> list[str]:

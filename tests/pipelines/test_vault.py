@@ -365,6 +365,18 @@ def test_a_key_leads_to_the_file_on_disk_whatever_the_form_of_its_name(vault, ra
     assert disk.path_on_disk(vault, key) == raw
 
 
+@pytest.mark.parametrize("raw", ["a/b", "e\u0301", "\u00e9/u\u0308", os.fsdecode(b"a\xff")])
+def test_a_key_leads_to_the_folder_on_disk_whatever_the_form_of_its_name(vault, raw):
+    (vault / raw).mkdir(parents=True)
+    assert disk.path_on_disk(vault, disk.disk_key(raw)) == raw
+
+
+def test_of_a_file_and_a_folder_whose_names_differ_only_in_form_another_form_means_the_file(vault):
+    (vault / "e\u0301\u0308").mkdir()
+    write(vault, "\u00e9\u0308")
+    assert disk.path_on_disk(vault, disk.disk_key("e\u0301\u0308")) == "\u00e9\u0308"
+
+
 def test_a_key_without_a_file_is_its_own_path(vault):
     assert disk.path_on_disk(vault, "\u00e9/\u00fc.md") == "\u00e9/\u00fc.md"
 
