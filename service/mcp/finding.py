@@ -96,8 +96,7 @@ def traverse(library: Library, asked: Traverse) -> Walked:
         warnings=[*warnings, *turn.warnings(freshness.generation)],
         notes=[_reached(node, known) for node in shown],
         dropped=sum(len(walk.dropped) for walk in walks),
-        # Some of them may be notes that the client must not know of.
-        unread=sum(walk.unread for walk in walks) if library.audience.sees_all else 0,
+        unread=sum(walk.unread for walk in walks),
         stopped=[walk.stopped for walk in walks],
     )
 

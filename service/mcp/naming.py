@@ -10,6 +10,7 @@ from pipelines.links import NOTE_SUFFIXES
 from service.mcp.library import Library
 from service.mcp.uris import SCHEME, is_within, parse_uri
 from service.usecases.naming import bare_name, notes_called
+from service.usecases.schemas.titles import TitleHit
 
 _LOOKED_AT = 20
 _SUGGESTED = 5
@@ -34,16 +35,11 @@ def meant_by(library: Library, name: str) -> Meant:
         return Meant(_path_of(library, found.path), found.section, found.lines)
     link = name.strip().removeprefix("!")
     if link.startswith("[[") and link.endswith("]]"):
-        inner = link[2:-2].partition("|")[0].strip()
-        if whole := known_path(library, inner):
-            return Meant(whole)  # a name may have a `#` in it
-        target, _, section = inner.partition("#")
-        return Meant(_path_of(library, target.strip()), section.strip() or None)
-    known = known_path(library, name)
-    if known is None and "#" in name:
-        target, _, section = name.partition("#")
-        return Meant(_path_of(library, target.strip()), section.strip() or None)
-    return Meant(known or _path_of(library, name))
+        name = link[2:-2].partition("|")[0].strip()
+    target, mark, section = name.partition("#")
+    if not mark or _is_known(library, name):  # a name may have a `#` in it
+        return Meant(_path_of(library, name))
+    return Meant(_path_of(library, target.strip()), section.strip() or None)
 
 
 def known_path(library: Library, name: str) -> str | None:
@@ -64,15 +60,27 @@ def _path_of(library: Library, name: str) -> str:
     known = known_path(library, name)
     if known:
         return known
-    shown = bare_name(name).rpartition("/")[2].strip()
-    hits = library.titles(shown[:_LONGEST_TITLE], _LOOKED_AT) if shown else []
+    hits = _alike(library, name)
     same = notes_called(name, hits)
     if len(same) == 1:
         return same[0]
     if same:
         paths = ", ".join(same[:_SUGGESTED])
-        raise NotFoundError(f"several notes are called {shown}: {paths}; give the path of one of them")
+        raise NotFoundError(f"several notes are called {_shown(name)}: {paths}; give the path of one of them")
     raise no_such_note(name, [hit.path for hit in hits])
+
+
+def _is_known(library: Library, name: str) -> bool:
+    return bool(known_path(library, name) or notes_called(name, _alike(library, name)))
+
+
+def _alike(library: Library, name: str) -> list[TitleHit]:
+    shown = _shown(name)
+    return library.titles(shown[:_LONGEST_TITLE], _LOOKED_AT) if shown else []
+
+
+def _shown(name: str) -> str:
+    return bare_name(name).rpartition("/")[2].strip()
 
 
 def no_such_note(name: str, alike: list[str] | None = None) -> NotFoundError:

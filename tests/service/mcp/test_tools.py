@@ -7,6 +7,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from pipelines.retrieval import traverse
 from service.usecases.indexing import index_once
 from tests.service.mcp.conftest import ERAS, answered, complained, linked
 
@@ -182,6 +183,45 @@ def test_a_walk_and_a_list_know_nothing_of_private_notes(ask, vault, resources, 
     assert [one for one in deep["notes"] if one["path"] == "Behind.md" and one["hop"]] == []
     assert answered(ask("browse", by="recent", limit=3))["count"] == 4
     assert answered(ask("browse", by="similar", of="Start"))["count"] == 6
+
+
+@pytest.mark.parametrize("private", [0, 3])
+def test_a_walk_counts_the_notes_that_it_did_not_read_but_no_private_ones(
+    ask, vault, resources, monkeypatch, private
+):
+    monkeypatch.setattr(traverse, "MOST_PER_HOP", 2)
+    linked = [f"[[Seen {number}]]" for number in range(5)] + [f"[[H{number}]]" for number in range(3)]
+    (vault / "Start.md").write_text(f"# Start\n\nA merger. {' '.join(linked)}\n")
+    for number in range(5):
+        (vault / f"Seen {number}.md").write_text(f"# Seen {number}\n\nA merger.\n")
+    for number in range(private):
+        (vault / f"H{number}.md").write_text(f"---\nprivate: true\n---\n# H{number}\n\nA merger.\n")
+    index_once(resources, lambda *_: None)
+    assert answered(ask("traverse", note="Start", depth=1))["unread"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "first"),
+    [
+        ("日本 #1", "Trips/日本 #1.md", 1),
+        ("[[日本 #1]]", "Trips/日本 #1.md", 1),
+        ("[[日本 #1|so]]", "Trips/日本 #1.md", 1),
+        ("Trips/日本 #1.md", "Trips/日本 #1.md", 1),
+        ("Issue #7", "Trips/Seven.md", 1),
+        ("C#", "Trips/Sharp.md", 1),
+        ("日本#2", "Trips/日本.md", 5),
+        ("[[日本#2]]", "Trips/日本.md", 5),
+    ],
+)
+def test_a_hash_in_a_name_is_part_of_it_before_it_begins_a_section(ask, vault, resources, name, path, first):
+    (vault / "Trips").mkdir()
+    (vault / "Trips/日本 #1.md").write_text("Kyoto.\n")
+    (vault / "Trips/日本.md").write_text("# 日本\n\nOsaka.\n\n## 2\n\nNara.\n")
+    (vault / "Trips/Seven.md").write_text('---\ntitle: "Issue #7"\n---\nIt rains.\n')
+    (vault / "Trips/Sharp.md").write_text('---\naliases: ["C#"]\n---\nA language.\n')
+    index_once(resources, lambda *_: None)
+    found = answered(ask("read", note=name))
+    assert (found["note"]["path"], found["note"]["locator"]["first"]) == (path, first)
 
 
 @pytest.mark.parametrize("name", ["Affair", "Affair/photo.png", "Affair/none.png", "Nowhere"])
