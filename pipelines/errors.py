@@ -43,7 +43,11 @@ class VaultNotWritableError(EverindexError):
 
 
 class OverruledError(EverindexError):
-    """A note cannot be ignored in the vault's own rule file, because a deeper one lets it in."""
+    """A rule of the vault is against a request: what would be ignored is let in, or the other way round."""
+
+
+class NoInboxError(EverindexError):
+    """The operator opened no folder for new notes."""
 
 
 class AlreadyThereError(EverindexError):

@@ -18,3 +18,9 @@ def config_file() -> Path:
 def state_home() -> Path:
     """Return the folder that holds one state folder per vault."""
     return Path(_XDG.user_state_dir)
+
+
+def is_visible_folder(path: str) -> bool:
+    """Say whether a path is that of a folder within another, without hidden or empty names on the way."""
+    parts = path.rstrip("/").split("/")
+    return all(part.strip() and part.isprintable() and not part.startswith(".") for part in parts)

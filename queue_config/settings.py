@@ -16,9 +16,10 @@ from pydantic_settings import (
 )
 
 from queue_config.addresses import is_encrypted, is_of_redis
-from queue_config.folders import config_file
+from queue_config.folders import config_file, is_visible_folder
 
 _NO_REDIS_URL = "is not a redis://, rediss:// or unix:// address"
+_NO_INBOX = "has to be the path of a folder relative to the vault, without names that begin with a dot"
 _OLD_NAMES = {"chunk_target_words": "chunk_target_tokens", "chunk_overlap_words": "chunk_overlap_tokens"}
 """Settings that were renamed, by their new name: the old one works for one release."""
 _NO_BASE_URL = (
@@ -94,6 +95,10 @@ class Settings(BaseSettings):
     attention: bool = Field(
         default=False,
         description="record on this machine which notes you and your agents choose, for the signal `attention`",
+    )
+    inbox: str = Field(
+        default="",
+        description="the folder of the vault into which POST /notes writes new notes; default: none, it refuses",
     )
     embedding_backend: Literal["torch", "openvino"] = Field(
         default="torch",
@@ -186,6 +191,13 @@ class Settings(BaseSettings):
         if url is not None and not is_of_redis(url.get_secret_value()):
             raise ValueError(_NO_REDIS_URL)
         return url
+
+    @field_validator("inbox")
+    @classmethod
+    def _is_a_folder(cls, folder: str) -> str:
+        if folder and not is_visible_folder(folder):
+            raise ValueError(_NO_INBOX)
+        return folder.rstrip("/")
 
     @field_validator("anthropic_base_url")
     @classmethod

@@ -23,10 +23,13 @@ from pipelines.errors import (
     DomainPausedError,
     EverindexError,
     FilterError,
+    NoInboxError,
     NotComparableError,
     NoteNotFoundError,
+    NoteTooLargeError,
     NotFoundError,
     OverruledError,
+    UnsafePathError,
     WorkerTimeoutError,
 )
 from queue_config.queue import QueueUnavailableError
@@ -40,6 +43,9 @@ _STATUS: dict[type[EverindexError], int] = {
     ContextsFileError: 409,
     DomainPausedError: 409,
     OverruledError: 409,
+    NoInboxError: 409,
+    UnsafePathError: 409,
+    NoteTooLargeError: 413,
     FilterError: 422,
     WorkerTimeoutError: 504,
 }

@@ -388,3 +388,16 @@ def test_claude_may_be_asked_over_tls_or_on_this_machine(url):
 )
 def test_claude_is_not_asked_in_the_clear_elsewhere(url):
     assert "https://" in explained(anthropic_base_url=url)
+
+
+@pytest.mark.parametrize("folder", ["Inbox", "In box/Für später", "Inbox/"])
+def test_an_inbox_is_a_folder_of_the_vault(folder):
+    assert Settings(inbox=folder).inbox == folder.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "folder", ["/Inbox", "../Inbox", "a/../b", ".hidden", "a/.b", "a//b", "a\nb", "./a", "a/ /b"]
+)
+def test_an_inbox_outside_of_the_vault_or_hidden_is_refused(folder):
+    with pytest.raises(ValidationError, match="relative to the vault"):
+        Settings(inbox=folder)

@@ -8,7 +8,8 @@ from fastapi import FastAPI, Query, Response
 
 from service.usecases.ignoring import stop_indexing
 from service.usecases.index_request import IndexRequests
-from service.usecases.schemas.changes import IgnoredAnswer, IndexAnswer
+from service.usecases.new_notes import write_note
+from service.usecases.schemas.changes import IgnoredAnswer, IndexAnswer, NewNote, WrittenNote
 from service.usecases.search import SearchService
 
 
@@ -30,6 +31,14 @@ def add_changes(app: FastAPI, questions: SearchService) -> None:
         answer = requests.index(path, wait=wait)
         response.status_code = 202 if answer.state in ("queued", "pending") else 200
         return answer
+
+    @app.post("/notes", status_code=201)
+    def write(note: NewNote) -> WrittenNote:
+        """Write a new note into the operator's inbox, under a name made from its title; nothing is overwritten.
+
+        Off unless the setting `inbox` names a folder.
+        """
+        return write_note(questions, note)
 
     @app.delete("/documents/{path:path}")
     def stop(path: str) -> IgnoredAnswer:

@@ -169,3 +169,120 @@ def test_another_site_cannot_stop_the_indexing_of_a_note(anyone, settings, vault
             anyone.delete("/documents/Soil.md", headers={**cookie, "Sec-Fetch-Site": site}).status_code == 403
         )
     assert not (vault / ".everindexignore").exists()
+
+
+# New notes
+
+NOTE = {
+    "title": "Wherry / barge",
+    "text": "a wherry",
+    "kind": "idea",
+    "source": "https://a.example/",
+    "properties": {"n": 1},
+}
+
+
+@pytest.fixture
+def inbox(vault, tmp_path, tiny_model):
+    settings = Settings(
+        vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), inbox="In/Box"
+    )
+    app = create_app(settings, PORT)
+    token = read_token(settings.state)
+    return TestClient(app, base_url=f"http://127.0.0.1:{PORT}", headers={"Authorization": f"Bearer {token}"})
+
+
+def test_a_new_note_is_a_file_that_the_answer_says_how_to_find(settings, vault, inbox):
+    answer = inbox.post("/notes", json=NOTE)
+    assert (answer.status_code, answer.json()["path"]) == (201, "In/Box/Wherry barge.md")
+    assert (vault / "In/Box/Wherry barge.md").read_text() == (
+        "---\ntitle: Wherry / barge\nkind: idea\nsource: https://a.example/\nn: 1\n---\n\na wherry\n"
+    )
+    with worker(settings):
+        assert inbox.post(answer.json()["index"]).json()["findable"]
+        found = inbox.get("/search", params={"q": '"wherry"', "kind": "idea"}).json()["results"]
+    assert [hit["title"] for hit in found] == ["Wherry / barge"]
+    assert inbox.post("/notes", json=NOTE).json()["path"] == "In/Box/Wherry barge 2.md"
+
+
+def test_without_an_inbox_nothing_is_written(program, vault):
+    before = sorted(vault.rglob("*"))
+    answer = program.post("/notes", json=NOTE)
+    assert answer.status_code == 409
+    assert "EVERINDEX_INBOX" in answer.json()["detail"]
+    assert sorted(vault.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *[
+            {"title": ""},
+            {"title": " "},
+            {"title": "a\nb"},
+            {"title": "x" * 201},
+            {"title": None},
+            {"path": "a.md"},
+        ],
+        *[{"text": "\0"}, {"text": "x" * 500_001}, {"kind": ""}, {"properties": {"Title": "x"}}],
+        *[{"properties": {"": 1}}, {"properties": {"a\nb": 1}}, {"properties": {"n": 2**63}}],
+        *[{"properties": {"deep": [[[[[[[[[[1]]]]]]]]]]}}, {"properties": [1]}],
+    ],
+)
+def test_a_note_that_could_not_be_read_back_is_refused(inbox, vault, fields):
+    assert inbox.post("/notes", json=NOTE | fields).status_code == 422
+    assert not (vault / "In").exists()
+
+
+@pytest.mark.parametrize("value", ['"\\ud83d"', "NaN", "Infinity", "1e999"])
+def test_a_value_that_json_has_and_a_note_cannot_is_refused(inbox, vault, value):
+    body = f'{{"title": "a", "text": "", "properties": {{"x": {value}}}}}'
+    answer = inbox.post("/notes", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert not (vault / "In").exists()
+
+
+def test_an_inbox_that_is_ignored_or_a_link_takes_nothing(inbox, vault, tmp_path):
+    (vault / ".everindexignore").write_text("/In/\n")
+    assert inbox.post("/notes", json=NOTE).status_code == 409
+    (vault / ".everindexignore").unlink()
+    (tmp_path / "outside").mkdir()
+    (vault / "In").symlink_to(tmp_path / "outside")
+    answer = inbox.post("/notes", json=NOTE)
+    assert answer.status_code == 409
+    assert "symlink" in answer.json()["detail"]
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_note_cannot_become_a_vocabulary(inbox, vault):
+    (vault / "_domains.yaml").write_text("all: {legacy: true, taxonomy: In/Box/Words.md}\n")
+    assert inbox.post("/notes", json=NOTE | {"title": "words"}).json()["path"] == "In/Box/words 2.md"
+
+
+def test_a_note_that_would_be_parked_is_not_written(vault, tmp_path, tiny_model):
+    settings = Settings(
+        vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), inbox="In", max_note_mb=0.0001
+    )
+    program = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    program.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
+    assert program.post("/notes", json=NOTE | {"text": "x" * 200}).status_code == 413
+    assert not (vault / "In").exists()
+
+
+def test_an_inbox_that_cannot_be_written_is_named(inbox, vault):
+    (vault / "In").write_text("a file")
+    answer = inbox.post("/notes", json=NOTE)
+    assert answer.status_code == 503
+    assert "In/Box cannot be written" in answer.json()["detail"]
+
+
+def test_another_site_cannot_write_a_note(anyone, settings):
+    assert anyone.post("/notes", json=NOTE).status_code == 401
+    cookie = {"Cookie": "=".join(cookie_of(settings, PORT))}
+    assert (
+        anyone.post("/notes", json=NOTE, headers={**cookie, "Sec-Fetch-Site": "cross-site"}).status_code
+        == 403
+    )
+    assert anyone.post("/notes", json=NOTE, headers=cookie).status_code == 403
+    form = {**cookie, "Sec-Fetch-Site": "same-origin", "Content-Type": "text/plain"}
+    assert anyone.post("/notes", content="{}", headers=form).status_code == 415
