@@ -1,0 +1,1 @@
+"""The public conformance suite of the protocol, run against our server."""
