@@ -35,6 +35,8 @@ from workers.resources import Resources
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 STACK = "stack"
+LAYERS = tuple(name for name in WITHOUT if name != "attention")
+"""The layers that are judged: no note of a judged set was ever chosen."""
 SMALLEST_P = 0.001
 
 Scores = dict[str, dict[str, float]]
@@ -60,7 +62,7 @@ class SetAnswers:
 
 def without_each() -> dict[str, Way]:
     """Return the stack, and the stack without each layer: what verdicts compare."""
-    return {STACK: as_it_is} | {name: without([name]) for name in WITHOUT}
+    return {STACK: as_it_is} | {name: without([name]) for name in LAYERS}
 
 
 def others() -> dict[str, Way]:
@@ -145,13 +147,13 @@ def layers_table(found: Sequence[SetAnswers]) -> str:
 
     Its p is also corrected, for as many layers as change anything.
     """
-    head = ["set", "questions", *WITHOUT]
+    head = ["set", "questions", *LAYERS]
     rows = [
-        [one.name, str(len(one.runs[0][STACK])), *(_said(one.verdict(layer)) for layer in WITHOUT)]
+        [one.name, str(len(one.runs[0][STACK])), *(_said(one.verdict(layer)) for layer in LAYERS)]
         for one in found
     ]
     if len(found) > 1:
-        pooled = {layer: over_all(found, layer) for layer in WITHOUT}
+        pooled = {layer: over_all(found, layer) for layer in LAYERS}
         corrected = holm(
             {layer: verdict.p for layer, verdict in pooled.items() if verdict and verdict.differing}
         )

@@ -142,6 +142,10 @@ class _Domain(_Strict):
         default=None, description="the length of a vector, which has to be the model's; default: the model's"
     )
     decay: _Decay = Field(default_factory=_Decay)
+    attention: _Weight = Field(
+        default=Domain("", "").attention,
+        description="what a note chosen just now gains, as a share of the best score; half after a week",
+    )
     fusion: Fusion | None = Field(
         default=None,
         description="merge words and meaning by score (convex) or by rank (rrf);"
@@ -229,6 +233,7 @@ def _domain(slug: str, written: _Domain, place: str) -> Domain:
         embedding=written.embedding,
         embedding_dim=written.embedding_dim,
         decay=_decay(written.decay),
+        attention=written.attention,
         # Only RRF uses a weight, so stating one selects RRF.
         fusion=written.fusion or ("convex" if weight is None else "rrf"),
         lexical_weight=1.0 if weight is None else weight,

@@ -258,6 +258,7 @@ class Domain:
     embedding: str | None = None
     embedding_dim: int | None = None
     decay: Decay = field(default_factory=Decay)
+    attention: float = 0.0
     fusion: Fusion = "convex"
     lexical_weight: float = 1.0
     sentences: bool = True

@@ -1,4 +1,4 @@
-"""Record which notes are chosen, if the operator's settings say so, and follow what becomes of these notes."""
+"""Record which notes are chosen if the settings say so, follow these notes, and tell how much attention they have."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 
 import structlog
 
-from pipelines.attention import follow_notes
+from pipelines.attention import attention_of, follow_notes
+from pipelines.errors import EverindexError
 from pipelines.store.attention import Attention, How
 from workers.resources import Resources
 
@@ -34,6 +36,24 @@ def _record(resources: Resources, paths: Collection[str], how: How, at: float) -
         resources.stores.of(Attention).add(paths, how, at)
     except Exception:
         log.exception("a choice was not recorded", how=how, notes=len(paths))
+
+
+def attended(resources: Resources, now: datetime) -> Callable[[Collection[str]], dict[str, float]]:
+    """Return what tells the attention of notes at a moment; later choices do not count.
+
+    A failure is logged, and then no note has any.
+    """
+
+    def ask(paths: Collection[str]) -> dict[str, float]:
+        at = now.timestamp()
+        try:
+            found = resources.stores.of(Attention).moments(paths, at)
+        except EverindexError as error:
+            log.warning("attention cannot be read", reason=str(error))
+            return {}
+        return {path: attention_of(moments, at) for path, moments in found.items()}
+
+    return ask
 
 
 class AttentionSweep:

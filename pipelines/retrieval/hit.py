@@ -12,8 +12,9 @@ class Hit:
 
     `signals` says what each signal adds to the score: `meaning`, `words` and `sentences` from fusion, and what later
     layers add or subtract. `scores` holds each layer's results: `cosine`, `bm25` (if the chunk has one), `fused`,
-    `decay` (a factor), `decayed`; with the graph `votes` or `value`, `pagerank` and `centrality` (from 0 to 1),
-    `recency` and `reranked`; if the question names a note `titled`, and for that note `named`: its share of the best.
+    `decay` (a factor), `decayed`; `attention` (0 to 1), `attended`; with the graph `votes` or `value`, `pagerank`
+    and `centrality` (from 0 to 1), `recency` and `reranked`; if the question names a note `titled`, and for that note
+    `named`: its share of the best.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""The layers in order: two retrievers, fusion, decay, graph, names. Each leaves its number on the hit."""
+"""The layers in order: two retrievers, fusion, decay, attention, graph, names. Each leaves its number on the hit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pipelines import lexical
 from pipelines.git_dates import NO_DATES, GitDates
 from pipelines.model import Domain, NoteFacts
+from pipelines.retrieval.attention import Attended, lift_attended, unattended
 from pipelines.retrieval.bm25 import WordsFound
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
@@ -52,7 +53,7 @@ class Source:
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
     gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
     count. With `by_words` false, words are left out. `hidden`: notes that the asker must not see, whose names do not
-    count; `only` is without their chunks.
+    count; `only` is without their chunks. `attended` tells how much attention notes have.
     """
 
     domain: Domain
@@ -65,6 +66,7 @@ class Source:
     git: GitDates = NO_DATES
     names: NoteNames | None = field(default_factory=NoteNames)
     hidden: Collection[str] = frozenset()
+    attended: Attended = unattended
 
     def is_name(self, query: str) -> bool:
         """Say whether a question is a note's title or alias, character by character. Raises CacheError."""
@@ -122,6 +124,10 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
     if domain.decay.mode != "off":
         hits = _decay(hits, notes, domain)
         layers["decayed"] = _paths(hits)
+    if domain.attention:
+        with stage("decay"):
+            hits = lift_attended(hits, source.attended(_paths(hits)), domain.attention)
+        layers["attended"] = _paths(hits)
     if domain.graph_mode != "off" and _has_links(source, hits):
         hits = _rerank(source, hits, notes, now)
         layers["reranked"] = _paths(hits)

@@ -33,6 +33,10 @@ def _no_decay(source: Source) -> Source:
     return _with_domain(source, decay=replace(source.domain.decay, mode="off"))
 
 
+def _no_attention(source: Source) -> Source:
+    return _with_domain(source, attention=0.0)
+
+
 def _no_graph(source: Source) -> Source:
     return _with_domain(source, graph_mode="off")
 
@@ -50,6 +54,7 @@ WITHOUT: Mapping[str, Way] = {
     "words": _no_words,
     "sentences": _no_sentences,
     "decay": _no_decay,
+    "attention": _no_attention,
     "graph": _no_graph,
     "recency": _no_recency,
     "names": _no_names,

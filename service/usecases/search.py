@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -39,6 +39,7 @@ from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.search import IndexState, SearchAnswer
 from service.usecases.search_results import search_hit, why_nothing
 from service.usecases.setbacks import paused_because, vanished_because
+from workers.attention import attended
 from workers.resources import Resources
 
 log = structlog.get_logger()
@@ -210,9 +211,8 @@ class SearchService:
             hidden = audience.hidden(domain.slug)
             only = passing_chunks(cache, filters, hidden, known[model])
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
-            return way(
-                Source(domain, cache, known[model], only, *memory, git=held.git, names=names, hidden=hidden)
-            )
+            own = Source(domain, cache, known[model], only, *memory, git=held.git, names=names, hidden=hidden)
+            return way(replace(own, attended=attended(self.resources, now)))
 
         for slug in filters.domains:
             named_domains(self.resources, slug)

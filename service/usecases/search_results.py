@@ -21,12 +21,14 @@ _SCORES = {
     "words": "bm25",
     "fused": "fused",
     "decayed": "decayed",
+    "attended": "attended",
     "reranked": "reranked",
     "named": "titled",
     "merged": "merged",
 }
 _PARTS = {
     "decayed": ("decay",),
+    "attended": ("attention",),
     "reranked": ("value", "pagerank", "centrality", "votes", "recency"),
     "named": ("named",),
 }

@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from click.testing import CliRunner
+from structlog.testing import capture_logs
 
 from pipelines.errors import NotFoundError
 from pipelines.store.attention import WINDOW_S, Attention
+from pipelines.store.connection import connect
 from queue_config.settings import Settings
 from service.cli import app as command
 from service.mcp.arguments import Read
@@ -17,6 +19,7 @@ from service.mcp.library import Library
 from service.mcp.reading import read, whole_text
 from service.usecases.attention import attended_notes, forget
 from service.usecases.evidence import Records
+from service.usecases.explaining import explain
 from service.usecases.indexing import index_once
 from service.usecases.schemas.evidence import Cited, WriteBack
 from service.usecases.search import SearchService
@@ -95,6 +98,35 @@ def test_a_note_is_chosen_by_a_quote_that_it_has_and_not_by_a_record(questions):
     ]
     records.write_back(WriteBack(id=record.id, citations=citations, notes="It sleeps."))
     assert recorded(questions.resources) == [("Soil.md", "cited")]
+
+
+@pytest.fixture
+def weighed(settings, questions):
+    """The vault's questions, with weight for attention."""
+    (settings.vault / "_domains.yaml").write_text("vault: {legacy: true, attention: 0.5}\n")
+    return questions
+
+
+def test_an_explanation_names_what_attention_adds(weighed):
+    before = explain(weighed, "soil winter", "River.md", 10)
+    weighed.resources.stores.of(Attention).add(["River.md"], "opened", datetime.now(UTC).timestamp())
+    after = explain(weighed, "soil winter", "River.md", 10)
+    assert "attention" not in before.signals
+    assert after.signals["attention"] > 0.0
+    (layer,) = (one for one in after.layers if one.layer == "attended")
+    assert layer.parts["attention"] == pytest.approx(1.0, abs=1e-3)
+    (hit,) = (
+        hit for hit in weighed.search("soil winter", 10, explain=True).results if hit.path == "River.md"
+    )
+    assert hit.signals["attention"] == pytest.approx(after.signals["attention"], abs=1e-3)
+
+
+def test_choices_that_cannot_be_read_cost_no_answer(weighed):
+    paths = [hit.path for hit in weighed.search("soil winter", 10).results]
+    connect(weighed.resources.place.state / "state.db").execute("DROP TABLE attention")
+    with capture_logs() as logs:
+        assert [hit.path for hit in weighed.search("soil winter", 10).results] == paths
+    assert "attention cannot be read" in [line["event"] for line in logs]
 
 
 def test_notes_are_listed_by_their_attention_with_what_was_done(resources):

@@ -13,6 +13,7 @@ from pipelines.owed_vectors import embed_owed
 from pipelines.reconcile import reconcile
 from pipelines.retrieval.evaluate import figures
 from pipelines.retrieval.ways import WITHOUT, as_it_is, without
+from pipelines.store.attention import Attention
 from pipelines.store.connection import connect
 from queue_config.settings import Settings
 from service.cli import app
@@ -118,6 +119,30 @@ def test_runs_that_differ_give_no_verdict(resources):
 
     (change,) = compare(ask_anew, JUDGED, ["decay"], []).changes
     assert change.verdict is None
+
+
+def test_attention_stands_still_while_it_is_measured(resources):
+    attention, runs = resources.stores.of(Attention), []
+    week_ago = datetime.now(UTC).timestamp() - 7 * 24 * 3600
+    attention.add(["Garden.md"], "opened", week_ago)
+
+    def ask_anew():
+        runs.append(1)
+        if len(runs) > 2:  # the user goes on meanwhile
+            attention.add([f"reports/{2022 + len(runs)}.md"], "opened", datetime.now(UTC).timestamp())
+        return asked(resources)
+
+    before = len(attention.choices())
+    (change,) = compare(ask_anew, {"beds": JUDGED["beds"]}, [], ["attention=0.5"]).changes
+    assert change.verdict is not None
+    assert len(attention.choices()) == before + 2
+
+
+def test_measuring_is_no_choice(resources):
+    settings = resources.settings.model_copy(update={"attention": True})
+    measure_steps(asked(Resources(settings)), JUDGED)
+    compare(lambda: asked(Resources(settings)), JUDGED, ["attention"], ["attention=0.5"])
+    assert resources.stores.of(Attention).choices() == []
 
 
 def test_a_setting_that_cannot_be_compared_is_refused_before_anything_is_asked(resources):
