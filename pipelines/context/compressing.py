@@ -118,7 +118,12 @@ def _parts(units: Sequence[Unit]) -> Iterator[Part]:
 
 
 def _mark(gone: str, count: int) -> str:
-    names = {"row": ("row", "rows"), "item": ("item", "items"), "code": ("line of code", "lines of code")}
+    names = {
+        "row": ("row", "rows"),
+        "item": ("item", "items"),
+        "code": ("line of code", "lines of code"),
+        "plain": ("line", "lines"),
+    }
     return f"[… {count} {names[gone][count > 1]}]" if gone in names else GAP
 
 

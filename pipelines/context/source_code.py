@@ -1,4 +1,7 @@
-"""Shorten source code by the source document's rules: summarise imports and the like, leave out what says least."""
+"""Shorten source code by the source document's rules: summarise imports and the like, leave out what says least.
+
+Of a fence without a language, nothing is summarised, and what holds a number, a link or a quotation stays.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,14 @@ _WORD = re.compile(r"[^\W\d]\w+")
 
 
 def shorten_code(units: Sequence[Unit], text: str, terms: Collection[str], *, prune: bool) -> list[Unit]:
-    """Mark the lines of code that are summarised or, with `prune`, left out because they say least."""
+    """Mark the lines of fences that are summarised or, with `prune`, left out because they say least."""
     found: list[Unit] = []
     for (kind, _), run in groupby(units, key=lambda one: (one.kind, one.block)):
         lines = list(run)
         if kind == "code":
             lines = list(_summarise(lines, text))
-            lines = _pruned(lines, text, terms) if prune else lines
+        if kind in ("code", "plain") and prune:
+            lines = _pruned(lines, text, terms)
         found += lines
     return found
 
@@ -71,7 +75,9 @@ def _pruned(lines: Sequence[Unit], text: str, terms: Collection[str]) -> list[Un
     loose = [
         number
         for number, one in enumerate(lines)
-        if not (one.gone or _PRESERVED.match(text[one.start : one.end]) or words[number] & set(terms))
+        if not (
+            one.gone or one.fixed or _PRESERVED.match(text[one.start : one.end]) or words[number] & set(terms)
+        )
     ]
     kept = sum(one.end - one.start for one in lines if not one.gone)
     target = _TARGET * sum(one.end - one.start for one in lines)
@@ -81,4 +87,4 @@ def _pruned(lines: Sequence[Unit], text: str, terms: Collection[str]) -> list[Un
             break
         kept -= lines[number].end - lines[number].start
         gone.add(number)
-    return [replace(one, gone="code") if number in gone else one for number, one in enumerate(lines)]
+    return [replace(one, gone=one.kind) if number in gone else one for number, one in enumerate(lines)]

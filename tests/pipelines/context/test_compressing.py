@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.context.compressing import GAP, Aim, compress
+from pipelines.context.quotations import unbroken
 from pipelines.context.units import units_of
+from pipelines.markdown_parsers import BLOCKS
 from pipelines.retrieval.citations import check_quote
 
 _NUMBER = re.compile(r"\d[\d.,:/-]*\d|\d")
@@ -54,6 +57,15 @@ _LINES = st.sampled_from(
             "word " * 60,
             "\tindented",
             "a\u2028b",
+        ),
+        *("> - a quoted point", "> # A quoted title", ">", "It goes on without a mark", "2. of it", "==="),
+        *(
+            "- > a quote in a point",
+            "  > and more of it",
+            "use 5 mg",
+            "use soap",
+            "from the shop",
+            "``` text",
         ),
     ]
 )
@@ -115,6 +127,59 @@ def test_headings_tasks_quotes_links_and_sentences_with_numbers_stay(text, aim):
             assert text[one.start : one.end] in shown
 
 
+# Without rows of tables: compression takes what begins with a bar for one, whatever stands below it.
+@given(_TEXTS.map(lambda text: text.replace("|", "")), _AIMS)
+def test_whatever_a_parser_takes_for_a_quote_or_a_heading_stays_line_by_line(text, aim):
+    shown, _ = compress(text, aim)
+    lines = re.split(r"\r\n?|\n", text)
+    for token in BLOCKS.parse(text):
+        if token.type in ("blockquote_open", "heading_open") and token.map:
+            for line in lines[slice(*token.map)]:
+                assert line.strip() in shown, (token.type, line)
+
+
+_SPOKEN = st.sampled_from(
+    ["It rained.", "The worms were glad!", "Nobody knows why.", "Don\u2019t go?", "So be it"]
+)
+_MARKS = st.sampled_from(
+    [
+        '""',
+        "\u201c\u201d",
+        "\u201e\u201c",
+        "\u201d\u201d",
+        "\u00ab\u00bb",
+        "\u00bb\u00ab",
+        "\u300c\u300d",
+        "\u2018\u2019",
+    ]
+)
+
+
+@given(
+    st.lists(_SPOKEN), st.lists(_SPOKEN, min_size=1), _MARKS, st.lists(_SPOKEN), st.sampled_from(" \n"), _AIMS
+)
+def test_a_quotation_of_several_sentences_is_never_cut(before, said, marks, after, between, aim):
+    if marks == "\u2018\u2019":  # what opens as a single quotation mark is closed by a plain one
+        said = [one.rstrip("\u2019") for one in said]
+    quotation = marks[0] + between.join(said) + marks[1]
+    text = between.join([*before, f"Ada said: {quotation}", *after])
+    shown, _ = compress(text, replace(aim, repeated=()))
+    assert quotation in shown
+
+
+@given(
+    st.lists(
+        st.sampled_from(["use 5 mg", "use soap", "from 10 to 12", "import it", "by 2026-03-01", "log: x"])
+    ),
+    _AIMS,
+)
+def test_numbers_in_a_plain_fence_stay_and_nothing_in_it_is_called_an_import(lines, aim):
+    shown, _ = compress("\n".join(["```", *lines, "```"]), aim)
+    kept = [line for line in shown.splitlines() if "[…" not in line]
+    assert [line for line in kept if _NUMBER.search(line)] == [one for one in lines if _NUMBER.search(one)]
+    assert "# [" not in shown
+
+
 @given(_TEXTS)
 def test_units_cover_a_text_in_order(text):
     units = units_of(text)
@@ -126,6 +191,47 @@ def test_units_cover_a_text_in_order(text):
             covered[at] = True
     assert all(done or sign.isspace() for done, sign in zip(covered, text, strict=True))
     assert units == sorted(units, key=lambda one: one.start)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('She said "It rained. The worms were glad. Nobody saw." And left.', "The worms were glad."),
+        (
+            "See [the report of Dr. No. It is long](x.md). And leave.",
+            "See [the report of Dr. No. It is long](x.md).",
+        ),
+        ("> We shall fight\non the beaches.", "on the beaches."),
+        ("> We shall fight\n| on | all |", "| on | all |"),
+        ("> In the year\n2. of the war", "2. of the war"),
+        ("- clover\n- lime\n- rape\n- heather\n  > a quote\n- sloe", "- heather\n  > a quote"),
+        ("- a\n- b\n- c\n- [ ] call Ada\nabout frames", "- [ ] call Ada\nabout frames"),
+        ("The report\nof the garden\n=====", "The report\nof the garden\n====="),
+        ("```\nuse 5 mg\nuse soap\nuse water\nuse a brush\nuse time\n```", "use 5 mg"),
+        ("The glass holds ½ a litre. It is full.", "The glass holds ½ a litre."),
+        ("他生于一九八六年。雨。", "他生于一九八六年。"),
+        ("We met [here][place]. It rained.", "We met [here][place]."),
+    ],
+)
+def test_what_stays_in_the_strongest_compression(text, kept):
+    padding = "\n\n" + "Nothing of note happened there. " * 30
+    assert kept in compress(text + padding, Aim("strong", ["brush"]))[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges"),
+    [
+        ('5" of rain. It fell. 6" more.', []),
+        ("\u2018Don\u2019t go.\u2019 he said", ["\u2018Don\u2019t go.\u2019"]),
+        ("\u2018tis so. \u201cA. B.\u201d", ["\u201cA. B.\u201d"]),
+        ("„A. B.“ und “C. D.”", ["„A. B.“", "“C. D.”"]),
+        ("\u201cIt goes on. And on.", ["\u201cIt goes on. And on."]),
+        ("[a. b](c) [[d. e]] [f. g][h]", ["[a. b](c)", "[[d. e]]", "[f. g][h]"]),
+        ("「雨。雨。」", ["「雨。雨。」"]),
+    ],
+)
+def test_quotations_and_links_are_found(text, ranges):
+    assert [text[start:end] for start, end in unbroken(text)] == ranges
 
 
 NOTE = """## Bees
