@@ -92,6 +92,7 @@ class Settings(BaseSettings):
         default="",
         description="comma-separated names of agents' clients that see private notes, too; default: none",
     )
+    agents_have_all_tools: bool = Field(default=False, description="agents have `index` and `similar`, too")
     attention: bool = Field(
         default=False,
         description="record on this machine which notes you and your agents choose, for the signal `attention`",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -15,20 +14,21 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
-from service.mcp.catalogue import INSTRUCTIONS, TOOLS
+from service.mcp.catalogue import FURTHER, INSTRUCTIONS, TOOLS
 from service.mcp.completion import Completions
 from service.mcp.library import Library
 from service.mcp.notices import Notices
 from service.mcp.prompts import Prompts
 from service.mcp.requests import Request, asked_by, refused
 from service.mcp.resources import Resources
-from service.mcp.tools import Tool
 
 _LISTS = CacheHint(ttl_ms=300_000)
 
 
-def make_server(library: Library, tools: Sequence[Tool] = TOOLS) -> Server[Any]:
-    """Return a server of these tools. Between requests it keeps only who watches what."""
+def make_server(library: Library) -> Server[Any]:
+    """Return a server of a vault. Between requests it keeps only who watches what."""
+    has_all = library.questions.resources.settings.agents_have_all_tools
+    tools = (*TOOLS, *FURTHER) if has_all else TOOLS
     by_name = {tool.name: tool for tool in tools}
     entries = [tool.entry() for tool in tools]
     resources, prompts, notices = Resources(library), Prompts(), Notices(library)

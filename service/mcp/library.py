@@ -17,6 +17,7 @@ from service.runtime.tokens import read_token
 from service.usecases.audience import Audience, agents
 from service.usecases.context import Contexts
 from service.usecases.evidence import Records
+from service.usecases.index_request import IndexRequests
 from service.usecases.proposing import Proposing
 from service.usecases.schemas.titles import TitleHit
 from service.usecases.search import SearchService
@@ -42,6 +43,7 @@ class Library:
         self.contexts = Contexts(questions)
         self.records = Records(questions)
         self.proposing = Proposing(questions)
+        self.index_requests = IndexRequests(questions)
         self._key = cursor_key(read_token(questions.resources.place.state))
 
     def for_client(self, name: str | None) -> Library:

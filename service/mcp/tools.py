@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool of the vault; one that `writes` changes what waits for the operator, never a note."""
+    """A tool of the vault; one that `writes` changes the index or what waits for the operator, never a note."""
 
     name: str
     title: str

@@ -51,6 +51,8 @@ CALLS = [
     *(("traverse", {"note": name, "depth": 3}) for name in ("Soil.md", "Worms.md", *NAMES)),
     *(("traverse", {"question": asked, "deep": deep}) for asked in ASKED for deep in (False, True)),
     *(("verify_quotes", {"quotes": [{"note": name, "quote": "Garden soil and worms"}]}) for name in NAMES),
+    *(("index", {"path": name}) for name in ("Soil.md", *NAMES)),
+    *(("similar", {"note": name}) for name in ("Soil.md", *NAMES)),
     ("status", {}),
     *(("status", {"note": name}) for name in NAMES),
     *(("propose", {"note": name, "tags": ["earth"]}) for name in NAMES),
@@ -60,6 +62,8 @@ OF_A_NOTE = [
     ("browse", {"by": "backlinks", "of": "{}"}),
     ("browse", {"by": "similar", "of": "{}"}),
     ("context", {"recipe": "near", "note": "{}"}),
+    ("index", {"path": "{}"}),
+    ("similar", {"note": "{}"}),
     ("context", {"question": "soil", "path": ["{}"]}),
     ("traverse", {"note": "{}"}),
     ("verify_quotes", {"quotes": [{"note": "{}", "quote": "Garden soil and worms"}]}),
@@ -77,7 +81,14 @@ asks: {slots: [{query: "{title} worms", k: 24}, {where: {tag: diary}}, {where: {
 def resources(tmp_path_factory):
     base = tmp_path_factory.mktemp("canaries")
     write(base / "vault", {**canaries.NOTES, "_contexts.yaml": RECIPES})
-    found = Resources(Settings(vault=base / "vault", state=base / "state", agents_see_private="Trusted"))
+    found = Resources(
+        Settings(
+            vault=base / "vault",
+            state=base / "state",
+            agents_see_private="Trusted",
+            agents_have_all_tools=True,
+        )
+    )
     index_once(found, lambda *_: None)
     return found
 
