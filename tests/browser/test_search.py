@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
@@ -161,6 +161,22 @@ def test_a_filter_becomes_a_chip_that_can_be_removed(page):
     page.locator(".chip", has_text="folder").wait_for(state="detached")
     page.go_back()
     page.locator(".chip", has_text="folder: Soils").wait_for()
+
+
+def test_a_note_and_a_section_are_filters_like_the_others(page):
+    page.goto("/?q=soil")
+    where = first_hit(page)
+    where.wait_for()
+    path = unquote(urlsplit(where.get_attribute("href")).path).removeprefix("/notes/")
+    page.get_by_text("Add a filter", exact=True).click()
+    page.get_by_label("Path", exact=True).fill(path)
+    page.get_by_label("Path", exact=True).press("Tab")
+    page.locator(".chip", has_text=f"path: {path}").wait_for()
+    assert page.locator("#found > ol > li").count() == 1
+    page.get_by_label("Section", exact=True).fill("no such heading")
+    page.get_by_label("Section", exact=True).press("Enter")
+    page.locator(".chip", has_text="section: no such heading").wait_for()
+    first_hit(page).wait_for(state="detached")
 
 
 def test_fields_of_filters_offer_what_notes_have_once_they_are_opened(page):

@@ -7,6 +7,7 @@ from html import unescape
 
 import pytest
 
+from pipelines.filters import NAMES
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from tests.browser.stage import make_stage
@@ -60,6 +61,14 @@ def test_a_filter_is_kept_as_a_chip_and_as_a_field_of_the_form(browser):
     page = shown(browser, "/?q=soil&folder=Soils&tag=soil&tag=&tag=soil")
     assert page.count('<input type="hidden" name="tag" value="soil">') == 1
     assert 'href="/?q=soil&amp;tag=soil" aria-label="Remove the filter folder: Soils"' in page
+
+
+def test_every_filter_that_is_a_choice_of_notes_has_a_field(browser):
+    page = shown(browser, "/?q=soil&path=Soils/None.md&section=clay")
+    form = page.partition('<details class="filters">')[2].partition("</details>")[0]
+    assert set(re.findall(r' name="(\w+)"', form)) == {*NAMES} - {"min_similarity"}
+    assert 'aria-label="Remove the filter path: Soils/None.md"' in page
+    assert '<input type="hidden" name="section" value="clay">' in page
 
 
 def test_of_a_day_that_is_given_twice_the_later_one_counts(browser):
