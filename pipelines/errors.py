@@ -26,6 +26,10 @@ class ContextsFileError(ConfigurationError):
     """`_contexts.yaml` is invalid; the message names file, line and reason."""
 
 
+class ScopesFileError(ConfigurationError):
+    """`_scopes.yaml` is invalid; the message names file, line and reason."""
+
+
 class VaultNotFoundError(EverindexError):
     """The vault's folder is missing or not mounted."""
 
@@ -43,11 +47,7 @@ class VaultNotWritableError(EverindexError):
 
 
 class OverruledError(EverindexError):
-    """A rule of the vault is against a request: what would be ignored is let in, or the other way round."""
-
-
-class NoInboxError(EverindexError):
-    """The operator opened no folder for new notes."""
+    """A setting, or a rule of the vault about what is ignored, is against a request."""
 
 
 class AlreadyThereError(EverindexError):

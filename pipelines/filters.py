@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 from typing import Literal
 
 from pipelines.errors import FilterError
@@ -37,9 +38,11 @@ class Filters:
     Of several domains, folders, authors, kinds, communities, sections or paths, any may match; tags, properties
     (name, value) and `has` must all match. `since` and `until` are ISO dates, inclusive. `sections` are parts of
     headings: of a note, only the passages below such a heading count. `min_similarity` is the lowest cosine of a
-    passage and the question, or what the model's threshold calls so. `Filters()` accepts every note.
+    passage and the question, or what the model's threshold calls so. The conditions on a note of all `scopes` must
+    hold as well. `Filters()` accepts every note.
     """
 
+    scopes: tuple[Filters, ...] = ()
     domains: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -72,16 +75,19 @@ def has_heading(text: str, wanted: str) -> bool:
     return any(wanted in fold(heading[1]) for heading in _HEADING.finditer(text))
 
 
-def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
+def _no_scopes(name: str) -> Filters:
+    raise FilterError(f"scope {name!r} cannot be used here; only a question names scopes")
+
+
+def parse_filters(
+    parameters: Sequence[tuple[str, str]], find_scope: Callable[[str], Filters] = _no_scopes
+) -> Filters:
     """Parse filters as given in a question's URL: (name, value) pairs, in which names may repeat.
 
-    Raises FilterError for an unknown name, an invalid value, a second `since` or `until`, or too many filters.
+    `find_scope` returns the filters of a named scope. Raises FilterError for an unknown name, an invalid value, a
+    second `since` or `until`, too many filters, or scopes of other domains; and what `find_scope` raises.
     """
-    paths = sum(name == "path" for name, _ in parameters)
-    if len(parameters) - paths > _MOST:
-        raise FilterError(f"{len(parameters) - paths} filters were given; at most {_MOST} are allowed")
-    if paths > _MOST_PATHS:
-        raise FilterError(f"{paths} paths were given; at most {_MOST_PATHS} are allowed")
+    _require_few(parameters)
     given: dict[str, list[str]] = {}
     properties = []
     for name, value in parameters:
@@ -94,11 +100,11 @@ def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
     if unknown := sorted(set(given) - set(NAMES)):
         known = ", ".join((*NAMES, f"{_PROPERTY}<name>"))
         raise FilterError(f"there is no filter {unknown[0]!r}; the filters are {known}")
-    since, until = _day("since", given), _day("until", given)
-    if since and until and since > until:
-        raise FilterError(f"since ({since}) is later than until ({until}): no note could be both; swap them")
+    since, until = _days(given)
+    scopes = tuple(map(find_scope, dict.fromkeys(given.get("scope", ()))))
     return Filters(
-        domains=tuple(given.get("domain", ())),
+        scopes=scopes,
+        domains=_common([tuple(given.get("domain", ())), *(scope.domains for scope in scopes)]),
         folders=_each(given, "folder", _folder),
         tags=_each(given, "tag", _tag),
         authors=_each(given, "author", fold),
@@ -114,11 +120,31 @@ def parse_filters(parameters: Sequence[tuple[str, str]]) -> Filters:
     )
 
 
+def _require_few(parameters: Sequence[tuple[str, str]]) -> None:
+    paths = sum(name == "path" for name, _ in parameters)
+    if len(parameters) - paths > _MOST:
+        raise FilterError(f"{len(parameters) - paths} filters were given; at most {_MOST} are allowed")
+    if paths > _MOST_PATHS:
+        raise FilterError(f"{paths} paths were given; at most {_MOST_PATHS} are allowed")
+
+
 NAMES = (
-    *("domain", "folder", "tag", "author", "kind", "since", "until", "community", "has"),
+    *("scope", "domain", "folder", "tag", "author", "kind", "since", "until", "community", "has"),
     *("section", "path", "min_similarity"),
 )
 """The filters, except for those by a property, `property.<name>`."""
+
+
+def _common(several: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the domains that are in each of several choices; an empty choice is all domains."""
+    chosen = [domains for domains in several if domains]
+    common = tuple(one for one in dict.fromkeys(chain(*chosen)) if all(one in domains for domains in chosen))
+    if chosen and not common:
+        named = "; ".join(", ".join(domains) for domains in chosen)
+        raise FilterError(
+            f"no domain is in all of what is asked for ({named}); leave out a domain or a scope"
+        )
+    return common
 
 
 def _each(given: dict[str, list[str]], name: str, read: Callable[[str], str]) -> tuple[str, ...]:
@@ -167,6 +193,13 @@ def _min_similarity(values: Sequence[str]) -> float | Strength | None:
             raise FilterError(f"min_similarity is {value!r}; it is strong, weak, or a number from -1 to 1")
         return number
     return None
+
+
+def _days(given: dict[str, list[str]]) -> tuple[str | None, str | None]:
+    since, until = _day("since", given), _day("until", given)
+    if since and until and since > until:
+        raise FilterError(f"since ({since}) is later than until ({until}): no note could be both; swap them")
+    return since, until
 
 
 def _day(name: str, given: dict[str, list[str]]) -> str | None:

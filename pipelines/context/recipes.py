@@ -13,16 +13,16 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipelines import beneath
 from pipelines.context.compressing import Mode
-from pipelines.errors import ContextsFileError, DomainsFileError, RecipeNotFoundError, UnsafePathError
-from pipelines.yaml_guard import YAML_SURPRISES, line_of, refuse_bombs, refuse_twice
+from pipelines.errors import ContextsFileError, RecipeNotFoundError
+from pipelines.vault_yaml import LONGEST_NAME, parse_entries, read_text
+from pipelines.yaml_guard import line_of
 
 CONTEXTS_FILE = "_contexts.yaml"
 
 _LIMIT = 100_000  # bytes
 _MOST_RECIPES, _MOST_SLOTS, _MOST_NOTES, _MOST_FILTERS = 100, 10, 24, 20
-_LONGEST_QUERY, _LONGEST_VALUE, _LONGEST_NAME = 1_000, 200, 100
+_LONGEST_QUERY, _LONGEST_VALUE = 1_000, 200
 _SMALLEST_BUDGET, _LARGEST_BUDGET = 200, 200_000
 _NAME = re.compile(r"\{([^{}]*)\}")
 _OPERATORS = re.compile(r'["\u201c\u201d\u201e]|(?<!\S)-+')
@@ -38,7 +38,7 @@ class _Strict(BaseModel):
 class Slot(_Strict):
     """A slot of a recipe: a query or the neighbours of the note, filters, and at most `k` notes."""
 
-    name: Annotated[str | None, Field(max_length=_LONGEST_NAME)] = None
+    name: Annotated[str | None, Field(max_length=LONGEST_NAME)] = None
     query: _Text | None = None
     where: Annotated[dict[str, _Value | int | float | date], Field(max_length=_MOST_FILTERS)] = {}
     neighbours: Literal["links", "community"] | None = None
@@ -66,13 +66,9 @@ class Filled:
 
 def read_recipe(root: Path, name: str) -> Recipe:
     """Return a recipe of the vault. Raises ContextsFileError, RecipeNotFoundError."""
-    file = root / CONTEXTS_FILE
-    try:
-        text = beneath.read_file(root, CONTEXTS_FILE, _LIMIT).decode("utf-8")
-    except FileNotFoundError:
-        raise RecipeNotFoundError(f"there is no recipe {name!r}: the vault has no {CONTEXTS_FILE}") from None
-    except (OSError, UnsafePathError, UnicodeDecodeError) as error:
-        raise ContextsFileError(f"{file} cannot be read: {error}") from error
+    text = read_text(root, CONTEXTS_FILE, _LIMIT, ContextsFileError)
+    if text is None:
+        raise RecipeNotFoundError(f"there is no recipe {name!r}: the vault has no {CONTEXTS_FILE}")
     recipes = parse(text, CONTEXTS_FILE)
     if name not in recipes:
         raise RecipeNotFoundError(f"there is no recipe {name!r}; {CONTEXTS_FILE} has {', '.join(recipes)}")
@@ -81,30 +77,16 @@ def read_recipe(root: Path, name: str) -> Recipe:
 
 def parse(text: str, name: str = CONTEXTS_FILE) -> dict[str, Recipe]:
     """Parse the text of a `_contexts.yaml`. Raises ContextsFileError with file, line and reason."""
-    try:
-        refuse_bombs(text, name)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.load(text, Loader=yaml.SafeLoader)
-        refuse_twice(node, name)
-    except DomainsFileError as error:
-        raise ContextsFileError(str(error)) from error
-    except (yaml.YAMLError, *YAML_SURPRISES) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error)
-        raise ContextsFileError(
-            f"{name}:{mark.line + 1 if mark else 1}: not valid YAML: {problem}"
-        ) from error
-    if not isinstance(data, dict) or not data:
-        raise ContextsFileError(f"{name}:1: expected `<recipe>:` followed by its slots")
-    if len(data) > _MOST_RECIPES:
-        raise ContextsFileError(f"{name}: {len(data)} recipes are more than {_MOST_RECIPES}; remove some")
+    data, node = parse_entries(
+        text, name, ContextsFileError, "`<recipe>:` followed by its slots", _MOST_RECIPES
+    )
     return {str(key): _recipe(key, value, node, name) for key, value in data.items()}
 
 
 def _recipe(key: object, value: object, node: yaml.Node | None, name: str) -> Recipe:
-    if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_NAME:
+    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_NAME:
         line = line_of(node, (key,))
-        raise ContextsFileError(f"{name}:{line}: a recipe's name is a text of at most {_LONGEST_NAME} signs")
+        raise ContextsFileError(f"{name}:{line}: a recipe's name is a text of at most {LONGEST_NAME} signs")
     try:
         recipe = Recipe.model_validate(value)
     except ValidationError as error:

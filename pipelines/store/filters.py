@@ -153,7 +153,11 @@ def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = fro
 
 def _where(filters: Filters, hidden: Collection[str]) -> tuple[str, list[object]]:
     """Return the WHERE clause of filters, empty where every note passes, and what it binds."""
-    conditions = list(_conditions(filters, json.dumps(list(hidden)) if hidden else None))
+    unseen = json.dumps(list(hidden))
+    conditions = [
+        *([("n.path NOT IN (SELECT value FROM json_each(?))", (unseen,))] if hidden else []),
+        *(condition for one in (filters, *filters.scopes) for condition in _conditions(one, unseen)),
+    ]
     if not conditions:
         return "", []
     clause = " AND ".join(sql for sql, _ in conditions)
@@ -178,10 +182,8 @@ def _register(cache: Cache) -> None:
     cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
 
 
-def _conditions(filters: Filters, hidden: str | None) -> Iterator[_Condition]:
+def _conditions(filters: Filters, hidden: str) -> Iterator[_Condition]:
     """Yield the conditions on the note `n`, each with the values that it binds. `hidden`: paths, as JSON."""
-    if hidden is not None:
-        yield "n.path NOT IN (SELECT value FROM json_each(?))", (hidden,)
     yield from _any(_FOLDER, [f"{folder}/" for folder in filters.folders])
     yield from _any(_AUTHOR, [f", {author}, " for author in filters.authors])
     yield from _any(_KIND, filters.kinds)
@@ -200,7 +202,7 @@ def _conditions(filters: Filters, hidden: str | None) -> Iterator[_Condition]:
     if filters.communities:
         yield _COMMUNITY, (json.dumps(filters.communities),)
     for what in filters.has:
-        yield _HAS[what], (hidden or "[]",) * _HAS[what].count("?")
+        yield _HAS[what], (hidden,) * _HAS[what].count("?")
 
 
 def _any(sql: str, values: Sequence[str]) -> Iterator[_Condition]:

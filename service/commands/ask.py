@@ -95,10 +95,11 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
             " On a terminal that shows Unicode, `everindex search` alone searches as you type"
         )
     from pipelines.filters import parse_filters  # noqa: PLC0415
+    from pipelines.scopes import scopes_of  # noqa: PLC0415
     from service.commands.opening import open_hit  # noqa: PLC0415 - likewise
 
-    parse_filters(filters)
     service = need_service(given)
+    parse_filters(filters, scopes_of(service.root))
     chosen = choose_note(
         lambda question: service.call("GET", "/search", filters, q=question, k=k, fold=not every), every=every
     )
@@ -111,16 +112,15 @@ def _found(
     given: dict[str, Any], filters: Pairs, question: str, **wanted: Any
 ) -> tuple[Path, dict[str, Any]]:
     """Return the vault's folder, and the answer of its service or of its caches."""
-    parsed: dict[str, Any] = {}
-    if filters:
-        from pipelines.filters import parse_filters  # noqa: PLC0415 - a tenth of a plain search's time
-
-        parsed["filters"] = parse_filters(filters)
     service = service_of(given)
     if service:
         return service.root, service.call("GET", "/search", filters, q=question, **wanted)
+    from pipelines.filters import parse_filters  # noqa: PLC0415 - a tenth of a plain search's time
+    from pipelines.scopes import scopes_of  # noqa: PLC0415 - likewise
+
     questions = questions_of(given)
-    answer = questions.search(question, wanted.pop("k"), **parsed, **wanted)
+    parsed = parse_filters(filters, scopes_of(questions.resources.root))
+    answer = questions.search(question, wanted.pop("k"), parsed, **wanted)
     return questions.resources.root, answer.model_dump(mode="json")
 
 

@@ -83,13 +83,14 @@ def _asked(given: dict[str, Any], question: str, filters: Pairs, wanted: dict[st
         answer: dict[str, Any] = service.call("GET", "/context", filters, q=question, **wanted)
         return answer
     from pipelines.filters import parse_filters  # noqa: PLC0415 - help has to be instant
+    from pipelines.scopes import scopes_of  # noqa: PLC0415 - likewise
     from service.usecases.context import Contexts  # noqa: PLC0415 - likewise
     from service.usecases.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION  # noqa: PLC0415
 
     asked = {"budget": DEFAULT_BUDGET, "compress": DEFAULT_COMPRESSION, **wanted}
-    return (
-        Contexts(questions_of(given)).ask(question, parse_filters(filters), **asked).model_dump(mode="json")
-    )
+    questions = questions_of(given)
+    parsed = parse_filters(filters, scopes_of(questions.resources.root))
+    return Contexts(questions).ask(question, parsed, **asked).model_dump(mode="json")
 
 
 def _by_recipe(given: dict[str, Any], recipe: str, note: str, wanted: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,9 @@ def filter_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--since", metavar="YYYY-MM-DD", help="Only notes of that day or later.")
     @domain_option
     @click.option(
+        "--scope", multiple=True, metavar="NAME", help="Only notes in this scope of `_scopes.yaml`."
+    )
+    @click.option(
         "--filter",
         "-f",
         "only",
@@ -37,10 +40,12 @@ def filter_options(command: Callable[..., None]) -> Callable[..., None]:
         since: str | None,
         kind: tuple[str, ...],
         tag: tuple[str, ...],
+        scope: tuple[str, ...],
         **others: Any,
     ) -> None:
         pairs = _read(only)
         pairs += [("tag", one) for one in tag] + [("kind", one) for one in kind]
+        pairs += [("scope", one) for one in scope]
         pairs += [
             (name, value) for name, value in (("since", since), ("domain", domain)) if value is not None
         ]

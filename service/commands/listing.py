@@ -34,9 +34,11 @@ def list_notes(
 ) -> None:
     """List the notes of the index, with date, kind and number of passages."""
     from pipelines.filters import parse_filters  # noqa: PLC0415 - help has to be instant
+    from pipelines.scopes import scopes_of  # noqa: PLC0415 - likewise
     from service.usecases.listing import list_notes as find  # noqa: PLC0415 - likewise
 
-    answer = find(questions_of(options_given(vault, state)), parse_filters(filters), order)
+    questions = questions_of(options_given(vault, state))
+    answer = find(questions, parse_filters(filters, scopes_of(questions.resources.root)), order)
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return

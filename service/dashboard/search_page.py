@@ -19,9 +19,10 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from pipelines.errors import DomainNotFoundError, FilterError
+from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import HAS, NAMES, parse_filters
 from pipelines.obsidian import open_link
+from pipelines.scopes import scopes_of
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
 from service.http.sessions import Sessions
@@ -192,9 +193,9 @@ class _SearchPage:
         if not asked.q.strip():
             return None, None
         try:
-            filters = parse_filters(asked.filters)
+            filters = parse_filters(asked.filters, scopes_of(self._questions.resources.root))
             return self._questions.search(asked.q, _SHOWN, filters, explain=True, offset=asked.offset), None
-        except (FilterError, DomainNotFoundError) as error:
+        except (FilterError, DomainNotFoundError, ScopesFileError) as error:
             return None, str(error)
 
 

@@ -83,6 +83,9 @@ class Filtered(Arguments):
         dict[str, str],
         Field(max_length=_MOST_VALUES, description='only notes with these properties: {"status": "open"}'),
     ] = {}
+    scope: Annotated[
+        Values, Field(description="only notes in all of these scopes, which the vault's owner named")
+    ] = []
     section: Annotated[
         Values, Field(description="only what stands under a heading with one of these texts")
     ] = []
@@ -103,6 +106,7 @@ class Filtered(Arguments):
             "author": self.author,
             "domain": self.domain,
             "has": self.has,
+            "scope": self.scope,
             "since": [self.since] if self.since else [],
             "until": [self.until] if self.until else [],
             "section": self.section,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pipelines.errors import NotFoundError
 from pipelines.filters import parse_filters
 from pipelines.retrieval.citations import Reason, status_of
+from pipelines.scopes import scopes_of
 from service.mcp.answers import (
     Checked,
     CheckedQuote,
@@ -35,7 +36,7 @@ _DEEPER = (
 def search(library: Library, asked: Search) -> Found:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
-    filters = parse_filters(asked.filters())
+    filters = parse_filters(asked.filters(), scopes_of(library.questions.resources.root))
     answer = library.questions.search(
         asked.query, asked.limit, filters, offset=turn.offset, audience=library.audience
     )

@@ -6,6 +6,7 @@ import time
 
 from pipelines.errors import CacheError
 from pipelines.filters import parse_filters
+from pipelines.scopes import scopes_of
 from service.mcp.answers import Freshness, Omitted, Packed, Passage, freshness_of, place, warnings_of
 from service.mcp.arguments import Context
 from service.mcp.library import Library
@@ -48,7 +49,7 @@ def context(library: Library, asked: Context) -> Packed:
 def _asked(library: Library, asked: Context) -> ContextAnswer:
     return library.contexts.ask(
         asked.question or "",
-        parse_filters(asked.filters()),
+        parse_filters(asked.filters(), scopes_of(library.questions.resources.root)),
         budget=asked.budget or DEFAULT_BUDGET,
         compress=asked.compress or DEFAULT_COMPRESSION,
         audience=library.audience,

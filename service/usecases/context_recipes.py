@@ -11,8 +11,9 @@ from pathlib import PurePosixPath
 from pipelines import vault
 from pipelines.context.compressing import Mode
 from pipelines.context.recipes import Filled, fill, read_recipe
-from pipelines.errors import EverindexError, FilterError
+from pipelines.errors import EverindexError, FilterError, ScopesFileError
 from pipelines.filters import Filters, parse_filters
+from pipelines.scopes import scopes_of
 from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache
 from pipelines.store.passages import NodeRow
@@ -60,7 +61,7 @@ def context_by_recipe(
                 rounds.append(Round(filled.query, _gathered(questions, filled, slug, cache, path, audience)))
             except KeyError as error:
                 wanted.warnings.append(f"a slot is left out: {path} has no property {error.args[0]!r}")
-            except (FilterError, _NoNeighboursError) as error:
+            except (FilterError, ScopesFileError, _NoNeighboursError) as error:
                 wanted.warnings.append(f"a slot is left out: {error}")
         for number, turn in enumerate(rounds):
             turn.share = 1 / (len(rounds) - number)
@@ -90,7 +91,7 @@ def _values(node: NodeRow) -> Mapping[str, object]:
 def _gathered(
     questions: SearchService, slot: Filled, slug: str, cache: Cache, path: str, audience: Audience
 ) -> Gathered:
-    filters = parse_filters(slot.where)
+    filters = parse_filters(slot.where, scopes_of(questions.resources.root))
     of_slot = partial(
         gather, questions, slot.query, notes=slot.k, without=(path,), slot=slot.heading, audience=audience
     )

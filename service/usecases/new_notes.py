@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from pipelines import vault
-from pipelines.errors import NoInboxError, NoteTooLargeError, OverruledError, VaultNotWritableError
+from pipelines.errors import NoteTooLargeError, OverruledError, VaultNotWritableError
 from pipelines.new_note import content_of, stem_of, write_new
 from pipelines.reconcile import rules_of
 from service.usecases.schemas.changes import NewNote, WrittenNote
@@ -15,13 +15,13 @@ from service.usecases.search import SearchService
 def write_note(questions: SearchService, note: NewNote) -> WrittenNote:
     """Write a note into the setting `inbox`, under a name made from its title; return its path.
 
-    Raises NoInboxError without that setting, OverruledError where the folder is ignored or behind a link,
+    Raises OverruledError without that setting, and where the folder is ignored or behind a link,
     UnsafePathError, NoteTooLargeError, AlreadyThereError, VaultNotFoundError, VaultNotWritableError.
     """
     resources = questions.resources
     settings, root, registry = resources.settings, resources.root, resources.registry()
     if not settings.inbox:
-        raise NoInboxError(
+        raise OverruledError(
             "no folder takes new notes; set `inbox` to a folder of the vault (EVERINDEX_INBOX=Inbox), and restart"
         )
     resources.require_present()

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from pipelines.context.compressing import Mode
 from pipelines.filters import parse_filters
+from pipelines.scopes import scopes_of
 from service.usecases.context import Contexts
 from service.usecases.context_recipes import context_by_recipe
 from service.usecases.schemas.context import (
@@ -40,7 +41,8 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
         says why.
         """
         own = ("q", "budget", "compress")
-        filters = parse_filters([pair for pair in request.query_params.multi_items() if pair[0] not in own])
+        pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
+        filters = parse_filters(pairs, scopes_of(questions.resources.root))
         return contexts.ask(q, filters, budget=budget, compress=compress)
 
     @app.get("/context/{recipe}")
@@ -59,4 +61,5 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
     @app.post("/context")
     def context_of(body: ContextRequest) -> ContextAnswer:
         """Return the same for a JSON body, for long questions."""
-        return contexts.ask(body.question, body.given_filters(), budget=body.budget, compress=body.compress)
+        filters = parse_filters(body.given_filters, scopes_of(questions.resources.root))
+        return contexts.ask(body.question, filters, budget=body.budget, compress=body.compress)

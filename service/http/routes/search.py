@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from pipelines import vault
 from pipelines.filters import parse_filters
+from pipelines.scopes import scopes_of
 from pipelines.store.facts import RELOADED
 from queue_config.queue import Queue
 from service.http.message_pages import SIGNED_IN
@@ -80,10 +81,11 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
 
         `offset` skips the first results; `fold=false` lists copies as hits. Every other parameter is a
         filter: domain, folder, tag, author, kind, since, until, community, has, section, path, min_similarity,
-        property.<name>.
+        property.<name>, and scope, which stands for the filters that `_scopes.yaml` has under that name.
         """
         own = ("q", "k", "explain", "offset", "fold")
-        filters = parse_filters([pair for pair in request.query_params.multi_items() if pair[0] not in own])
+        pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
+        filters = parse_filters(pairs, scopes_of(questions.resources.root))
         return questions.search(q, k, filters, explain=explain, offset=offset, fold=fold)
 
     @app.get("/explain")
@@ -106,7 +108,7 @@ def _add_asked_by_body(app: FastAPI, questions: SearchService) -> None:
         return questions.search(
             asked.q,
             asked.k,
-            parse_filters(asked.filters),
+            parse_filters(asked.filters, scopes_of(questions.resources.root)),
             explain=asked.explain,
             offset=asked.offset,
             fold=asked.fold,

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.context.compressing import Mode
 from pipelines.context.packing import Reason
-from pipelines.filters import Filters, parse_filters
 from service.usecases.schemas.locator import Locator
 from service.usecases.schemas.search import INDEX_EXAMPLE, LONGEST_QUERY, IndexState, example
 
@@ -39,10 +38,11 @@ class ContextRequest(BaseModel):
         Field(max_length=_MOST_FILTERS, description="filters by name, each with a value or several"),
     ] = {}
 
-    def given_filters(self) -> Filters:
-        """Return the filters. Raises FilterError."""
+    @property
+    def given_filters(self) -> list[tuple[str, str]]:
+        """Return the filters as `parse_filters` reads them: names and values, in which names may repeat."""
         several = {name: [one] if isinstance(one, str) else one for name, one in self.filters.items()}
-        return parse_filters([(name, value) for name, values in several.items() for value in values])
+        return [(name, value) for name, values in several.items() for value in values]
 
 
 class ContextPassage(BaseModel):

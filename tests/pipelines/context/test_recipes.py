@@ -56,7 +56,7 @@ def test_a_recipe_is_read():
         ("a: &x {slots: [{query: x}]}\nb: *x", "aliases"),
         ("a: " + "[" * 50 + "]" * 50, "nested more than"),
         ("a: !!python/object/apply:os.system [ls]", "not valid YAML"),
-        ("\n".join(f"r{n}: {{slots: [{{query: x}}]}}" for n in range(101)), "101 recipes are more than 100"),
+        ("\n".join(f"r{n}: {{slots: [{{query: x}}]}}" for n in range(101)), "101 entries are more than 100"),
         (f"a: {{slots: [{{query: {'x' * 1_001}}}]}}", "a.slots[1].query: "),
     ],
 )
