@@ -63,10 +63,10 @@ def test_a_filter_is_kept_as_a_chip_and_as_a_field_of_the_form(browser):
     assert 'href="/?q=soil&amp;tag=soil" aria-label="Remove the filter folder: Soils"' in page
 
 
-def test_every_filter_that_is_a_choice_of_notes_has_a_field(browser):
+def test_path_and_section_have_fields_like_the_other_filters(browser):
     page = shown(browser, "/?q=soil&path=Soils/None.md&section=clay")
     form = page.partition('<details class="filters">')[2].partition("</details>")[0]
-    assert set(re.findall(r' name="(\w+)"', form)) == {*NAMES} - {"min_similarity"}
+    assert {"path", "section", "folder"} <= set(re.findall(r' name="(\w+)"', form)) <= {*NAMES}
     assert 'aria-label="Remove the filter path: Soils/None.md"' in page
     assert '<input type="hidden" name="section" value="clay">' in page
 
