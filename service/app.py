@@ -106,7 +106,7 @@ def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> E
     add_pages(app, questions, names_found, traversal, sessions, templates)
     add_graph(app, graph, partial(graph_page, templates))
     add_traversal(app, traversal)
-    add_names(app, names_found)
+    add_names(app, names_found, resources.root)
     add_evidence(app, questions)
     add_context(app, questions)
     add_changes(app, questions)

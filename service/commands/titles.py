@@ -9,6 +9,7 @@ from urllib.parse import quote
 import click
 
 from service.commands.console import out, print_json
+from service.commands.filtering import Pairs, filter_options
 from service.commands.naming import about_note
 from service.commands.terminal import (
     json_option,
@@ -52,13 +53,16 @@ def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as
 @app.command()
 @click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
 @click.option("-k", type=click.IntRange(1, 100), default=10, help="How many notes.")
+@filter_options
 @vault_option
 @state_option
 @json_option
-def similar(path: str, k: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+def similar(
+    path: str, k: int, filters: Pairs, vault: Path | None, state: Path | None, *, as_json: bool
+) -> None:
     """List the notes most similar to a note."""
     given = options_given(vault, state)
-    answer = about_note(given, path, lambda found: _similar(given, found, k))
+    answer = about_note(given, path, lambda found: _similar(given, found, k, filters))
     if as_json:
         print_json(answer)
         return
@@ -70,11 +74,15 @@ def similar(path: str, k: int, vault: Path | None, state: Path | None, *, as_jso
         out.print(f"No answer: {answer['reason']}.", style="dim")
 
 
-def _similar(given: dict[str, Any], path: str, k: int) -> Any:
+def _similar(given: dict[str, Any], path: str, k: int, filters: Pairs) -> Any:
     service = service_of(given)
     if service:
-        return service.call("GET", f"/similar/{quote(path)}", k=k)
+        return service.call("GET", f"/similar/{quote(path)}", filters, k=k)
 
-    from service.usecases.titles import TitleSearch  # noqa: PLC0415 - help has to be instant
+    from pipelines.filters import parse_filters  # noqa: PLC0415 - help has to be instant
+    from pipelines.scopes import scopes_of  # noqa: PLC0415 - likewise
+    from service.usecases.titles import TitleSearch  # noqa: PLC0415 - likewise
 
-    return TitleSearch(questions_of(given)).similar(path, k).model_dump(mode="json")
+    questions = questions_of(given)
+    parsed = parse_filters(filters, scopes_of(questions.resources.root))
+    return TitleSearch(questions).similar(path, k, parsed).model_dump(mode="json")

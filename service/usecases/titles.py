@@ -7,7 +7,9 @@ import threading
 from collections.abc import Sequence
 
 from pipelines import vault
+from pipelines.filters import Filters
 from pipelines.model import Domain
+from pipelines.retrieval.passing import passing_chunks
 from pipelines.retrieval.similar import nearest_notes
 from pipelines.retrieval.titles import NameIndex, names_of
 from pipelines.store import notes, passages
@@ -15,9 +17,10 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
 from pipelines.vectors import mean_vector
 from service.usecases.audience import OWNER, Audience
+from service.usecases.domains import named_domains
 from service.usecases.notes import on_disk
 from service.usecases.schemas.titles import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer
-from service.usecases.search import SearchService
+from service.usecases.search import NO_FILTERS, SearchService
 
 _NO_VECTORS = "the note's passages have no vectors yet; ask again when they are embedded"
 
@@ -79,10 +82,12 @@ class TitleSearch:
                     for name in names_of(slug, path, title, json.loads(aliases)):
                         change(name)
 
-    def similar(self, path: str, k: int, *, audience: Audience = OWNER) -> SimilarAnswer:
+    def similar(
+        self, path: str, k: int, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
+    ) -> SimilarAnswer:
         """Return the notes nearest to a note, of its domain and of others with the same model.
 
-        Raises NoteNotFoundError.
+        Raises NoteNotFoundError, DomainNotFoundError.
         """
         path = vault.note_key(path)
         readers = self._questions.readers()
@@ -91,21 +96,32 @@ class TitleSearch:
         if vector is None:
             return SimilarAnswer(path=path, results=[], count=0, reason=_NO_VECTORS)
         model = own.meta.model, own.meta.dimension
+        for slug in filters.domains:
+            named_domains(self._questions.resources, slug)
         results = [
             hit
             for domain, cache in readers
+            if domain.slug in (filters.domains or (domain.slug,))
             if (cache.meta.model, cache.meta.dimension) == model
-            for hit in self._near(domain, cache, vector, k, {path, *audience.hidden(domain.slug)})
+            for hit in self._near(domain, cache, vector, k, path, filters, audience.hidden(domain.slug))
         ]
         results.sort(key=lambda hit: -hit.cosine)
         return SimilarAnswer(path=path, results=results[:k], count=len(results[:k]), reason=None)
 
     def _near(
-        self, domain: Domain, cache: Cache, vector: Vector, k: int, without: set[str]
+        self,
+        domain: Domain,
+        cache: Cache,
+        vector: Vector,
+        k: int,
+        path: str,
+        filters: Filters,
+        hidden: frozenset[str],
     ) -> list[SimilarHit]:
         with snapshot(cache.con):
+            only = passing_chunks(cache, filters, hidden, vector)
             # A few more than asked for, in case that files are gone.
-            near = nearest_notes(cache, vector, k + 5, {*without, *domain.configuration})
+            near = nearest_notes(cache, vector, k + 5, {path, *hidden, *domain.configuration}, only)
             there = on_disk(self._questions.resources, cache, [path for path, _, _ in near])
             rows = passages.chunk_rows(cache, [chunk_id for _, chunk_id, _ in near])
         return [

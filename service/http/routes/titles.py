@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import FastAPI, Query
+from starlette.requests import Request
 
+from pipelines.filters import parse_filters
+from pipelines.scopes import scopes_of
 from service.usecases.schemas.titles import MOST_SIMILAR, MOST_TITLES, SimilarAnswer, TitlesAnswer
 from service.usecases.titles import TitleSearch
 
 _LONGEST_NAME = 500
 
 
-def add_names(app: FastAPI, names: TitleSearch) -> None:
-    """Add the routes."""
+def add_names(app: FastAPI, names: TitleSearch, root: Path) -> None:
+    """Add the routes. `root` is the vault's folder."""
 
     @app.get("/titles")
     def titles(
@@ -24,6 +28,12 @@ def add_names(app: FastAPI, names: TitleSearch) -> None:
         return names.titles(q, limit)
 
     @app.get("/similar/{path:path}")
-    def similar(path: str, k: Annotated[int, Query(ge=1, le=MOST_SIMILAR)] = 10) -> SimilarAnswer:
-        """Return the notes whose passages are nearest to the mean of a note's vectors; one hit per note."""
-        return names.similar(path, k)
+    def similar(
+        path: str, request: Request, k: Annotated[int, Query(ge=1, le=MOST_SIMILAR)] = 10
+    ) -> SimilarAnswer:
+        """Return the notes whose passages are nearest to the mean of a note's vectors; one hit per note.
+
+        Every other parameter is a filter, as in `GET /search`.
+        """
+        pairs = [pair for pair in request.query_params.multi_items() if pair[0] != "k"]
+        return names.similar(path, k, parse_filters(pairs, scopes_of(root)))

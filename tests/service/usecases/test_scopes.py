@@ -58,7 +58,8 @@ def of(folder, names="ab"):
 
 
 def found(program, route="/search", **params):
-    answer = program.get(route, params={"q": "garden soil", **params})
+    asked = {} if route.startswith("/similar") else {"q": "garden soil"}
+    answer = program.get(route, params={**asked, **params})
     assert answer.status_code == 200, answer.text
     rows = answer.json()["passages" if route == "/context" else "results"]
     return {row["path"] for row in rows}
@@ -101,16 +102,38 @@ def test_requests_with_different_scopes_at_once_do_not_see_each_others(program):
         assert paths == expected, route
 
 
-@pytest.mark.parametrize("route", ["/search", "/context"])
+@pytest.mark.parametrize(("filters", "expected"), CHOICES)
+def test_similar_notes_are_narrowed_too(program, filters, expected):
+    assert found(program, "/similar/f5/a.md", k=50, **filters) == expected - {"f5/a.md"}
+
+
+def test_similar_notes_take_every_filter_of_a_search(program):
+    def similar(**filters):
+        return program.get("/similar/f0/a.md", params=filters)
+
+    assert {hit["path"] for hit in similar(tag="even", k=50).json()["results"]} == (
+        of("f0", "b") | of("f2") | of("f4")
+    )
+    nearest = similar(k=1).json()["results"][0]["cosine"]
+    near = similar(min_similarity=f"{nearest - 0.0001:.5f}", k=50).json()["results"]
+    assert near
+    assert all(hit["cosine"] >= nearest - 0.0002 for hit in near)
+    assert len(near) < len(similar(k=50).json()["results"])
+    assert similar(colour="red").status_code == 422
+    assert similar(domain="nope").status_code == 404
+
+
+@pytest.mark.parametrize("route", ["/search", "/context", "/similar/f0/a.md"])
 def test_a_scope_that_is_not_there_is_an_error_that_lists_the_names(program, vault, route):
-    answer = program.get(route, params={"q": "soil", "scope": "f9"})
+    asked = {} if route.startswith("/similar") else {"q": "soil"}
+    answer = program.get(route, params={**asked, "scope": "f9"})
     assert answer.status_code == 422
     assert "_scopes.yaml has f0, f1, f2" in answer.json()["detail"]
     (vault / "_scopes.yaml").write_text("f9:\n  foldr: x\n")
-    answer = program.get(route, params={"q": "soil", "scope": "f9"})
+    answer = program.get(route, params={**asked, "scope": "f9"})
     assert answer.status_code == 409
     assert "_scopes.yaml:2: f9.foldr: unknown key" in answer.json()["detail"]
-    assert program.get(route, params={"q": "soil"}).status_code == 200
+    assert program.get(route, params=asked).status_code == 200
 
 
 def test_the_search_page_takes_a_scope_and_says_what_is_wrong_with_it(program, settings):
@@ -123,7 +146,8 @@ def test_the_search_page_takes_a_scope_and_says_what_is_wrong_with_it(program, s
 
 @pytest.mark.parametrize(
     ("command", "rows"), [(["search", "garden soil", "-k", "50"], "results"), (["list"], "notes"),
-                          (["context", "garden soil"], "passages")]
+                          (["context", "garden soil"], "passages"),
+                          (["similar", "f0/a.md"], "results")]
 )  # fmt: skip
 def test_the_commands_take_scopes(settings, command, rows):
     place = ["--vault", str(settings.vault), "--state", str(settings.state)]
