@@ -27,6 +27,13 @@ def note_names(cache: Cache, paths: Collection[str] | None = None) -> dict[str, 
     return {path: (title, aliases) for path, title, aliases in found}
 
 
+def settling(cache: Cache) -> frozenset[str]:
+    """Return the paths of the notes of which a newer version waits to be indexed."""
+    waiting = "applied_generation < generation AND parked = 0 AND wanted_hash IS NOT NULL"
+    sql = f"SELECT path FROM vault_file WHERE {waiting}"
+    return frozenset(path for (path,) in rows(cache.con, sql))
+
+
 def names_since(cache: Cache, newest: int) -> dict[str, tuple[str, str]]:
     """Return title and aliases, as `note_names` does, of the notes that have a chunk with an id above `newest`.
 

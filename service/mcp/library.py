@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pipelines.store.notes import note_names
+from pipelines.store.notes import note_names, settling
 from pipelines.vault import note_key
 from service.mcp.answers import Freshness, freshness_of, warnings_of
 from service.mcp.arguments import Paged
@@ -79,6 +79,10 @@ class Library:
     def paths(self) -> frozenset[str]:
         """Return the paths of all notes."""
         return frozenset(path for paths in self.by_domain().values() for path in paths)
+
+    def settling(self) -> frozenset[str]:
+        """Return the paths of notes that are about to change: who may see a newer version is not known before."""
+        return frozenset(path for _, cache in self.questions.readers() for path in settling(cache))
 
     def by_domain(self) -> dict[str, frozenset[str]]:
         """Return the paths of the notes of each domain."""

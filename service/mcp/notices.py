@@ -47,17 +47,24 @@ class _Watch:
     listed: frozenset[str] | None = None
 
     def look(self) -> None:
-        """Tell what has changed since the last look; the first one tells nothing."""
+        """Tell what has changed since the last look; the first one tells nothing.
+
+        A note that is about to change counts as it was, until the index has its new version.
+        """
         first = not self.seen and self.listed is None
-        for uri, path in self.paths.items():
-            now = self.library.version_of(path)
-            if not first and self.seen.get(uri) != now:
-                self._tell(ResourceUpdated(uri=uri))
-            self.seen[uri] = now
-        if self.lists:
-            listed = self.library.paths()
-            if not first and listed != self.listed:
-                self._tell(ResourcesListChanged())
+        found = {uri: self.library.version_of(path) for uri, path in self.paths.items()}
+        listed = self.library.paths() if self.lists else None
+        settling = self.library.settling()
+        for uri, now in found.items():
+            if first or self.paths[uri] not in settling:
+                if not first and self.seen.get(uri) != now:
+                    self._tell(ResourceUpdated(uri=uri))
+                self.seen[uri] = now
+        if listed is not None:
+            if self.listed is not None:
+                listed = (listed - settling) | (self.listed & settling)
+                if listed != self.listed:
+                    self._tell(ResourcesListChanged())
             self.listed = listed
 
     def _tell(self, event: ServerEvent) -> None:

@@ -8,6 +8,7 @@ from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from service.usecases.indexing import index_once
+from workers.comparing import compare
 
 PATIENCE = 120
 
@@ -37,6 +38,32 @@ def test_a_stream_tells_of_the_notes_that_are_watched(server, save):
                 assert await anext(aiter(stream)) == ResourceUpdated(uri="vault://Inbox.md")
             read = await client.read_resource("vault://Inbox.md")
             assert "Changed." in read.contents[0].model_dump()["text"]
+
+    anyio.run(main)
+
+
+def test_a_save_that_is_not_indexed_yet_causes_no_notice(server, save, vault, resources):
+    def see():
+        (vault / "Inbox.md").write_text("# Inbox\n\nSeen, and not indexed.\n")
+        compare(resources)
+
+    async def main():
+        async with (
+            Client(server) as client,
+            client.listen(resource_subscriptions=["vault://Inbox.md"], resources_list_changed=True) as stream,
+        ):
+            told = aiter(stream)
+            await anyio.to_thread.run_sync(see)
+            with anyio.move_on_after(1):
+                pytest.fail(f"told of {await anext(told)}")
+            await save(Other="# Other\n")
+            with anyio.fail_after(PATIENCE):
+                kinds = {type(await anext(told)), type(await anext(told))}
+            assert kinds == {ResourceUpdated, ResourcesListChanged}
+            read = await client.call_tool(
+                "verify_quotes", {"quotes": [{"note": "Inbox.md", "quote": "Seen, and not indexed."}]}
+            )
+            assert read.structured_content["status"] == "all_verified"
 
     anyio.run(main)
 
