@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -228,15 +229,17 @@ class Settings(BaseSettings):
 def explain(error: ValidationError) -> str:
     """Say in one line which settings are invalid and why, without secrets and without values of unknown names."""
     unsaid = {key.lower() for name in Settings.model_fields if _is_unsaid(name) for key in _keys(name)}
-    return "; ".join(
-        f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg'].removeprefix('Value error, ')}"
-        + (
-            ""
-            if e["type"] == "extra_forbidden" or not e["loc"] or str(e["loc"][0]).lower() in unsaid
-            else f" (got {e.get('input')!r})"
-        )
-        for e in error.errors(include_url=False)
-    )
+    said = []
+    for one in error.errors(include_url=False):
+        name, text = ".".join(map(str, one["loc"])) or "settings", one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden":  # unknown variables are other programs', so it is in the file
+            near = difflib.get_close_matches(name, Settings.model_fields, 1)
+            text = "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
+            name += f" in {config_file()}"
+        elif one["loc"] and str(one["loc"][0]).lower() not in unsaid:
+            text += f" (got {one['input']!r})"
+        said.append(f"{name}: {text}")
+    return "; ".join(said)
 
 
 def _keys(name: str) -> list[str]:
@@ -272,11 +275,8 @@ def _shown(name: str, value: Any) -> str:
     """Return a value as text: for a secret only whether it is set; for no value, the default's description."""
     if _is_secret(name):
         return "set" if value else "not set"
-    return (
-        str(Settings.model_fields[name].description).partition("default: ")[2]
-        if value in (None, "")
-        else str(value)
-    )
+    default = str(Settings.model_fields[name].description).partition("default: ")[2]
+    return default if value in (None, "") else str(value)
 
 
 def provenance(settings: Settings, given: dict[str, Any]) -> dict[str, tuple[str, str]]:

@@ -14,6 +14,7 @@ _MATCHES = {
     "weak": "a weak match in meaning: `everindex deep` may find more",
     "none": "nothing close in meaning: `everindex deep` may find more",
 }
+_BY_WORD = "found by a name or by words; nothing is close in meaning"
 _ALIKE = 3
 
 
@@ -72,7 +73,8 @@ def about(answer: dict[str, Any], shown: int) -> str:
     if answer["reason"]:
         tail += f": {answer['reason']}"
     if answer["results"] and answer["match"]:
-        tail += f"; {_MATCHES[answer['match']]}"
+        is_by_word = answer["match"] == "none" and answer["answers"]
+        tail += f"; {_BY_WORD if is_by_word else _MATCHES[answer['match']]}"
     if index["pending"]:
         late = counted(index["pending"], "saved note is", "saved notes are")
         tail += f"; {late} not indexed yet (oldest {index['oldest_pending_s']} s)"

@@ -33,7 +33,7 @@ class Answer(BaseModel):
 
     match: Match | None = Field(
         default=None,
-        description="whether the vault answers the question: strong, weak or none; null: nothing was compared",
+        description="how near in meaning the best note is: strong, weak or none; null: nothing was compared",
     )
     freshness: Freshness
     truncated: bool = Field(default=False, description="whether there is more; `cursor` continues")

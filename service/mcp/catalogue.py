@@ -13,8 +13,9 @@ from service.mcp.tools import Tool
 
 INSTRUCTIONS = """\
 A vault of Markdown notes, indexed within a second of each save. Work in this order:
-1. `search` with a question in the user's own words. Look at `match`: strong means that the vault knows; none
-   means that it does not, so say so instead of answering from memory.
+1. `search` with a question in the user's own words. If no hit has `is_answer: true`, the vault does not answer: say
+   so instead of answering from memory. `match` rates nearness in meaning alone: an answer with `none` was found by
+   its name or by exact words.
 2. `read` what the hits point at. A hit shows only the best sentences of a note. Where several notes matter, call
    `context` with the question instead of 1 and 2: it returns their passages in one block.
 3. Quote word for word with path and lines, and check the quotes with `verify_quotes` before you answer.
@@ -31,7 +32,8 @@ Find notes by meaning and by exact word, best first; one hit per note, with its 
 | an unwanted sense | a minus sign: `soil -clay` |
 | a place, a tag, a date | the filters `folder`, `tag`, `since`: they apply before ranking |
 
-`match` says whether the vault answers at all: strong, weak or none. Hits with `is_answer: false` are only near.
+Hits with `is_answer: true` answer; without one the vault does not. The others are only near. `match` says how near in
+meaning the best is: strong, weak or none; an exact name or phrase can answer with `none`.
 Next: `read` with a hit's `path` and `locator` (begin 20 lines earlier for context), or `traverse`."""
 
 _READ = """\

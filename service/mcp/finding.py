@@ -28,9 +28,7 @@ from service.usecases.schemas.search import FARTHEST_OFFSET, SearchHit
 from service.usecases.schemas.traversal import KeptNode, Mode, Walk
 
 _NO_NOTE: Reason = "no_chunk_text"
-_DEEPER = (
-    "the match is not strong: `traverse` with this question and deep=true may find more, as may other words"
-)
+_DEEPER = "few notes are near: `traverse` with this question and deep=true may find more, as may other words"
 
 
 def search(library: Library, asked: Search) -> Found:

@@ -22,8 +22,8 @@ _LONGEST = 4_000
 _ANSWER = """\
 Answer this question from my notes only: {question}
 
-1. Call `search` with the question as it is. If `match` is none, say that my notes do not answer it, name the nearest
-   notes, and stop. If it is weak, also call `traverse` with the question and deep=true.
+1. Call `search` with the question as it is. If no hit has is_answer=true, say that my notes do not answer it, name
+   the nearest notes, and stop. If `match` is weak, also call `traverse` with the question and deep=true.
 2. Call `context` with the question for the passages of several notes, or `read` for each note that you use, around
    the lines of the hit.
 3. Write the answer. After each statement give its source as [path:first-last]. Quote word for word where it matters.

@@ -57,7 +57,7 @@ class Tool:
             asked = self.takes.model_validate(dict(given))
             answer = await anyio.to_thread.run_sync(self.run, library, asked)
         except ValidationError as error:
-            return complaint(_faults(error))
+            return complaint(_faults(error, self.takes))
         except EverindexError as error:
             return complaint(str(error))
         except (OSError, RecursionError) as error:
@@ -67,6 +67,14 @@ class Tool:
             content=[_text(answer), *map(_link, answer.places())],
             structured_content=answer.model_dump(mode="json"),
         )
+
+
+_WHAT = {
+    "missing": "this argument is required",
+    "extra_forbidden": "there is no such argument",
+    "list_type": 'this has to be a list, such as ["soil"]',
+}
+"""What is wrong with an argument, by pydantic's type of the error; for others pydantic's own message is clear."""
 
 
 def complaint(text: str) -> CallToolResult:
@@ -82,13 +90,16 @@ def _link(place: Any) -> ResourceLink:
     return ResourceLink(uri=place.uri, name=place.path, title=place.title, mime_type="text/markdown")
 
 
-def _faults(error: ValidationError) -> str:
+def _faults(error: ValidationError, takes: type[BaseModel]) -> str:
     """Say which arguments are wrong and how, without their values, which may be long."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [
-        f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg'].removeprefix('Value error, ')}"
-        for one in found[:_MOST_COMPLAINTS]
-    ]
+    known = [str(field.alias or name) for name, field in takes.model_fields.items()]
+    said = []
+    for one in found[:_MOST_COMPLAINTS]:
+        what = _WHAT.get(one["type"]) or one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+            what += f"; the arguments are {', '.join(known)}"
+        said.append(f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {what}")
     more = [f"and {len(found) - _MOST_COMPLAINTS} more"] if len(found) > _MOST_COMPLAINTS else []
     return "; ".join([*said, *more])
 

@@ -183,7 +183,6 @@ def test_every_setting_says_what_it_is_for():
             'port = "x"',
             "port: Input should be a valid integer, unable to parse string as an integer (got 'x')",
         ),
-        ("prot = 1", "prot: Extra inputs are not permitted"),
         (
             'embedding_backend = "onnx"',
             "EVERINDEX_EMBEDDING_BACKEND: Input should be 'torch' or 'openvino' (got 'onnx')",
@@ -195,6 +194,11 @@ def test_every_setting_says_what_it_is_for():
 def test_a_bad_value_in_the_toml_file_is_explained_in_one_line(text, expected):
     toml(text)
     assert explained() == expected
+
+
+def test_an_unknown_setting_in_the_toml_file_is_explained():
+    toml("prot = 1")
+    assert explained() == f"prot in {config_file()}: there is no such setting; did you mean port?"
 
 
 def test_a_bad_value_in_the_environment_is_explained(monkeypatch):
@@ -209,7 +213,7 @@ def test_several_bad_values_are_all_explained():
 
 
 def test_an_unknown_argument_is_refused():
-    assert explained(prot=1).startswith("prot: ")
+    assert explained(prot=1).startswith("prot in ")
 
 
 def test_settings_cannot_be_changed_once_they_are_read():

@@ -57,8 +57,14 @@ def answer(match, results=(HIT,), answers=None, **index):
     [("strong", "a strong match"), ("weak", "a weak match"), ("none", "nothing close in meaning")],
 )
 def test_an_answer_says_how_well_it_matches(match, words):
-    assert words in said(print_search, answer(match))
-    assert ("everindex deep" in said(print_search, answer(match))) == (match != "strong")
+    assert words in said(print_search, answer(match, answers=0 if match == "none" else None))
+    assert ("everindex deep" in said(print_search, answer(match, answers=0))) == (match != "strong")
+
+
+def test_what_a_name_or_words_found_is_no_failure_of_meaning():
+    text = said(print_search, answer("none"))
+    assert "found by a name or by words" in text
+    assert "everindex deep" not in text
 
 
 def test_an_answer_of_no_note_or_without_a_judgement_says_nothing_of_a_match():
