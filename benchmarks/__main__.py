@@ -14,6 +14,7 @@ from benchmarks import (
     links,
     load,
     match,
+    mcp,
     pages,
     quality,
     questions,
@@ -24,7 +25,7 @@ from benchmarks import (
 
 ALL = (
     freshness, links, graph, walks, heldout, quality, context, domains, match, frontmatters, tags, embedding,
-    questions, search, bulk, load, pages, growth, faults,
+    questions, search, mcp, bulk, load, pages, growth, faults,
 )  # fmt: skip
 for benchmark in ALL:
     benchmark.main()

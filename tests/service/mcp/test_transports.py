@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ResourceTemplateReference
 
 from service.runtime.client import running
 from tests.service.mcp.conftest import ERAS, serve
@@ -55,6 +56,64 @@ async def a_session(client):
     assert checked["status"] == "all_verified"
     wrong = await client.call_tool("read", {"note": "Nothing like this"})
     assert wrong.is_error
+
+
+EVERY_TOOL = {
+    "search": {"query": "what is a moat"},
+    "read": {"note": "Moats"},
+    "context": {"question": "what is a moat", "budget": 500},
+    "browse": {"by": "recent"},
+    "traverse": {"note": "Moats"},
+    "verify_quotes": {"quotes": [{"note": "Moats", "quote": "A moat is pricing power that lasts."}]},
+    "status": {},
+    "propose": {"note": "Inbox", "tags": ["nonsense"]},
+}
+
+
+async def everything(client):
+    """Use all that the server offers."""
+    assert {tool.name for tool in (await client.list_tools()).tools} == set(EVERY_TOOL)
+    for name, arguments in EVERY_TOOL.items():
+        result = await client.call_tool(name, arguments)
+        assert not result.is_error, (name, result.content)
+        assert result.structured_content["freshness"]["generation"]
+    listed = {str(one.uri) for one in (await client.list_resources()).resources}
+    assert {"vault://status", "vault://Inbox.md"} <= listed
+    for uri in listed:
+        assert (await client.read_resource(uri)).contents[0].text
+    (template, _) = (await client.list_resource_templates()).resource_templates
+    ref = ResourceTemplateReference(uri=template.uri_template)
+    completed = await client.complete(ref, {"name": "path", "value": "mo"})
+    assert completed.completion.values == ["Concepts/Moats.md"]
+    for prompt in (await client.list_prompts()).prompts:
+        given = {one.name: "2026-01-31" for one in prompt.arguments if one.required}
+        assert (await client.get_prompt(prompt.name, given)).messages
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_all_that_the_server_offers_is_there_over_each_transport(served, transport, era):
+    async def ask():
+        async with TRANSPORTS[transport](served, era) as client:
+            await everything(client)
+
+    anyio.run(ask)
+
+
+@pytest.mark.parametrize("junk", [b"{", b"[]", b"null", b"\xff\xfe", b"[" * 10_000, b'{"jsonrpc": "1.0"}'])
+def test_lines_that_are_no_messages_do_not_end_a_session_over_standard_streams(served, junk):
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
+    done = subprocess.run(
+        [sys.executable, "-m", "service.cli", "mcp", *served.place],
+        env=served.environment,
+        input=junk + b"\n" + json.dumps(begin).encode() + b"\n",
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["result"]["serverInfo"]["name"] for one in answers if one.get("id") == 1] == ["everindex"]
+    assert all("error" in one for one in answers if one.get("id") != 1)
 
 
 @pytest.mark.parametrize("era", ERAS)
