@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import pytest
 
@@ -15,7 +17,9 @@ from service.usecases.search import SearchService
 from tests.canaries import HIDDEN, NOTES, leaks
 from tests.working import idle_worker, worker
 from workers.comparing import compare
+from workers.requested import make_request_task
 from workers.resources import Resources
+from workers.tasks import make_tasks
 
 
 @pytest.fixture
@@ -50,6 +54,29 @@ def test_a_new_note_is_findable_when_the_answer_says_so(settings, vault, questio
         "indexed",
         True,
     )
+    assert found(questions, '"wherry"') == ["Boat.md"]
+
+
+def test_a_change_that_is_only_recorded_is_not_findable_yet(
+    settings, vault, questions, requests, monkeypatch
+):
+    worker_of = Resources(settings)
+    queue = worker_of.queue()
+    make_request_task(queue, worker_of, make_tasks(queue, worker_of).index_notes)
+    here, rest = threading.current_thread(), time.sleep
+
+    def work_once(seconds):
+        if threading.current_thread() is not here:
+            rest(seconds)
+        elif (task := queue.dequeue()) is not None:
+            queue.execute(task)
+
+    (vault / "Boat.md").write_text("a wherry")
+    with idle_worker(settings):
+        monkeypatch.setattr("time.sleep", work_once)  # a step of the worker each time that the request waits
+        answer = requests.index("Boat.md", wait=True)
+        monkeypatch.undo()
+    assert answer.findable
     assert found(questions, '"wherry"') == ["Boat.md"]
 
 
@@ -183,6 +210,8 @@ def test_a_note_that_an_agent_must_not_see_is_one_that_does_not_exist(vault, set
             for path in HIDDEN:
                 with pytest.raises(NoteNotFoundError) as refused:
                     requests.index(path, wait=True, audience=agent)
+                with pytest.raises(NoteNotFoundError):
+                    requests.index(path, wait=False, audience=agent)
                 missing = path.removesuffix(".md") + "x.md"
                 with pytest.raises(NoteNotFoundError) as absent:
                     requests.index(missing, wait=True, audience=agent)
