@@ -63,7 +63,6 @@ class Hit(Place):
     section: str = Field(description="the headings above the passage")
     text: str = Field(description="sentences of the passage, as written")
     is_answer: bool = Field(description="false: only near the question, not an answer")
-    score: float
     modified: str
     stale: bool = Field(description="whether the file has changed since; `read` returns it as it is now")
     copies: list[str] = Field(description="notes that have the same passage")

@@ -60,7 +60,6 @@ def _hit(hit: SearchHit, is_answer: bool) -> Hit:  # noqa: FBT001 - its one call
             "section": hit.section,
             "text": hit.excerpt,
             "is_answer": is_answer,
-            "score": hit.score,
             "modified": hit.modified,
             "stale": hit.stale,
             "copies": [one.path for one in hit.alike],

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pipelines import vault
-from pipelines.errors import CacheError, DomainNotFoundError
+from pipelines.errors import CacheError, DomainNotFoundError, FilterError
 from pipelines.model import Domain, Privacy
 from pipelines.privacy import compared, is_private_place
 from pipelines.store import privacy as store
@@ -62,6 +62,17 @@ class Audience:
             compared(owner.privacy), folder, tuple(one for one in nested if one.startswith(folder) and one)
         )
         return owner, store.private_notes(resources.reader(owner), rules)
+
+    def require_communities(self, domain: str) -> None:
+        """Refuse to tell of communities where a note is hidden: they are made of all notes and their links.
+
+        Raises FilterError, CacheError, DomainNotFoundError.
+        """
+        if self.resources is None:
+            return
+        owner, private = self._private(self.resources, domain)
+        if private.known - frozenset(owner.configuration):
+            raise FilterError("communities cannot be told where notes are private")
 
     def sees(self, domain: str, path: str) -> bool:
         """Say whether the asker may see a path of a domain's cache. Raises CacheError."""

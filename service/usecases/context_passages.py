@@ -232,8 +232,10 @@ def _linked(
     return heapq.nlargest(_LINKED, candidates, key=lambda one: one.relevance)
 
 
-def nearest_of(source: Source, paths: Sequence[str]) -> dict[str, tuple[ChunkRow, float]]:
-    """Return the passage of each note that is nearest to the question, with its cosine, unless it is noise."""
+def nearest_of(
+    source: Source, paths: Sequence[str], *, drop_noise: bool = True
+) -> dict[str, tuple[ChunkRow, float]]:
+    """Return the passage of each note that is nearest to the question, with its cosine, without what is noise."""
     ids = store.chunks_of_notes(source.cache, paths, (), source.only)
     near = _cosines(source, ids)
     rows = passages.chunk_rows(source.cache, list(near))
@@ -243,4 +245,4 @@ def nearest_of(source: Source, paths: Sequence[str]) -> dict[str, tuple[ChunkRow
         if row.path not in nearest or cosine > nearest[row.path][1]:
             nearest[row.path] = (row, cosine)
     model = source.cache.meta.model
-    return {path: found for path, found in nearest.items() if not is_noise(model, found[1])}
+    return {path: found for path, found in nearest.items() if not drop_noise or not is_noise(model, found[1])}

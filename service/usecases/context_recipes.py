@@ -100,6 +100,7 @@ def _gathered(
     filters = replace(filters, domains=(slug,))
     if slot.neighbours == "links":
         return _linked_with(questions, slot, filters, slug, path, audience)
+    audience.require_communities(slug)
     rank = neighbours.rank_of(cache, path)
     if rank is None or rank.community is None:
         raise _NoNeighboursError(f"{path} belongs to no community")
@@ -123,7 +124,7 @@ def _linked_with(
     there = on_disk(questions.resources, source.cache, sorted(ends))
     if not there:
         raise _NoNeighboursError(f"{path} has no links to or from other notes")
-    nearest = nearest_of(source, sorted(there))
+    nearest = nearest_of(source, sorted(there), drop_noise=False)
     found = [
         candidate_of(slug, row, "", max(_LEAST, cosine), f"linked with {path}", slot.heading)
         for row, cosine in nearest.values()

@@ -196,10 +196,10 @@ class SearchService:
         now: datetime | None = None,
         audience: Audience = OWNER,
     ) -> Ranked:
-        """Rank the notes of all domains, or those of the filters, for a question. Raises DomainNotFoundError.
+        """Rank the notes of all domains, or those of the filters, for a question.
 
         `depth`: see `find`. `way` changes what each domain is asked by. `vectors` are the question's own by model,
-        as far as they are known; others are added to it.
+        as far as they are known; others are added to it. Raises DomainNotFoundError, FilterError.
         """
         root, present, now = self.resources.root, self.resources.present(), now or datetime.now(UTC)
         known = {} if vectors is None else vectors
@@ -209,6 +209,8 @@ class SearchService:
             if model not in known:
                 known[model] = self._vector(model, query)
             hidden = audience.hidden(domain.slug)
+            if filters.communities:
+                audience.require_communities(domain.slug)
             only = passing_chunks(cache, filters, hidden, known[model])
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
             own = Source(domain, cache, known[model], only, *memory, git=held.git, names=names, hidden=hidden)

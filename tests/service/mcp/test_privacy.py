@@ -73,7 +73,7 @@ OF_A_NOTE = [
 RECIPES = """
 near: {budget: 20000, slots: [{neighbours: links, k: 24}]}
 same: {slots: [{neighbours: community, k: 24}]}
-asks: {slots: [{query: "{title} worms", k: 24}, {where: {tag: diary}}, {where: {folder: Private}}]}
+asks: {slots: [{query: "{title} worms", k: 24}, {query: worms, where: {tag: diary}}, {query: worms, where: {folder: Private}}]}
 """
 
 
@@ -122,7 +122,21 @@ def test_no_tool_has_a_word_of_a_private_note(server):
         return [await client.call_tool(name, arguments) for name, arguments in CALLS]
 
     for (name, arguments), answer in zip(CALLS, as_client(server, use), strict=True):
-        assert canaries.leaks(answer.model_dump_json(), json.dumps(arguments)) == [], (name, arguments)
+        said = answer.model_dump_json()
+        assert canaries.leaks(said, json.dumps(arguments)) == [], (name, arguments)
+        assert "_contexts.yaml:" not in said  # a recipe that is refused would test nothing
+
+
+def test_a_recipe_by_community_tells_nothing_of_the_notes_that_make_it(server):
+    async def use(client):
+        asked = ({"recipe": "same", "note": note} for note in ("Soil.md", "Worms.md"))
+        return [await client.call_tool("context", one) for one in asked]
+
+    for answer in as_client(server, use):
+        assert answer.structured_content["passages"] == []
+        assert "communities cannot be told where notes are private" in str(
+            answer.structured_content["warnings"]
+        )
 
 
 def test_a_private_note_answers_like_one_that_does_not_exist(server):

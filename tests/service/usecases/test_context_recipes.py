@@ -63,6 +63,11 @@ def by_slot(answer):
     return found
 
 
+def test_linked_notes_come_however_far_their_subject_is(questions, monkeypatch):
+    monkeypatch.setattr("service.usecases.context_passages.is_noise", lambda *_: True)
+    assert {"AMD.md", "Boat.md"} <= {one.path for one in ask(questions).passages}
+
+
 def test_each_slot_asks_its_question_and_the_note_itself_is_left_out(questions):
     answer = ask(questions)
     found = by_slot(answer)
