@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from pipelines import vault
 from pipelines.context.compressing import Mode
 from pipelines.context.recipes import Filled, fill, read_recipe
-from pipelines.errors import EverindexError, FilterError, ScopesFileError
+from pipelines.errors import EverindexError, FilterError, NoteNotFoundError, ScopesFileError
 from pipelines.filters import Filters, parse_filters
 from pipelines.scopes import scopes_of
 from pipelines.store import neighbours, passages
@@ -40,14 +40,13 @@ def context_by_recipe(
 ) -> ContextAnswer:
     """Return the block of a recipe for a note.
 
-    A slot that the note cannot fill is left out with a warning. If the search fails, the block is empty.
-    Raises ContextsFileError, RecipeNotFoundError, NoteNotFoundError.
+    A slot that the note cannot fill, or that finds nothing, is left out with a warning. If the search fails, the
+    block is empty. Raises ContextsFileError, RecipeNotFoundError, NoteNotFoundError.
     """
     started, path, audience = time.perf_counter(), vault.note_key(about), audience or contexts.readers
     recipe = read_recipe(questions.resources.root, name)
-    slug, cache, node = _note(questions, path, audience)
     wanted = Wanted(
-        title=f"{name}: {node.title}",
+        title=name,
         budget=budget or recipe.budget or DEFAULT_BUDGET,
         compress=compress or recipe.compress or DEFAULT_COMPRESSION,
         recipe=name,
@@ -55,10 +54,15 @@ def context_by_recipe(
     )
     rounds: list[Round] = []
     try:
+        slug, cache, node = _note(questions, path, audience)
+        wanted.title = f"{name}: {node.title}"
         for slot in recipe.slots:
             try:
                 filled = fill(slot, _values(node), node.title)
-                rounds.append(Round(filled.query, _gathered(questions, filled, slug, cache, path, audience)))
+                gathered = _gathered(questions, filled, slug, cache, path, audience)
+                rounds.append(Round(filled.query, gathered))
+                if not gathered.matching:
+                    wanted.warnings.append(f"{filled.heading}: no note was found for {filled.query!r}")
             except KeyError as error:
                 wanted.warnings.append(f"a slot is left out: {path} has no property {error.args[0]!r}")
             except (FilterError, ScopesFileError, _NoNeighboursError) as error:
@@ -66,6 +70,8 @@ def context_by_recipe(
         for number, turn in enumerate(rounds):
             turn.share = 1 / (len(rounds) - number)
         return contexts.packed(wanted, rounds, started)
+    except NoteNotFoundError:
+        raise
     except (EverindexError, OSError) as error:
         return contexts.failed(wanted, error, started)
 

@@ -109,6 +109,19 @@ def test_a_note_without_links_has_no_neighbours(questions):
     assert (answer.block, answer.passages) == ("", [])
 
 
+def test_a_slot_that_finds_nothing_says_so(questions, vault):
+    (vault / "_contexts.yaml").write_text("empty: {slots: [{query: profit, where: {kind: nothing}}]}")
+    assert ask(questions, "empty").warnings == ["profit: no note was found for 'profit'"]
+
+
+def test_a_note_that_cannot_be_looked_up_gives_an_empty_block(questions, monkeypatch):
+    def fail():
+        raise CacheCorruptError("the cache is damaged")
+
+    monkeypatch.setattr(questions, "readers", fail)
+    assert ask(questions).warnings == ["the search failed, so the block is empty: the cache is damaged"]
+
+
 def test_what_does_not_exist_is_an_error(questions, vault):
     with pytest.raises(NoteNotFoundError):
         ask(questions, about="None.md")
