@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BadVectorError, EverindexError, StorageUnavailableError
+from pipelines.store.attention import Attention
 from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, transaction
 from pipelines.store.evidence import Evidence, EvidenceRecord
@@ -232,6 +233,26 @@ def _decide(folder: Path) -> None:
     State(folder).close()
 
 
+def a_note_is_asked_for_and_chosen(world: World, service: Service) -> None:
+    service.begin()
+    world.write("wanted.md", text(77))
+    service.notice("wanted.md")
+    service.carry_on(
+        lambda: [cache.ledger.hasten("wanted.md") for cache in service.resources.caches().values()]
+    )
+    service.carry_on(lambda: _choose(world.state))
+    service.work()
+
+
+def _choose(state: Path) -> None:
+    attention = Attention(state)
+    attention.add(["wanted.md"], "opened", 0.0)
+    attention.keep_hashes({"wanted.md": "as it was"})
+    attention.move("wanted.md", "renamed.md")
+    attention.delete("renamed.md")
+    attention.close()
+
+
 def notes_are_cut_anew(_: World, service: Service) -> None:
     service.begin()
 
@@ -295,6 +316,7 @@ _SHORT = (
     Act(an_edit_does_not_show, by_hand=Service.rehash),
     Act(records_are_kept),
     Act(an_operator_decides),
+    Act(a_note_is_asked_for_and_chosen),
     Act(notes_are_cut_anew, _RECUT),
     Act(the_index_drifts_and_is_repaired, _RECUT, Service.repair),
     Act(a_backup_is_restored, _RECUT),
