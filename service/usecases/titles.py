@@ -89,6 +89,8 @@ class TitleSearch:
 
         Raises NoteNotFoundError, DomainNotFoundError.
         """
+        for slug in filters.domains:
+            named_domains(self._questions.resources, slug)
         path = vault.note_key(path)
         readers = self._questions.readers()
         _, own = self._questions.holder(path, audience)
@@ -96,8 +98,6 @@ class TitleSearch:
         if vector is None:
             return SimilarAnswer(path=path, results=[], count=0, reason=_NO_VECTORS)
         model = own.meta.model, own.meta.dimension
-        for slug in filters.domains:
-            named_domains(self._questions.resources, slug)
         results = [
             hit
             for domain, cache in readers

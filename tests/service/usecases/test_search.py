@@ -240,12 +240,12 @@ def test_a_model_that_breaks_is_a_problem_until_it_is_loaded_again_and_words_are
     weights = model / "model.safetensors"
     kept = weights.read_bytes()
     weights.write_bytes(kept[:1000])
-    (hit,) = questions.search("garden", 3).results
+    (hit,) = questions.search("soil", 3).results
     assert hit.path == "a.md"
     for _ in range(2):
         with pytest.raises(ModelUnavailableError), model_reported(resources, "query", lambda: True):
             questions.load_models()
-        answer = questions.search("garden", 3)
+        answer = questions.search("soil", 3)
         assert ([hit.path for hit in answer.results], answer.index.model_ready) == (["a.md"], False)
         assert "the embedding model cannot be used" in answer.index.model_problem
         assert answer.index.model_problem in questions.health(resources.queue()).problems
