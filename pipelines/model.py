@@ -21,6 +21,9 @@ Precision = Literal["float32", "bfloat16"]
 SAVE_PRIORITY = 110
 """The task that indexes saves; no other task runs before it."""
 
+REQUEST_PRIORITY = 105
+"""The task that looks at one note on request: before all others but saves, which no flood of requests may delay."""
+
 HIGH_PRIORITY = 100
 """A save or a request, for which a person is waiting."""
 

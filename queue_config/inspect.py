@@ -72,8 +72,19 @@ def waits(huey: Queue, task: str, priority: int, domain: str) -> bool:
     asks again.
     """
     messages = huey.peek(priority, PEEKED)
-    found = _read(huey, messages)
-    return len(messages) == PEEKED or any(w.task == task and w.args[:1] == (domain,) for w in found)
+    return len(messages) == PEEKED or _is_in(_read(huey, messages), task, domain)
+
+
+def is_among_next(huey: Queue, task: str, priority: int, argument: str) -> bool:
+    """Say whether a task with this first argument is among the next `PEEKED` messages of this priority.
+
+    Unlike `waits`, it is never true without such a message, for tasks that no sweep enqueues again.
+    """
+    return _is_in(_read(huey, huey.peek(priority, PEEKED)), task, argument)
+
+
+def _is_in(found: list[Waiting], task: str, argument: str) -> bool:
+    return any(one.task == task and one.args[:1] == (argument,) for one in found)
 
 
 def waiting_by_task(huey: Queue, now: float) -> list[WaitingTasks]:

@@ -9,29 +9,35 @@ from typing import Any
 from huey.api import Task
 
 from pipelines import vault
-from pipelines.model import SAVE_PRIORITY
+from pipelines.model import REQUEST_PRIORITY, SAVE_PRIORITY
 from pipelines.reconcile import check_paths
 from pipelines.store.facts import LOOKED_AT
-from queue_config.inspect import waits
+from queue_config.inspect import is_among_next, waits
 from queue_config.queue import Queue
 from workers.jobs import job
 from workers.resources import Resources
 
-RequestNote = Callable[[str, str], Any]
-"""Enqueues the task: takes the note's path (its key) and the request's id."""
+RequestNote = Callable[[str, str | None], None]
+"""Enqueues the task: takes the note's path (its key), and the request's id, or None if nobody waits for a reply."""
 
 
 def make_request_task(huey: Queue, resources: Resources, index_notes: Callable[..., Any]) -> RequestNote:
     """Register the task on a queue; `index_notes` enqueues the task of that name."""
 
-    @huey.task(name="index_note", priority=SAVE_PRIORITY, once=True, context=True)  # type: ignore[untyped-decorator]
-    def index_note(path: str, request: str, task: Task) -> None:
+    # It may run twice or late: it only compares a file with the ledger.
+    @huey.task(name="index_note", priority=REQUEST_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def index_note(path: str, request: str | None, task: Task) -> None:
         with job(task, "*", path=path) as doing:
             quiet = _look_at(huey, resources, index_notes, path)
             doing.update(settled=quiet)
-            resources.state().put(LOOKED_AT, quiet, request)
+            if request is not None:
+                resources.state().put(LOOKED_AT, quiet, request)
 
-    enqueue: RequestNote = index_note
+    def enqueue(path: str, request: str | None) -> None:
+        huey.reopen_if_replaced()
+        if request is not None or not is_among_next(huey, "index_note", REQUEST_PRIORITY, path):
+            index_note(path, request)
+
     return enqueue
 
 

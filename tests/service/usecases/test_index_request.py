@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from pipelines.errors import NoteNotFoundError, VaultNotFoundError
+from pipelines.store.connection import rows
+from queue_config import inspect as queue_inspect
 from queue_config.settings import Settings
 from service.usecases.audience import Audience
 from service.usecases.index_request import IndexRequests
@@ -229,3 +232,81 @@ def test_names_of_bytes_that_are_no_text_are_indexed_by_their_key(settings, vaul
     with worker(settings):
         assert requests.index("\\xff.md", wait=True).findable
     assert found(questions, '"wherry"') == ["\\xff.md"]
+
+
+def test_two_requests_wait_and_a_third_is_answered_at_once(settings, questions):
+    waiting = [IndexRequests(questions, patience=120.0) for _ in range(2)]  # as those of HTTP and of agents
+    with idle_worker(settings), ThreadPoolExecutor(2) as threads:
+        answers = [threads.submit(one.index, "Soil.md", wait=True) for one in waiting]
+        queue = questions.resources.queue()
+        while queue.storage.queue_size() < len(waiting):
+            time.sleep(0.01)
+        third = IndexRequests(questions, patience=0.2).index("Soil.md", wait=True)
+        assert (third.state, third.findable) == ("queued", False)
+        assert "this one does not" in third.reason
+        with worker(settings):
+            assert [one.result().state for one in answers] == ["indexed", "indexed"]
+            assert waiting[0].index("Soil.md", wait=True).findable
+
+
+def test_requests_wait_behind_saves_and_once_for_each_note(vault, questions, requests):
+    (vault / "Boat.md").write_text("a wherry")
+    for _ in range(3):
+        requests.index("Soil.md", wait=False)
+        requests.index("Boat.md", wait=False)
+    queue, domain = questions.resources.queue(), questions.resources.domains()[0]
+    assert [one.args[0] for one in queue_inspect.waiting(queue)] == ["Soil.md", "Boat.md"]
+    make_tasks(queue, questions.resources).index_notes(domain.slug, [])
+    assert [one.task for one in queue_inspect.waiting(queue)] == ["index_notes", "index_note", "index_note"]
+
+
+def test_beyond_the_messages_that_are_read_a_request_is_enqueued_and_not_lost(
+    vault, questions, requests, monkeypatch
+):
+    monkeypatch.setattr(queue_inspect, "PEEKED", 2)
+    names = [f"n{number}.md" for number in range(4)]
+    for name in names:
+        (vault / name).write_text("")
+        requests.index(name, wait=False)
+    assert [one.args[0] for one in queue_inspect.waiting(questions.resources.queue())] == names
+
+
+def test_a_request_that_nobody_waits_for_leaves_no_reply(settings, questions, requests):
+    requests.index("Soil.md", wait=False)
+    with worker(settings):
+        assert requests.index("Soil.md", wait=True).findable
+    assert rows(questions.resources.state().con, "SELECT key FROM fact WHERE key LIKE 'looked-at%'") == []
+
+
+def test_a_request_that_waited_for_a_day_is_carried_out(settings, vault, questions, requests, monkeypatch):
+    (vault / "Boat.md").write_text("a wherry")
+    requests.index("Boat.md", wait=False)
+    now = time.time
+    monkeypatch.setattr("queue_config.queue.time.time", lambda: now() + 24 * 3600)
+    with worker(settings):
+        assert requests.index("Soil.md", wait=True).findable
+    assert found(questions, '"wherry"') == ["Boat.md"]
+
+
+@pytest.mark.parametrize("change", ["ignored", "parked"])
+def test_what_happens_to_a_note_while_an_agent_waits_is_told_as_the_agent_may_know_it(
+    settings, vault, questions, change
+):
+    (vault / "Boat.md").write_text("a wherry")
+    agent = Audience(questions.resources)
+    with idle_worker(settings), ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(
+            IndexRequests(questions, patience=120.0).index, "Boat.md", wait=True, audience=agent
+        )
+        while not questions.resources.queue().storage.queue_size():
+            time.sleep(0.01)
+        if change == "ignored":
+            (vault / ".everindexignore").write_text("/Boat.md\n")
+        else:
+            with (vault / "Boat.md").open("wb") as file:
+                file.write(b"---\nprivate: true\n---\n")
+                file.truncate(settings.max_note_bytes + 1)
+        with worker(settings), pytest.raises(NoteNotFoundError) as refused:
+            answer.result()
+    assert refused.value.why == questions.why("Boat.md", audience=agent)
+    assert not any(word in str(refused.value) for word in ("too-large", ".everindexignore"))
