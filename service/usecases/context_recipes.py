@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from pipelines import vault
 from pipelines.context.compressing import Mode
-from pipelines.context.recipes import Filled, fill, read_recipe
+from pipelines.context.recipes import Filled, Recipe, fill, read_recipe
 from pipelines.errors import EverindexError, FilterError, NoteNotFoundError, ScopesFileError
 from pipelines.filters import Filters, parse_filters
 from pipelines.scopes import scopes_of
@@ -52,28 +52,35 @@ def context_by_recipe(
         recipe=name,
         audience=audience,
     )
-    rounds: list[Round] = []
     try:
-        slug, cache, node = _note(questions, path, audience)
-        wanted.title = f"{name}: {node.title}"
-        for slot in recipe.slots:
-            try:
-                filled = fill(slot, _values(node), node.title)
-                gathered = _gathered(questions, filled, slug, cache, path, audience)
-                rounds.append(Round(filled.query, gathered))
-                if not gathered.matching:
-                    wanted.warnings.append(f"{filled.heading}: no note was found for {filled.query!r}")
-            except KeyError as error:
-                wanted.warnings.append(f"a slot is left out: {path} has no property {error.args[0]!r}")
-            except (FilterError, ScopesFileError, _NoNeighboursError) as error:
-                wanted.warnings.append(f"a slot is left out: {error}")
-        for number, turn in enumerate(rounds):
-            turn.share = 1 / (len(rounds) - number)
-        return contexts.packed(wanted, rounds, started)
+        return contexts.packed(wanted, _rounds(questions, recipe, wanted, path, audience), started)
     except NoteNotFoundError:
         raise
     except (EverindexError, OSError) as error:
         return contexts.failed(wanted, error, started)
+
+
+def _rounds(
+    questions: SearchService, recipe: Recipe, wanted: Wanted, path: str, audience: Audience
+) -> list[Round]:
+    """Fill a recipe's slots for a note, with a warning for each that stays empty. Raises EverindexError, OSError."""
+    rounds: list[Round] = []
+    slug, cache, node = _note(questions, path, audience)
+    wanted.title = f"{wanted.title}: {node.title}"
+    for slot in recipe.slots:
+        try:
+            filled = fill(slot, _values(node), node.title)
+            gathered = _gathered(questions, filled, slug, cache, path, audience)
+            rounds.append(Round(filled.query, gathered))
+            if not gathered.matching:
+                wanted.warnings.append(f"{filled.heading}: no note was found for {filled.query!r}")
+        except KeyError as error:
+            wanted.warnings.append(f"a slot is left out: {path} has no property {error.args[0]!r}")
+        except (FilterError, ScopesFileError, _NoNeighboursError) as error:
+            wanted.warnings.append(f"a slot is left out: {error}")
+    for number, turn in enumerate(rounds):
+        turn.share = 1 / (len(rounds) - number)
+    return rounds
 
 
 class _NoNeighboursError(EverindexError):

@@ -205,10 +205,9 @@ class SearchService:
         known = {} if vectors is None else vectors
 
         def source(domain: Domain, cache: Cache) -> Source:
-            model, held = cache.meta.model, self._in_memory
+            model, held, hidden = cache.meta.model, self._in_memory, audience.hidden(domain.slug)
             if model not in known:
                 known[model] = self._vector(model, query)
-            hidden = audience.hidden(domain.slug)
             if filters.communities:
                 audience.require_communities(domain.slug)
             only = passing_chunks(cache, filters, hidden, known[model])
