@@ -47,7 +47,7 @@ class VaultNotWritableError(EverindexError):
 
 
 class OverruledError(EverindexError):
-    """A setting, or a rule of the vault about what is ignored, is against a request."""
+    """A setting, or a file of the vault with ignore rules, is against a request."""
 
 
 class AlreadyThereError(EverindexError):

@@ -21,7 +21,9 @@ RULE_FILES = (".gitignore", ".everindexignore")
 DEEPEST_FOLDER = 128
 """Folders nested deeper are not read. The longest path that Linux opens, 4,096 bytes, has room for 2,047, but such a
 depth is usually an unpacked archive."""
-_MOST_BYTES = 1_000_000
+MOST_BYTES = 1_000_000
+"""A larger rule file is not applied."""
+
 _MOST_ALONG_A_PATH = 2 * MOST_WILDCARD_CHARACTERS
 _MOST_COMPLAINTS = 100
 _FOLDERS = ("@eaDir",)
@@ -82,7 +84,7 @@ class IgnoreRules:
 
     def _read(self, path: str) -> Globs | None:
         try:
-            globs = _parsed(beneath.read_file(self._root, path, _MOST_BYTES))
+            globs = _parsed(beneath.read_file(self._root, path, MOST_BYTES))
         except UnsafePathError as error:
             self._complain(f"the rules of {path!r} are not applied: {error}")
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import stat
 import unicodedata
@@ -14,8 +15,10 @@ from pipelines.errors import (
     NoteChangedError,
     NoteError,
     NotFoundError,
+    OverruledError,
     UnsafePathError,
 )
+from pipelines.ignore import MOST_BYTES
 from pipelines.safe_replace import remove_if_unchanged, replace_if_unchanged
 
 IGNORE_FILE = ".everindexignore"
@@ -25,6 +28,7 @@ HEAD = "# Kept out of the index, in the syntax of .gitignore."
 _CR = "\r"  # the end of a line that an editor on Windows wrote, before its line feed
 _MOST_TRIES = 3
 _SPECIAL = re.compile(r"[\\*?\[]")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ENCODING = ("utf-8", "surrogateescape")  # a file's name may be any bytes
 
 
@@ -32,8 +36,8 @@ def ignore(root: Path, path: str, displaced: Path) -> str:
     """Add the line that ignores a file or folder of the vault, and return the line.
 
     The file that is replaced is kept in the folder `displaced` for a while. Raises NotFoundError where there is no
-    such path, UnsafePathError for a path outside of the vault, AlreadyThereError where the line is there, NoteError
-    where the file cannot be read or is being written, StateError, OSError.
+    such path, UnsafePathError for a path outside of the vault, AlreadyThereError where the line is there,
+    OverruledError, NoteError where the file cannot be read or is being written, StateError, OSError.
     """
     try:
         is_folder = stat.S_ISDIR(beneath.look(root, path).st_mode)
@@ -56,7 +60,7 @@ def stop_ignoring(root: Path, path: str, displaced: Path) -> str:
     """Remove the line that `ignore` added, whether or not the file is still there, and return the line.
 
     A file that Everindex made goes with its last line.
-    Raises NotFoundError where there is no such line, UnsafePathError, NoteError, StateError, OSError.
+    Raises NotFoundError where there is no such line, UnsafePathError, OverruledError, NoteError, StateError, OSError.
     """
     wanted = {line_for(path, is_folder=is_folder) for is_folder in (False, True)}
     removed: list[str] = []
@@ -95,7 +99,7 @@ def line_for(path: str, *, is_folder: bool) -> str:
 def _edit(root: Path, change: Callable[[list[str] | None], list[str] | None], displaced: Path) -> None:
     """Change the lines of the file; None stands for no file. Lines that an editor saves meanwhile stay.
 
-    Raises NoteError, StateError.
+    Raises OverruledError, NoteError, StateError.
     """
     with beneath.folder(root) as folder:
         found = in_folder.look(folder, IGNORE_FILE)
@@ -107,6 +111,11 @@ def _edit(root: Path, change: Callable[[list[str] | None], list[str] | None], di
             found = remove_if_unchanged(root, IGNORE_FILE, found, displaced)
         else:
             new = "".join(f"{line}\n" for line in lines or []).encode(*_ENCODING)
+            if len(new) > max(MOST_BYTES, len(found or b"")):
+                raise OverruledError(
+                    f"{IGNORE_FILE} would have more than {MOST_BYTES:,} bytes, and none of its rules would apply; "
+                    "shorten it"
+                )
             found = replace_if_unchanged(root, IGNORE_FILE, found, new, displaced)
         if found is None:
             return
@@ -114,5 +123,10 @@ def _edit(root: Path, change: Callable[[list[str] | None], list[str] | None], di
 
 
 def _lines_of(data: bytes) -> list[str]:
+    """Return the lines of a rule file. Raises OverruledError for one in UTF-16, which no rule is read from."""
+    if data.startswith(_UTF_16) or b"\0" in data:
+        raise OverruledError(
+            f"{IGNORE_FILE} is not in UTF-8, so none of its rules are applied; save it as UTF-8"
+        )
     text = data.decode(*_ENCODING)
     return text.removesuffix("\n").split("\n") if text else []

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from pipelines import ignore_file
-from pipelines.errors import NotFoundError, OverruledError, VaultNotWritableError
+import threading
+
+from pipelines import ignore_file, vault
+from pipelines.errors import AlreadyThereError, NotFoundError, OverruledError, VaultNotWritableError
 from pipelines.reconcile import rules_of
-from service.usecases.note_file import find_note_file
+from service.usecases.note_file import NoteFile, find_note_file
 from service.usecases.schemas.changes import IgnoredAnswer
 from service.usecases.search import SearchService
+from workers.resources import Resources
+
+_WRITING = threading.Lock()
+"""Held while the file is changed: of two changes at once, one would find that the file is being written to."""
 
 
 def stop_indexing(questions: SearchService, path: str) -> IgnoredAnswer:
@@ -16,20 +22,32 @@ def stop_indexing(questions: SearchService, path: str) -> IgnoredAnswer:
     Raises NoteNotFoundError, NotFoundError for a vocabulary, OverruledError, VaultNotFoundError, NoteError,
     StateError, VaultNotWritableError.
     """
-    resources = questions.resources
-    file = find_note_file(questions, path)
-    if file.key in file.domain.configuration:
-        raise NotFoundError(f"{file.key} configures the domain {file.domain.slug}; it is no note")
+    with _WRITING:
+        file = find_note_file(questions, path)
+        if file.key in file.domain.configuration:
+            raise NotFoundError(f"{file.key} configures the domain {file.domain.slug}; it is no note")
+        try:
+            line = _ignore(questions.resources, file)
+        except OSError as error:
+            raise VaultNotWritableError(
+                f"{ignore_file.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
+            ) from error
+    # The bytes of a name may be no text; the answer is.
+    return IgnoredAnswer(path=file.key, file=ignore_file.IGNORE_FILE, line=vault.note_key(line))
+
+
+def _ignore(resources: Resources, file: NoteFile) -> str:
     root, displaced = resources.root, resources.place.displaced
+    overruled = (
+        f"a rule file in a folder of {file.key} lets it in with `!`; remove that line, or ignore it there"
+    )
     try:
         line = ignore_file.ignore(root, file.raw, displaced)
-        if rules_of(root, resources.registry()).for_file(file.raw) is None:
-            ignore_file.stop_ignoring(root, file.raw, displaced)
-            raise OverruledError(
-                f"a rule file in a folder of {file.key} lets it in with `!`; remove that line, or ignore it there"
-            )
-    except OSError as error:
-        raise VaultNotWritableError(
-            f"{ignore_file.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
+    except AlreadyThereError as error:
+        raise OverruledError(
+            f"{ignore_file.IGNORE_FILE} names {file.key} already, but {overruled}"
         ) from error
-    return IgnoredAnswer(path=file.key, file=ignore_file.IGNORE_FILE, line=line)
+    if rules_of(root, resources.registry()).for_file(file.raw) is None:
+        ignore_file.stop_ignoring(root, file.raw, displaced)
+        raise OverruledError(overruled)
+    return line

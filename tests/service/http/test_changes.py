@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
 
+from pipelines.ignore import MOST_BYTES
 from pipelines.ignore_file import stop_ignoring
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.tokens import read_token
+from service.usecases.ignoring import stop_indexing
 from service.usecases.indexing import index_once
+from service.usecases.search import SearchService
 from tests.browser.serving import cookie_of
 from tests.working import worker
 from workers.resources import Resources
@@ -143,6 +149,65 @@ def test_a_line_that_a_deeper_rule_overrules_is_not_left_behind(program, vault):
     assert answer.status_code == 409
     assert "lets it in" in answer.json()["detail"]
     assert not (vault / ".everindexignore").exists()
+
+
+def test_a_line_that_is_there_and_overruled_is_said_and_stays(program, vault):
+    (vault / "Deep").mkdir()
+    (vault / "Deep" / "Soil.md").write_text("clay")
+    (vault / "Deep" / ".gitignore").write_text("!Soil.md\n")
+    (vault / ".everindexignore").write_text("/Deep/Soil.md\n")
+    answer = program.delete("/documents/Deep/Soil.md")
+    assert answer.status_code == 409
+    assert "lets it in" in answer.json()["detail"]
+    assert (vault / ".everindexignore").read_text() == "/Deep/Soil.md\n"
+
+
+def test_a_name_that_is_no_text_is_ignored_and_answered_as_its_key(vault, program):
+    address = quote(r"by\xff.md")
+    (vault / os.fsdecode(b"by\xff.md")).write_text("a wherry")
+    answer = program.delete(f"/documents/{address}")
+    assert (answer.status_code, answer.json()["line"]) == (200, "/by\\xff.md")
+    assert b"/by\xff.md" in (vault / ".everindexignore").read_bytes().splitlines()
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_what_is_no_file_in_the_place_of_the_ignore_file_stays_and_is_named(program, vault, tmp_path, kind):
+    place, outside = vault / ".everindexignore", tmp_path / "outside"
+    outside.write_text("mine")
+    make = {
+        "link": lambda: place.symlink_to(outside),
+        "fifo": lambda: os.mkfifo(place),
+        "folder": place.mkdir,
+    }
+    make[kind]()
+    answer = program.delete("/documents/Soil.md")
+    assert answer.status_code == 409
+    assert ".everindexignore" in answer.json()["detail"]
+    assert outside.read_text() == "mine"
+    assert not place.is_file() or place.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [(b"/Secret/\n" + b"#" * (MOST_BYTES - 15) + b"\n", "shorten it"), ("x\n".encode("utf-16"), "UTF-8")],
+)
+def test_an_ignore_file_that_can_take_no_line_keeps_its_bytes(program, vault, before, reason):
+    (vault / ".everindexignore").write_bytes(before)
+    answer = program.delete("/documents/Soil.md")
+    assert answer.status_code == 409
+    assert reason in answer.json()["detail"]
+    assert (vault / ".everindexignore").read_bytes() == before
+
+
+def test_of_many_notes_at_once_each_gets_its_line(settings, vault):
+    names = [f"n{number}.md" for number in range(24)]
+    for name in names:
+        (vault / name).write_text("")
+    questions = SearchService(Resources(settings))
+    with ThreadPoolExecutor(8) as threads:
+        lines = [one.line for one in threads.map(partial(stop_indexing, questions), names)]
+    assert lines == [f"/{name}" for name in names]
+    assert {*lines} <= {*(vault / ".everindexignore").read_text().splitlines()}
 
 
 def test_lines_of_an_ignore_file_are_kept(program, vault):
