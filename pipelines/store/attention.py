@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipelines.store.connection import records, rows, transaction
+from pipelines.store.connection import empty_journal, records, rows, transaction
 from pipelines.store.state_file import open_state
 
 How = Literal["opened", "read", "cited", "promoted"]
@@ -31,7 +31,10 @@ class Chosen:
 
 
 class Attention:
-    """A connection to the choices in a vault's `state.db`. What is deleted is overwritten."""
+    """A connection to the choices in a vault's `state.db`.
+
+    What is deleted is overwritten, in the log as well unless another connection is reading at that moment.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._con = open_state(folder)
@@ -71,7 +74,9 @@ class Attention:
         """Delete the choices of a note (None: of all notes); return their number. Raises StorageUnavailableError."""
         with transaction(self._con):
             self._con.execute("DELETE FROM attention WHERE ?1 IS NULL OR path = ?1", (path,))
-            return self._con.changes()
+            deleted = self._con.changes()
+        empty_journal(self._con)
+        return deleted
 
     # Following the notes
 

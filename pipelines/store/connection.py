@@ -218,14 +218,19 @@ def bound_journal(con: apsw.Connection) -> None:
     """Truncate a write-ahead log that grew large because readers kept blocking SQLite's checkpoints.
 
     SQLite's own checkpoints restart the log only when there is no reader at all. This one waits for the current
-    readers and for a moment without a writer, and lets new readers read the database itself. Raises CacheError.
+    readers and for a moment without a writer, and lets new readers read the database itself. What a reader still
+    blocks is tried again at the next call. Raises CacheError.
     """
     log = Path(con.filename_wal)
-    if not log.exists() or log.stat().st_size < _LARGE_JOURNAL:
-        return
+    if log.exists() and log.stat().st_size >= _LARGE_JOURNAL:
+        empty_journal(con)
+
+
+def empty_journal(con: apsw.Connection) -> None:
+    """Write the log into the database and truncate it, unless a reader blocks that. Raises CacheError."""
     con.set_busy_timeout(_CHECKPOINT_MS)
     try:
-        with _our_errors(con), suppress(apsw.BusyError):  # a reader still blocks it: retry at the next call
+        with _our_errors(con), suppress(apsw.BusyError):
             con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
         con.set_busy_timeout(BUSY_MS)

@@ -63,6 +63,15 @@ def test_the_choices_of_one_note_are_deleted_or_those_of_all(store):
     assert store.choices() == []
 
 
+def test_what_is_deleted_is_in_no_file_though_another_connection_is_open(store, tmp_path):
+    other = Attention(tmp_path)
+    store.add(["wherry.md"], "opened", 0.0)
+    assert any(b"wherry" in file.read_bytes() for file in tmp_path.iterdir())
+    store.delete("wherry.md")
+    assert not [file for file in tmp_path.iterdir() if b"wherry" in file.read_bytes()]
+    other.close()
+
+
 def test_a_choice_counts_from_its_moment_on(store):
     store.add(["Soil.md"], "opened", 10.0)
     store.add(["Soil.md"], "opened", 10.0 + WINDOW_S)
