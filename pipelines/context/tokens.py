@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _BYTES_PER_TOKEN = 4
 # Tokenizers of the BERT family give a longer word one token, however long it is.
@@ -17,15 +17,21 @@ Counting = Callable[[Sequence[str]], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A way to count tokens, and its name: that of a model, or `estimate`."""
+    """A way to count tokens, and its name: that of a model, or `estimate`.
+
+    It remembers each text that it has counted, so make one for each block.
+    """
 
     name: str
     counting: Counting
+    _known: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text; a very long word counts by its bytes."""
-        long_words = [sum(map(_by_bytes, _LONG_WORD.findall(text))) for text in texts]
-        return [tokens + more for tokens, more in zip(self.counting(texts), long_words, strict=True)]
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        for text, tokens in zip(new, self.counting(new) if new else (), strict=True):
+            self._known[text] = tokens + sum(map(_by_bytes, _LONG_WORD.findall(text)))
+        return [self._known[text] for text in texts]
 
 
 def _by_bytes(text: str) -> int:

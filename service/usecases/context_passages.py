@@ -236,8 +236,10 @@ def nearest_of(
     source: Source, paths: Sequence[str], *, drop_noise: bool = True
 ) -> dict[str, tuple[ChunkRow, float]]:
     """Return the passage of each note that is nearest to the question, with its cosine, without what is noise."""
-    ids = store.chunks_of_notes(source.cache, paths, (), source.only)
-    near = _cosines(source, ids)
+    # Nearly every chunk may be allowed: SQLite would read all their ids.
+    allowed = None if source.only is None else set(source.only)
+    own = store.chunks_of_notes(source.cache, paths, (), None)
+    near = _cosines(source, [one for one in own if allowed is None or one in allowed])
     rows = passages.chunk_rows(source.cache, list(near))
     nearest: dict[str, tuple[ChunkRow, float]] = {}
     for chunk_id, row in rows.items():
