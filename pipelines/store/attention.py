@@ -38,7 +38,7 @@ class Attention:
 
     def __init__(self, folder: Path) -> None:
         self._con = open_state(folder)
-        self._con.execute("PRAGMA secure_delete = ON").fetchall()
+        rows(self._con, "PRAGMA secure_delete = ON")
 
     def close(self) -> None:
         """Close the connection."""

@@ -45,13 +45,16 @@ def copy(source: Path, target: Path) -> None:
 
 
 def forget_choices(state: Path) -> None:
-    """Remove the notes that were chosen from a copy of `state.db`, and every trace of them from its file."""
+    """Remove the notes that were chosen from a copy of `state.db`, and every trace of them from its file.
+
+    Raises CacheError.
+    """
     con = connect(state)
     try:
         # The copy of an earlier version has no such table.
         if select(con, "SELECT 1 FROM sqlite_schema WHERE name = 'attention'"):
-            con.execute("DELETE FROM attention")
-            con.execute("VACUUM")
+            select(con, "DELETE FROM attention")
+            select(con, "VACUUM")
     finally:
         con.close()
 
