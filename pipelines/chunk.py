@@ -3,10 +3,14 @@
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
+from pipelines.documents.formats import format_of
 from pipelines.errors import ConfigurationError
 from pipelines.lines import line_starts
+from pipelines.locator import Locator
 from pipelines.model import Chunk, ChunkSettings, Heading, Note
 
 FULL_WINDOW_TOKENS = 512
@@ -45,28 +49,29 @@ def chunk_settings(window_tokens: int, target: int | None, overlap: int | None) 
 
 
 def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
-    """Split a note's body at its `##` headings, and sections longer than the target with a sliding window.
+    """Split a note's body into its parts, and parts longer than the target with a sliding window.
 
-    Chunks are in order, and every character that is not white space is in at least one of them. A note without text
-    gives one chunk with its names, so that it can be found.
+    The parts of Markdown are its `##` sections; every character of it that is not white space is in at least one
+    chunk. The parts of a document are its blocks, without those that have too little text for its format. Chunks are
+    in order. A note without text gives one chunk with its names, so that it can be found.
     """
     starts = line_starts(note.text)
-    path = _HeadingPath(note.headings)
     chunks: list[Chunk] = []
-    for label, first, last in _sections(note):
-        for start, end in _windows(note.text, first, last, settings):
+    for part in _parts_of_document(note) if note.blocks else _parts_of_markdown(note):
+        for start, end in _windows(note.text, part.start, part.end, settings):
             text = note.text[start:end]
             chunks.append(
                 Chunk(
                     text=text,
                     text_hash=hashlib.sha256(text.encode()).hexdigest(),
-                    section=label,
-                    heading_path=path.at(start),
+                    section=part.label,
+                    heading_path=part.headings(start),
                     position=len(chunks),
                     start=start,
                     end=end,
                     first_line=bisect_right(starts, start),
                     last_line=bisect_right(starts, end - 1),
+                    place=part.place,
                 )
             )
     return tuple(chunks or _names_alone(note, settings))
@@ -110,14 +115,41 @@ class _HeadingPath:
         return tuple(heading.text for heading in self._open)
 
 
-def _sections(note: Note) -> Iterator[tuple[str, int, int]]:
-    """Yield (label, start, end) of the text before the first `##`, and of the section of each `##`."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a note that no chunk exceeds; `headings` returns those that enclose an offset in it."""
+
+    label: str
+    start: int
+    end: int
+    headings: Callable[[int], tuple[str, ...]]
+    place: Locator | None = None
+
+
+def _parts_of_markdown(note: Note) -> Iterator[_Part]:
+    """Yield the text before the first `##`, and the section of each `##`."""
+    path = _HeadingPath(note.headings)
     cuts = [heading for heading in note.headings if heading.level == _SECTION_LEVEL]
     ends = [*(heading.start for heading in cuts), len(note.text)]
     top = next((h.text for h in note.headings if h.level == 1 and h.start < ends[0] and h.text), note.title)
-    yield top, note.body_start, ends[0]
+    yield _Part(top, note.body_start, ends[0], path.at)
     for heading, end in zip(cuts, ends[1:], strict=True):
-        yield heading.text or note.title, heading.start, end
+        yield _Part(heading.text or note.title, heading.start, end, path.at)
+
+
+def _parts_of_document(note: Note) -> list[_Part]:
+    """Return the blocks with enough text for the format; all of them if none has."""
+    form = format_of(note.path)
+    least = form.least if form else 0
+    parts = [
+        _Part(block.label or note.title, block.start, block.end, partial(_same, block.headings), block.place)
+        for block in note.blocks
+    ]
+    return [part for part in parts if part.end - part.start >= least] or parts
+
+
+def _same(headings: tuple[str, ...], _offset: int) -> tuple[str, ...]:
+    return headings
 
 
 def _windows(text: str, first: int, last: int, settings: ChunkSettings) -> Iterator[tuple[int, int]]:

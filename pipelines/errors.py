@@ -117,10 +117,6 @@ class UnsafePathError(EverindexError):
     """A path leads through a link, out of the vault, to something that is not a regular file, or to one too large."""
 
 
-class PatternError(EverindexError):
-    """A pattern in a vault cannot be used; the message is the reason, as a clause."""
-
-
 class NoteError(EverindexError):
     """A note cannot be indexed or changed; `kind` names the reason, as shown by `status` and `why`."""
 
@@ -170,6 +166,12 @@ class NoteTagsError(NoteError):
     """A note's tags cannot be changed without a risk to its contents; the note was left alone."""
 
     kind = "tags"
+
+
+class DocumentError(NoteError):
+    """A document is damaged, encrypted, or exceeds a limit of its reader; the message says which."""
+
+    kind = "document"
 
 
 class ParserDiedError(NoteError):
@@ -286,10 +288,7 @@ class ProposerError(EverindexError):
 
 
 class ProposerBusyError(ProposerError):
-    """A tag proposer cannot answer at the moment.
-
-    `retry_after`: how many seconds to wait, if known; `cost_usd`: what the failed answer cost.
-    """
+    """A tag proposer cannot answer now; `retry_after`: seconds to wait, `cost_usd`: what the failed answer cost."""
 
     retry_helps = True
 

@@ -24,8 +24,9 @@ from pipelines.errors import (
 )
 from pipelines.indexing import Ingest, Outcome, park_crasher
 from pipelines.lexical import ChunkWords
-from pipelines.model import HIGH_PRIORITY, Chunk, FileContent, LeasedRow, Note
+from pipelines.model import Chunk, FileContent, LeasedRow, Note
 from pipelines.owed_vectors import TEXTS_AT_ONCE, vectors_of
+from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import transaction
 from pipelines.store.leases import MAX_ATTEMPTS

@@ -1,10 +1,12 @@
-"""The domain's types; standard library only."""
+"""The domain's types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from pipelines.locator import Block, Locator
 
 LinkKind = Literal["wikilink", "embed", "markdown", "property"]
 EdgeKind = Literal["citation", "wikilink", "embed"]
@@ -17,21 +19,6 @@ Promote = Literal["on_save", "manual"]
 EventKind = Literal["created", "modified", "deleted"]
 TagStatus = Literal["active", "retired"]
 Precision = Literal["float32", "bfloat16"]
-
-SAVE_PRIORITY = 110
-"""The task that indexes saves; no other task runs before it."""
-
-REQUEST_PRIORITY = 105
-"""The task that looks at one note on request: before all others but saves, which no flood of requests may delay."""
-
-HIGH_PRIORITY = 100
-"""A save or a request, for which a person is waiting."""
-
-LOW_PRIORITY = 10
-"""A scan or a re-chunk; it may take any time."""
-
-LOWEST_PRIORITY = 1
-"""Optional work (ranks, sentence vectors); runs only when nothing else waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +65,10 @@ class OwnPrivacy:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A parsed Markdown file. `text` is the whole decoded file; offsets and lines refer to it."""
+    """A parsed file. `text` is the whole decoded file; offsets and lines refer to it.
+
+    Of a document that is not Markdown, `text` is what was read from it, and `blocks` are its parts.
+    """
 
     path: str
     title: str
@@ -95,11 +85,15 @@ class Note:
     evergreen: bool
     warnings: tuple[str, ...]
     privacy: OwnPrivacy
+    blocks: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a note, `note.text[start:end]` on `first_line..last_line` (from 1); an empty range: its names."""
+    """A piece of a note, `note.text[start:end]` on `first_line..last_line` (from 1); an empty range: its names.
+
+    `place`: where it is in a document whose lines do not say it.
+    """
 
     text: str
     text_hash: str
@@ -110,6 +104,7 @@ class Chunk:
     end: int
     first_line: int
     last_line: int
+    place: Locator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +118,7 @@ class ChunkSettings:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A Markdown file seen on disk: its key (NFC, POSIX), the name that opens it, and its `stat` values."""
+    """A note's file seen on disk: its key (NFC, POSIX), the name that opens it, and its `stat` values."""
 
     path: str
     raw: str
@@ -251,6 +246,7 @@ class Domain:
     """A part of the vault with its own cache, taxonomy, review queue and retrieval settings.
 
     `path` is the folder it owns (`""`: the whole vault), `threshold` the least confidence of a local proposal.
+    `formats` are the names of the formats that it indexes; None: those of the vault.
     """
 
     slug: str
@@ -272,6 +268,7 @@ class Domain:
     privacy: Privacy = field(default_factory=Privacy)
     promote: Promote = "on_save"
     threshold: float | None = None
+    formats: tuple[str, ...] | None = None
 
     @property
     def configuration(self) -> tuple[str, ...]:

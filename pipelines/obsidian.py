@@ -12,8 +12,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pipelines import beneath
-from pipelines.errors import PatternError, UnsafePathError
+from pipelines.errors import UnsafePathError
 from pipelines.regex import MOST_PLACES, Regex
+from pipelines.regex_syntax import PatternError
 from pipelines.vault import path_on_disk
 
 OBSIDIAN_SETTINGS = ".obsidian/app.json"

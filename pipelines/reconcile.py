@@ -14,7 +14,8 @@ from pipelines.domains import Registry
 from pipelines.ignore import IgnoreRules
 from pipelines.known_files import is_below, note_looked_at, note_scanned
 from pipelines.ledger_writer import LedgerWriter, Report
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, FoundFile
+from pipelines.model import FoundFile
+from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
 from pipelines.store.cache import Cache
 from pipelines.store.scan_diff import Difference, compare_scan
 from pipelines.vault_scan import Scan, scan_vault

@@ -7,8 +7,7 @@ are cached. Patterns that need more than that (backreferences, lookaround) are r
 
 from __future__ import annotations
 
-from pipelines.errors import PatternError
-from pipelines.regex_syntax import Kind, Node, Taker, parse
+from pipelines.regex_syntax import Kind, Node, PatternError, Taker, parse
 
 MOST_PLACES = 2_000
 """Upper bound on the characters that a pattern matches, with its repetitions expanded."""

@@ -9,8 +9,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from pipelines.errors import PatternError
-
 MOST_CHARACTERS = 500
 _DEEPEST = 30
 _MOST_TIMES = 1_000
@@ -20,6 +18,10 @@ _LETTERS_OF_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "0
 
 Taker = Callable[[AbstractSet[str]], bool]
 """Return whether a character is matched, given its forms (unchanged, lower case, upper case)."""
+
+
+class PatternError(ValueError):
+    """A pattern cannot be used; the message is the reason, as a clause."""
 
 
 class Kind(Enum):

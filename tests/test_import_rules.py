@@ -73,14 +73,27 @@ BELOW = {
     "service.usecases.schemas": (),
     "service.watcher": ("service.runtime",),
     "service.runtime": (),
-    "pipelines": ("pipelines", "pipelines.store"),
+    "pipelines": ("pipelines", "pipelines.documents", "pipelines.store"),
+    "pipelines.documents": (
+        "pipelines.errors",
+        "pipelines.frontmatter",
+        "pipelines.lines",
+        "pipelines.links",
+        "pipelines.locator",
+        "pipelines.markdown",
+        "pipelines.model",
+        "pipelines.privacy",
+        "pipelines.yaml_guard",
+    ),
     "pipelines.store": (
         "pipelines.errors",
         "pipelines.filters",
         "pipelines.lexical",
         "pipelines.links",
+        "pipelines.locator",
         "pipelines.model",
         "pipelines.moments",
+        "pipelines.priorities",
     ),
     "pipelines.embedding": ("pipelines.errors", "pipelines.model"),
     "pipelines.retrieval": ("pipelines", "pipelines.store"),
@@ -135,6 +148,11 @@ HOMES = {
     "rapidfuzz": ("pipelines.links", "pipelines.retrieval.titles"),
     "graspologic_native": ("pipelines.graph",),
     "anthropic": ("pipelines.tagging.haiku",),
+    "lxml": ("pipelines.documents.readers",),
+    "pypdfium2": ("pipelines.documents.readers",),
+    "python_calamine": ("pipelines.documents.readers",),
+    "selectolax": ("pipelines.documents.readers",),
+    "tree_sitter": ("pipelines.documents.readers",),
     "watchdog": ("service.watcher",),
     "fastapi": DOORS,
     # `service.app` names the type of the server only.
@@ -326,7 +344,11 @@ def test_what_runs_processes_loads_nothing_heavy():
 
 
 def test_pipelines_types_and_errors_need_the_standard_library_only():
+    types = ("pipelines.model", "pipelines.locator", "pipelines.errors")
     for module, tree, is_package in modules():
-        if module in ("pipelines.model", "pipelines.errors"):
-            tops = {name.partition(".")[0] for name in imported(module, tree, is_package=is_package)}
-            assert tops <= sys.stdlib_module_names
+        if module in types:
+            names = imported(module, tree, is_package=is_package)
+            outside = {
+                name.partition(".")[0] for name in names if not any(lies_in(name, own) for own in types)
+            }
+            assert outside <= sys.stdlib_module_names

@@ -10,7 +10,8 @@ from typing import Any
 from huey.api import Task
 
 from pipelines.child import Child
-from pipelines.model import LOW_PRIORITY, LOWEST_PRIORITY, Domain
+from pipelines.model import Domain
+from pipelines.priorities import LOW_PRIORITY, LOWEST_PRIORITY
 from pipelines.ranking import rank_domain, ranks_are_otherwise
 from pipelines.retrieval.sentences import prepare
 from pipelines.store.cache import Cache

@@ -15,8 +15,9 @@ from pipelines.comparison import last_comparison
 from pipelines.durable_files import write_atomic
 from pipelines.errors import EverindexError, NoteChangedError
 from pipelines.late_writes import UNCLAIMED, Late, late_writes, leftovers, settle
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain
+from pipelines.model import Domain
 from pipelines.moments import now_iso
+from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
 from pipelines.store.facts import REVIEWED, TAGGING_BEGAN
 from pipelines.store.notes import data_version
 from pipelines.tagging.candidates import begin, due, withdraw

@@ -12,8 +12,9 @@ from typing import Any
 from huey.api import Task
 
 from pipelines.errors import EverindexError, NoteChangedError, NoteError, NotFoundError
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain
+from pipelines.model import Domain
 from pipelines.moments import now_iso
+from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
 from pipelines.store.facts import REVIEWED, TAGGED
 from pipelines.store.rename_log import RENAMED, RENAMING
 from pipelines.tagging.candidates import due

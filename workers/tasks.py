@@ -17,8 +17,9 @@ from pipelines.indexing import Ingest, Outcome
 from pipelines.ingest import index_apart as index_apart_of
 from pipelines.ingest import index_saved, index_words
 from pipelines.ledger_writer import Report
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
+from pipelines.model import DiffEvent, Domain
 from pipelines.owed_vectors import embed_owed
+from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY, SAVE_PRIORITY
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED, RELOADED, EmbeddingSpeed
 from pipelines.store.overview import saved_ms

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import apsw
 
 from pipelines.errors import StaleWorkError
-from pipelines.model import HIGH_PRIORITY, FoundFile, LeasedRow
+from pipelines.model import FoundFile, LeasedRow
+from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 from pipelines.store.connection import transaction

@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 
 import apsw
 
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, EventKind, FoundFile, LeasedRow
+from pipelines.model import DiffEvent, EventKind, FoundFile, LeasedRow
+from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
 from pipelines.store.connection import one, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select

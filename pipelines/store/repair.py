@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 
-from pipelines.model import LOW_PRIORITY
+from pipelines.priorities import LOW_PRIORITY
 from pipelines.store.cache import Cache
 from pipelines.store.check import NO_NODE, STRAY_VECTORS, STRAY_WORDS
 from pipelines.store.connection import rows as select

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from starlette.requests import Request
 
-from pipelines.model import HIGH_PRIORITY
+from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.facts import HELD
 from pipelines.store.job_rows import JobFilter
 from service.dashboard.charts import bar_chart, line_chart

@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pipelines.heartbeat import process_name
-from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion
+from pipelines.model import FoundFile, Suggestion
 from pipelines.moments import now_iso
+from pipelines.priorities import LOW_PRIORITY
 from pipelines.store.facts import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed, Hold, WatcherFacts
 from pipelines.store.history import History
 from pipelines.store.job_rows import Result

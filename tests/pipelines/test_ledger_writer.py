@@ -9,7 +9,7 @@ import pytest
 from pipelines import vault
 from pipelines.brake import AT_ONCE, Looked
 from pipelines.ledger_writer import _BATCH, LedgerWriter, Report
-from pipelines.model import LOW_PRIORITY
+from pipelines.priorities import LOW_PRIORITY
 
 from .conftest import MAX_BYTES
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.errors import PatternError
 from pipelines.regex import Regex
+from pipelines.regex_syntax import PatternError
 
 ATOMS = st.sampled_from(
     [

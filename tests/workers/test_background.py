@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipelines.model import LOW_PRIORITY, FoundFile
+from pipelines.model import FoundFile
+from pipelines.priorities import LOW_PRIORITY
 from pipelines.ranking import rank_domain
 from pipelines.store.ranks import ranked_by, read_communities
 from pipelines.store.sentences import owes_sentences

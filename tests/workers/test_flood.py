@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 import pytest
 
-from pipelines.model import SAVE_PRIORITY, DiffEvent
+from pipelines.model import DiffEvent
+from pipelines.priorities import SAVE_PRIORITY
 from pipelines.reconcile import check_paths
 from queue_config.inspect import COUNTED, OTHERS, PEEKED, waiting, waiting_by_task
 from workers.background import make_upkeep_tasks, sweep_upkeep

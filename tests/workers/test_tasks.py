@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pipelines.model import HIGH_PRIORITY
+from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.clocks import Clocks
 from pipelines.store.facts import RELOADED
 from queue_config.queue import ONCE_SECONDS

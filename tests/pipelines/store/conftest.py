@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.model import LOW_PRIORITY, FoundFile
+from pipelines.model import FoundFile
+from pipelines.priorities import LOW_PRIORITY
 from pipelines.store.cache import Cache
 from pipelines.store.ledger import Ledger
 from pipelines.store.meta import CacheMeta

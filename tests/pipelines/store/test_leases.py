@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.errors import StaleWorkError
-from pipelines.model import HIGH_PRIORITY
+from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.leases import LEASE_SECONDS
 
 from .conftest import record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.model import LOW_PRIORITY
+from pipelines.priorities import LOW_PRIORITY
 from pipelines.store.scan_diff import compare_scan
 
 from .conftest import file, record

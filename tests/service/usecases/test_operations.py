@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from pipelines.heartbeat import process_name
-from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion
+from pipelines.model import FoundFile, Suggestion
+from pipelines.priorities import LOW_PRIORITY
 from pipelines.store.facts import (
     EMBEDDER,
     EMBEDDING_SPEED,

@@ -1,0 +1,76 @@
+"""Make a note of a document, so that everything after reading treats both alike."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from pipelines.documents.document import Document
+from pipelines.documents.formats import format_of
+from pipelines.frontmatter import read_properties
+from pipelines.lines import line_starts
+from pipelines.model import Heading, Link, LinkKind, Note
+from pipelines.privacy import own_privacy
+
+_LONGEST_TITLE = 500
+
+
+def note_of(path: str, document: Document) -> Note:
+    """Return a document as a note, with the properties that its metadata states."""
+    form = format_of(path)
+    properties = read_properties(document.metadata, ())
+    starts = line_starts(document.text)
+    title = properties.title or document.title
+    warnings = (*document.warnings, *properties.warnings)
+    return Note(
+        path=path,
+        title=" ".join(title.split())[:_LONGEST_TITLE] or PurePosixPath(path).stem,
+        text=document.text,
+        body_start=0,
+        frontmatter=document.metadata,
+        headings=tuple(_headings(document, starts)),
+        links=tuple(_links(document, starts)),
+        tags=properties.tags,
+        aliases=properties.aliases,
+        author=properties.author,
+        kind=properties.kind,
+        published_at=properties.published_at,
+        evergreen=properties.evergreen,
+        warnings=warnings,
+        privacy=own_privacy(
+            path=path,
+            # `private:` is an ordinary word of programs.
+            text="" if form is not None and form.name == "code" else document.text,
+            frontmatter=document.metadata,
+            tags=properties.tags,
+            warnings=warnings,
+        ),
+        blocks=document.blocks,
+    )
+
+
+def _headings(document: Document, starts: list[int]) -> Iterator[Heading]:
+    """Yield each heading of the blocks where it begins."""
+    above: tuple[str, ...] = ()
+    for block in document.blocks:
+        for level, text in enumerate(block.headings, 1):
+            if block.headings[:level] != above[:level]:
+                yield Heading(min(level, 6), text, bisect_right(starts, block.start), block.start)
+        above = block.headings
+
+
+def _links(document: Document, starts: list[int]) -> Iterator[Link]:
+    begins = [block.start for block in document.blocks]
+    for link in document.links:
+        number = bisect_right(begins, link.at) - 1
+        section = document.blocks[number].label if number >= 0 else ""
+        kind: LinkKind = "embed" if link.embed else "wikilink"
+        yield Link(
+            kind,
+            link.target,
+            link.fragment,
+            link.text or link.target,
+            bisect_right(starts, link.at),
+            section,
+        )

@@ -1,0 +1,85 @@
+"""The formats that can be indexed: one row each. A new format is a row here and a module in `readers`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import PurePosixPath
+
+MARKDOWN = "md"
+RUNNING_TEXT = 100
+STRUCTURED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: its name in `formats:`, the ends of its files' names, and what reads it.
+
+    `reader` is a module of `pipelines.documents.readers` (empty: Markdown), `needs` the packages that it imports
+    beside our own, `extra` what installs them. `apart`: it is read in a process without rights. A passage of fewer
+    than `least` characters is left out, unless the document has no other.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    reader: str
+    needs: tuple[str, ...] = ()
+    extra: str = ""
+    apart: bool = True
+    least: int = 0
+
+    @property
+    def lacks(self) -> str | None:
+        """Return what has to be installed before this format can be read, as a command, or None."""
+        if all(find_spec(package) for package in self.needs):
+            return None
+        return f"pip install 'everindex[{self.extra}]'"
+
+
+FORMATS = (
+    Format(MARKDOWN, (".md", ".markdown"), "", apart=False),
+    Format("txt", (".txt",), "plain_text", apart=False),
+    Format("canvas", (".canvas",), "canvas"),
+    Format("csv", (".csv", ".tsv"), "delimited", least=STRUCTURED),
+    Format("xlsx", (".xlsx", ".xlsm"), "sheets", ("python_calamine",), "documents", least=STRUCTURED),
+    Format("pptx", (".pptx",), "slides", ("lxml",), "documents", least=STRUCTURED),
+    Format("pdf", (".pdf",), "pdf", ("pypdfium2",), "documents", least=RUNNING_TEXT),
+    Format("docx", (".docx",), "word", ("lxml",), "documents", least=RUNNING_TEXT),
+    Format("html", (".html", ".htm"), "html", ("selectolax",), "documents", least=RUNNING_TEXT),
+    Format("ipynb", (".ipynb",), "notebook", least=STRUCTURED),
+    Format("yaml", (".yaml", ".yml"), "records", least=STRUCTURED),
+    Format("json", (".json",), "records", least=STRUCTURED),
+    Format(
+        "code",
+        (
+            ".py",
+            ".pyi",
+            ".js",
+            ".mjs",
+            ".jsx",
+            ".ts",
+            ".tsx",
+            ".go",
+            ".rs",
+            ".java",
+            ".c",
+            ".h",
+            ".cpp",
+            ".hpp",
+        ),
+        "source_code",
+        ("tree_sitter",),
+        "code",
+        least=STRUCTURED,
+    ),
+)
+OF_A_NEW_VAULT = ("md", "txt", "canvas")
+"""The formats that a vault has unless `_domains.yaml` names others."""
+
+NAMES = tuple(one.name for one in FORMATS)
+_BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes}
+
+
+def format_of(path: str) -> Format | None:
+    """Return the format of a file by the end of its name, or None if it is none that can be indexed."""
+    return _BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
