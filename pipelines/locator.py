@@ -14,8 +14,8 @@ KINDS: tuple[LocatorKind, ...] = get_args(LocatorKind)
 class Locator:
     """A place in a document. Numbers count from 1; a kind without numbers has 0 in both.
 
-    `name` is the sheet of rows (empty where a file has only one), the path of a key (`thesis.summary`), the group of
-    a card, or the name of a symbol.
+    `name` is the sheet of rows (empty where a file has only one), the path of a key (`thesis.summary`), the first
+    words of a card, or the name of a symbol.
     """
 
     kind: LocatorKind
