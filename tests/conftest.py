@@ -60,6 +60,7 @@ SLOW = (
     *(
         "pipelines/embedding",
         "pipelines/maintenance",
+        *(f"pipelines/documents/test_{name}.py" for name in ("confinement", "sandbox")),
         *(f"pipelines/store/test_{name}.py" for name in ("edges", "history")),
         *(f"pipelines/tagging/test_{name}.py" for name in ("haiku", "renames")),
     ),
