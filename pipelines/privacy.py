@@ -55,7 +55,7 @@ def may_leave(
     toml = _toml(plain_text)
     if toml is None or any("frontmatter" in warning for warning in warnings):
         return "its frontmatter cannot be read, so it may be private"
-    said = [*_named((frontmatter, toml), PRIVATE), *_written(plain_text)]
+    said = [*named((frontmatter, toml), PRIVATE), *_written(plain_text)]
     if any(map(_means_yes, said)):
         return "it says that it is private"
     for tag in (*tags, *_own_tags((frontmatter, toml))):
@@ -110,22 +110,22 @@ def _toml(text: str) -> Mapping[str, object] | None:
         return None
 
 
-def _named(value: object, name: str) -> Iterator[object]:
+def named(value: object, name: str) -> Iterator[object]:
     """Yield the values of every property of that name, at any depth, ignoring markup around names."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if _AROUND.sub("", _plain(str(key))) == name:
                 yield item
-            yield from _named(item, name)
+            yield from named(item, name)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _named(item, name)
+            yield from named(item, name)
 
 
 def _own_tags(frontmatter: object) -> Iterator[str]:
     """Yield the tags in frontmatter, also if the property's name has a stray space or is nested."""
     for name in ("tags", "tag"):
-        for value in _named(frontmatter, name):
+        for value in named(frontmatter, name):
             for words in strings(value):
                 yield from words.replace(",", " ").split()
 
