@@ -1,4 +1,7 @@
 """How much of a document is read; the rest is left out, and a warning says so."""
 
+MOST_CELLS = 100_000
 MOST_CHARACTERS = 5_000_000
 MOST_PAGES = 2_000
+MOST_UNPACKED = 200_000_000
+"""Bytes of all members of an archive together; a larger one is refused."""
