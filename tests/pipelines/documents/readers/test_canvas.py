@@ -226,7 +226,7 @@ def test_a_hundred_thousand_nodes_are_read(monkeypatch):
     monkeypatch.setattr("pipelines.documents.canvas_nodes.MOST_GROUPS", 5)
     monkeypatch.setattr("pipelines.documents.readers.canvas.MOST_GROUPS", 5)
     groups = [node(f"g{n}", "group", 0, n * 20_000, 300, 20_000, label=f"Group {n}") for n in range(6)]
-    cards = [node(str(n), "text", n % 100, n, text=f"Card {n}") for n in range(100_000)]
+    cards = [node(str(n), "text", n % 100, n * 0.9, text=f"Card {n}") for n in range(100_000)]
     document = read("Huge.canvas", canvas(*groups, *cards), {})
     assert len(document.blocks) == 99_994
     assert document.warnings == (

@@ -1,0 +1,179 @@
+"""Read a PDF: a block per page, under the headings of its outline."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import date
+from functools import partial
+from itertools import groupby, islice
+
+import pypdfium2
+from pypdfium2 import raw
+
+from pipelines.documents.document import Builder, Document, DocumentLink
+from pipelines.documents.limits import MOST_CHARACTERS, MOST_PAGES
+from pipelines.documents.open_headings import OpenHeadings
+from pipelines.documents.readers.pdf_links import links_on
+from pipelines.errors import DocumentError
+from pipelines.locator import Locator
+
+LEAST_ON_A_PAGE = 20
+"""A page with fewer characters counts as one without text: a scan has a page number at most."""
+
+_MOST_BOOKMARKS = 10_000
+_DEEPEST_BOOKMARK = 20
+# PDFium puts U+0002, in other functions U+FFFE, for a hyphen at the end of a line and the end of that line.
+_DIVIDED = re.compile(r"([^\W\d_])(?:[-\u00ad\u2010]\n|[\x02\ufffe])([^\W\d_])")
+_HYPHENS = str.maketrans("\x02\ufffe", "--")
+_UNSTORABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\uffff\ud800-\udfff]")
+_END_OF_LINE = re.compile(r"[^\S\n]+\n")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)(\d\d)")
+# A file name or what programs write instead of a title.
+_NO_TITLE = re.compile(r"\.\w{2,5}$|^untitled\b|^\W*$", re.IGNORECASE)
+_NOTHING = {"anonymous", "unknown", "unspecified", ""}
+_REASONS = {
+    raw.FPDF_ERR_PASSWORD: "is encrypted; save a copy without a password",
+    raw.FPDF_ERR_SECURITY: "is protected in a way that cannot be read; save a copy without protection",
+}
+
+
+def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # noqa: ARG001  (as every reader)
+    """Return a block per page that has text, with the creation date and author that the file states.
+
+    Raises DocumentError if the file is encrypted or damaged.
+    """
+    # PdfDocument(data) would take the reason of an earlier failure for that of a file without pages.
+    loaded = raw.FPDF_LoadMemDocument64(data, len(data), None)
+    if not loaded:
+        reason = _REASONS.get(raw.FPDF_GetLastError(), "is damaged or not a PDF; restore it")
+        raise DocumentError(f"{path!r} {reason}")
+    with pypdfium2.PdfDocument(loaded) as pdf:
+        if not len(pdf):
+            raise DocumentError(f"{path!r} has no pages; restore it")
+        reading = _Reading(pdf)
+        for number in range(1, min(len(pdf), MOST_PAGES) + 1):
+            reading.add_page(number)
+            if reading.is_full:
+                break
+        title, metadata = _properties(pdf)
+        return reading.builder.document(title=title, metadata=metadata, warnings=tuple(reading.warnings()))
+
+
+class _Reading:
+    """Collects the pages of a PDF."""
+
+    def __init__(self, pdf: pypdfium2.PdfDocument) -> None:
+        self.builder = Builder()
+        self.is_full = False
+        self._pdf = pdf
+        self._headings = OpenHeadings()
+        self._outline = _outline(pdf)
+        self._last = 0
+        self._without_text: list[int] = []
+        self._damaged: list[int] = []
+
+    def add_page(self, number: int) -> None:
+        """Add a page as far as there is room for its text."""
+        self._last = number
+        headings = self._headings.open_all(self._outline.get(number, ()))
+        try:
+            text, links = _content(self._pdf, number - 1)
+        except pypdfium2.PdfiumError:
+            self._damaged.append(number)
+            return
+        if len(text) < LEAST_ON_A_PAGE:
+            self._without_text.append(number)
+            return
+        room = MOST_CHARACTERS - self.builder.size
+        self.is_full = len(text) > room
+        label = headings[-1] if headings else ""
+        start = self.builder.add(text[:room], label, headings, Locator("page", "", number, number))
+        for target, fragment in links:
+            self.builder.link(DocumentLink(target, start, fragment))
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what was left out."""
+        if self.is_full:
+            yield f"only the first {MOST_CHARACTERS:,} characters were read, up to page {self._last:,}"
+        elif self._last < len(self._pdf):
+            yield f"only the first {self._last:,} of {len(self._pdf):,} pages were read"
+        if self._damaged:
+            yield f"damaged and left out: {_pages(self._damaged)}"
+        if len(self._without_text) == self._last:
+            yield "no text (scanned)"
+        elif self._without_text:
+            yield f"no text (scanned) on {_pages(self._without_text)}"
+
+
+def _content(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, list[tuple[str, str]]]:
+    """Return the text of a page, and the target and fragment of each link to a file beside the PDF."""
+    page = pdf[index]
+    try:
+        textpage = page.get_textpage()
+        try:
+            return tidy(textpage.get_text_bounded()), list(links_on(pdf, page))
+        finally:
+            textpage.close()
+    finally:
+        page.close()
+
+
+def tidy(text: str) -> str:
+    """Return the text of a page with words rejoined that were divided at the end of a line."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _UNSTORABLE.sub("", _DIVIDED.sub(_rejoined, text).translate(_HYPHENS))
+    return _BLANK_LINES.sub("\n\n", _END_OF_LINE.sub("\n", text)).strip()
+
+
+def _rejoined(divided: re.Match[str]) -> str:
+    before, after = divided.groups()
+    # `E-Mail` has a hyphen of its own.
+    return before + after if before.islower() and after.islower() else divided[0]
+
+
+def _outline(pdf: pypdfium2.PdfDocument) -> Mapping[int, list[tuple[int, str]]]:
+    """Return the level and title of the bookmarks that lead to each page (from 1), in order."""
+    found = defaultdict(list)
+    for bookmark in islice(pdf.get_toc(max_depth=_DEEPEST_BOOKMARK), _MOST_BOOKMARKS):
+        target = bookmark.get_dest()
+        index = target.get_index() if target else None
+        title = _readable(bookmark.get_title)
+        if index is not None and title:
+            found[index + 1].append((bookmark.level, title))
+    return found
+
+
+def _properties(pdf: pypdfium2.PdfDocument) -> tuple[str, dict[str, object]]:
+    """Return the title that the file states, if it is one, and its author and date of creation."""
+    title, author, created = (
+        _readable(partial(pdf.get_metadata_value, name)) for name in ("Title", "Author", "CreationDate")
+    )
+    metadata: dict[str, object] = {}
+    if author.strip("()").lower() not in _NOTHING:
+        metadata["author"] = author
+    if match := _DATE.match(created):
+        with suppress(ValueError):
+            metadata["date"] = date(*map(int, match.groups())).isoformat()
+    is_title = title.strip("()").lower() not in _NOTHING and not _NO_TITLE.search(title)
+    return title if is_title else "", metadata
+
+
+def _readable(text: Callable[[], str]) -> str:
+    """Return a text on one line; nothing if it is not valid UTF-16."""
+    try:
+        return " ".join(_UNSTORABLE.sub("", text()).split())
+    except UnicodeDecodeError:
+        return ""
+
+
+def _pages(numbers: Iterable[int]) -> str:
+    """Return page numbers as a person writes them: `page 2`, `pages 2, 5-9`."""
+    runs = []
+    for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        runs.append(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]))
+    return f"page{'s' if len(runs) > 1 or '-' in runs[0] else ''} {', '.join(runs)}"

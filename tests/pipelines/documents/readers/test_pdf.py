@@ -1,0 +1,240 @@
+import io
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reportlab.lib import pdfencrypt
+from reportlab.lib.styles import getSampleStyleSheet
+from reportlab.pdfgen.canvas import Canvas
+from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate, Table
+
+from pipelines.chunk import chunk_note, chunk_settings
+from pipelines.documents.assembly import note_of
+from pipelines.documents.readers.pdf import read, tidy
+from pipelines.errors import DocumentError
+from tests.pipelines.documents.blocks import blocks_of, links_of
+
+STYLES = getSampleStyleSheet()
+CABBAGE = "Cabbage came first, because “Größe” counts."
+
+
+def drawn(*pages, **options):
+    """Return a PDF whose pages are functions that draw on a canvas, or lines."""
+    file = io.BytesIO()
+    canvas = Canvas(file, invariant=1, **options)
+    for page in pages:
+        if callable(page):
+            page(canvas)
+        else:
+            lines(canvas, *page)
+        canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
+def lines(canvas, *texts):
+    for row, text in enumerate(texts):
+        canvas.drawString(72, 780 - 14 * row, text)
+
+
+def flowing(*parts, **properties):
+    file = io.BytesIO()
+    SimpleDocTemplate(file, invariant=1, **properties).build(list(parts))
+    return file.getvalue()
+
+
+def written(*objects):
+    """Return a PDF of objects that no library would write; the first one is its catalog."""
+    parts, offsets = [b"%PDF-1.7\n"], []
+    for number, content in enumerate(objects, 1):
+        offsets.append(sum(map(len, parts)))
+        parts.append(b"%d 0 obj %s endobj\n" % (number, content))
+    start = sum(map(len, parts))
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, start)
+    return b"".join([*parts, b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1), table, trailer])
+
+
+def page_saying(text):
+    stream = b"BT /F1 12 Tf 72 700 Td (%s) Tj ET" % text
+    return b"<< /Length %d >> stream\n%s\nendstream" % (len(stream), stream)
+
+
+# Documents
+
+
+def chapter(canvas):
+    canvas.setTitle("Soil and water")
+    canvas.setAuthor("Ana Lima")
+    for key, title, level in [("one", "Chapter 1", 0), ("rain", "Rain", 1), ("wind", "Wind", 1)]:
+        canvas.bookmarkPage(key)
+        canvas.addOutlineEntry(title, key, level)
+    lines(
+        canvas, "Rain carries the informa-", "tion that E-", "Mail did not, of 1990-", "95.", "", "It fell."
+    )
+    canvas.linkURL("Field%20notes.pdf?view=1#page=2", (72, 700, 200, 720))
+    canvas.linkURL("https://example.org/a.pdf", (72, 700, 200, 720))
+    canvas.linkAbsolute("within", "one", (72, 700, 200, 720))
+
+
+def last_chapter(canvas):
+    canvas.bookmarkPage("three")
+    canvas.addOutlineEntry("Chapter 2", "three", 0)
+    lines(canvas, "The river takes what the field gave.")
+
+
+def test_a_page_is_a_block_under_the_headings_of_the_outline():
+    document = read("Soil.pdf", drawn(chapter, ["Wind carries the seeds away."], last_chapter), {})
+    assert blocks_of(document) == [
+        (
+            "Rain carries the information that E-Mail did not, of 1990-\n95.\nIt fell.",
+            ("Chapter 1", "Rain"),
+            "p. 1",
+        ),
+        ("Wind carries the seeds away.", ("Chapter 1", "Wind"), "p. 2"),
+        ("The river takes what the field gave.", ("Chapter 2",), "p. 3"),
+    ]
+    assert (document.title, document.warnings) == ("Soil and water", ())
+    assert document.metadata == {"author": "Ana Lima", "date": "2000-01-01"}
+    assert [link[:4] for link in links_of(document)] == [("Field notes.pdf", "page=2", "", False)]
+
+
+def test_flowing_text_and_tables_come_in_reading_order():
+    data = flowing(
+        Paragraph("Harvest", STYLES["Heading1"]),
+        Paragraph(f"{CABBAGE} " * 3, STYLES["Normal"]),
+        Table([["Crop", "Weight"], ["Cabbage", "12 kg"]]),
+        PageBreak(),
+        Paragraph("Beans came later than the year before.", STYLES["Normal"]),
+        title="harvest.docx",
+        author="anonymous",
+    )
+    document = read("Harvest.pdf", data, {})
+    assert blocks_of(document) == [
+        (
+            f"Harvest\n{CABBAGE} {CABBAGE}\n{CABBAGE}\nCrop Weight\nCabbage 12 kg",
+            (),
+            "p. 1",
+        ),
+        ("Beans came later than the year before.", (), "p. 2"),
+    ]
+    assert document.title == ""
+    assert document.metadata == {"date": "2000-01-01"}
+
+
+def test_a_note_of_it_has_the_page_of_each_passage():
+    note = note_of("a/Soil.pdf", read("a/Soil.pdf", drawn(chapter, ["Wind carries the seeds away."] * 4), {}))
+    assert (note.title, note.author, note.published_at) == ("Soil and water", "Ana Lima", "2000-01-01")
+    (chunk,) = chunk_note(note, chunk_settings(256, None, None))
+    assert (chunk.section, chunk.heading_path, chunk.place.shown()) == ("Wind", ("Chapter 1", "Wind"), "p. 2")
+
+
+# Scans
+
+
+def test_pages_without_text_are_named():
+    text = ["A page with enough text on it."]
+    scan = ["12"]
+    document = read("Scan.pdf", drawn(text, scan, text, [], scan, [], text, []), {})
+    assert [place for _, _, place in blocks_of(document)] == ["p. 1", "p. 3", "p. 7"]
+    assert document.warnings == ("no text (scanned) on pages 2, 4-6, 8",)
+    assert read("Scan.pdf", drawn(text, []), {}).warnings == ("no text (scanned) on page 2",)
+
+
+def test_a_file_without_any_text_says_so_once():
+    document = read("Scan.pdf", drawn([], ["1"], []), {})
+    assert (document.blocks, document.warnings) == ((), ("no text (scanned)",))
+
+
+# Words at the ends of lines
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("informa-\r\ntion", "information"),
+        ("informa\x02tion and E\x02Mail", "information and E-Mail"),
+        ("infor\ufffemation\x02", "information-"),
+        ("soft\u00ad\nhyphen", "softhyphen"),
+        ("EU-\nweit, 1990-\n95, x -\ny", "EU-\nweit, 1990-\n95, x -\ny"),
+        ("one  \r\n\r\n\r\n\r\ntwo\rthree\x00\x07", "one\n\ntwo\nthree"),
+    ],
+)
+def test_words_are_rejoined_where_both_parts_are_lower_case(text, expected):
+    assert tidy(text) == expected
+
+
+# Files that cannot be read
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "is damaged or not a PDF"),
+        (b"%PDF-1.7\n", "is damaged or not a PDF"),
+        (b"PK\x03\x04 a document by another name", "is damaged or not a PDF"),
+        (b"\0" * 2_000, "is damaged or not a PDF"),
+        (drawn(["Half of this is lost."] * 5)[:900], "is damaged or not a PDF"),
+        (drawn(["Secret."], encrypt="secret"), "is encrypted; save a copy without a password"),
+        (
+            written(b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 0 >>"),
+            "has no pages",
+        ),
+    ],
+)
+def test_a_damaged_or_encrypted_file_is_refused_with_its_reason(data, reason):
+    with pytest.raises(DocumentError, match=rf"^'a\.pdf' {reason}"):
+        read("a.pdf", data, {})
+
+
+def test_a_file_that_only_its_owner_may_change_is_read():
+    protection = pdfencrypt.StandardEncryption("", ownerPassword="owner")
+    data = drawn(["Anybody may read this line."], encrypt=protection)
+    assert [text for text, _, _ in blocks_of(read("a.pdf", data, {}))] == ["Anybody may read this line."]
+
+
+def test_an_outline_that_runs_in_a_circle_and_a_page_that_is_missing_do_no_harm():
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 6 0 R /Resources << /Font << /F1 7 0 R >> >> >>"
+    data = written(
+        b"<< /Type /Catalog /Pages 2 0 R /Outlines 3 0 R >>",
+        b"<< /Type /Pages /Kids [4 0 R 99 0 R] /Count 2 >>",
+        b"<< /First 5 0 R /Last 5 0 R /Count 1 >>",
+        page,
+        b"<< /Title (Round) /Parent 5 0 R /First 5 0 R /Next 5 0 R /Dest [4 0 R /Fit] >>",
+        page_saying(b"A page that is in its place."),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    )
+    document = read("a.pdf", data, {})
+    assert blocks_of(document) == [("A page that is in its place.", ("Round",), "p. 1")]
+    assert document.warnings == ("damaged and left out: page 2",)
+
+
+# Ceilings
+
+
+def test_a_file_of_3000_pages_is_cut_at_2000():
+    document = read("Long.pdf", drawn(*[["This is one of very many pages."]] * 3_000), {})
+    assert len(document.blocks) == 2_000
+    assert document.warnings == ("only the first 2,000 of 3,000 pages were read",)
+
+
+def test_text_is_cut_at_its_ceiling(monkeypatch):
+    monkeypatch.setattr("pipelines.documents.readers.pdf.MOST_CHARACTERS", 50)
+    document = read("Long.pdf", drawn(*[["This is one of very many pages."]] * 3), {})
+    assert [len(text) for text, _, _ in blocks_of(document)] == [31, 19]
+    assert document.warnings == ("only the first 50 characters were read, up to page 2",)
+
+
+VALID = drawn(chapter, ["Wind carries the seeds away."], last_chapter)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_a_file_with_any_damage_gives_a_document_or_a_reason(data):
+    damaged = bytearray(VALID)
+    for _ in range(data.draw(st.integers(0, 20), label="flips")):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    length = data.draw(st.sampled_from([len(damaged), len(damaged) - 200, len(damaged) // 2]), label="length")
+    with suppress(DocumentError):
+        read("a.pdf", bytes(damaged[:length]), {}).text.encode()
