@@ -41,7 +41,7 @@ FORMATS = (
     Format("txt", (".txt",), "plain_text", apart=False),
     Format("canvas", (".canvas",), "canvas"),
     Format("csv", (".csv", ".tsv"), "delimited", least=STRUCTURED),
-    Format("xlsx", (".xlsx", ".xlsm"), "sheets", ("python_calamine",), "documents", least=STRUCTURED),
+    Format("xlsx", (".xlsx", ".xlsm"), "sheets", ("lxml", "python_calamine"), "documents", least=STRUCTURED),
     Format("pptx", (".pptx",), "slides", ("lxml",), "documents", least=STRUCTURED),
     Format("pdf", (".pdf",), "pdf", ("pypdfium2",), "documents", least=RUNNING_TEXT),
     Format("docx", (".docx",), "word", ("lxml",), "documents", least=RUNNING_TEXT),
