@@ -26,6 +26,8 @@ _WEIGHTS = {b"[": 20, b"\n": 10, b"*": 5, b"_": 5, b"~": 5, b"`": 5, b"<": 5, b"
 _LIST_MARKS = (b"- ", b"+ ", b". ", b") ")
 _LIST_MARK_WEIGHT = 10
 _HEAVY = 200_000
+# Characters of a document's text that are split here: half a second.
+_SHORT = 200_000
 _OF_A_DELIMITER_ROW = b"> \t|:-"
 _CELL_WEIGHT = 10
 _MOST_CELLS_OF_A_TABLE = 65_536  # markdown-it adds no more
@@ -63,12 +65,6 @@ def _table_cells(data: bytes) -> int:
     return cells
 
 
-def parse(path: str, data: bytes, chunking: ChunkSettings) -> tuple[Note, tuple[Chunk, ...]]:
-    """Parse a file's bytes into a note and its chunks."""
-    note = read_note(path, data)
-    return note, chunk_note(note, chunking)
-
-
 class ApartParser:
     """Parses one note at a time in a child process. Any thread may stop it permanently."""
 
@@ -81,33 +77,40 @@ class ApartParser:
         """End the child, if there is one, and start no other."""
         self._child.stop()
 
-    def parse(self, path: str, data: bytes, chunking: ChunkSettings, beat: Callable[[float], None]) -> Parsed:
-        """Parse a file's bytes; every two seconds call `beat` with the seconds spent so far.
+    def parse(
+        self, path: str, found: bytes | Note, chunking: ChunkSettings, beat: Callable[[float], None]
+    ) -> Parsed:
+        """Parse the bytes of Markdown, or split a document; every two seconds call `beat` with the seconds so far.
 
         Raises ParserDiedError if the child dies, ParserMemoryError if it needs too much memory, ApartStoppedError
         after `stop`, and whatever the parser or `beat` raises.
         """
+        if isinstance(found, Note) and len(found.text) <= _SHORT:
+            return _split(found, chunking)
         try:
-            parsed: Parsed = self._child.call(parse_whole, path, data, chunking, MOST_MEMORY, beat=beat)
+            parsed: Parsed = self._child.call(parse_whole, path, found, chunking, MOST_MEMORY, beat=beat)
         except ChildDiedError as error:
             raise ParserDiedError(f"{path!r} could not be parsed: {error}") from error
         return parsed
 
 
-def parse_whole(path: str, data: bytes, chunking: ChunkSettings, most_memory: int) -> Parsed:
-    """Parse a file's bytes into a note, its chunks, and the words that the full-text index stores for each chunk.
+def parse_whole(path: str, found: bytes | Note, chunking: ChunkSettings, most_memory: int) -> Parsed:
+    """Parse the bytes of Markdown, or split a document, into a note, its chunks, and the words of each chunk.
 
     Raises ParserMemoryError if this process would use more than `most_memory` bytes.
     """
     try:
         with _at_most(most_memory):
-            note, chunks = parse(path, data, chunking)
-            words = [lexical.chunk_words(chunk.section, chunk.text, note.title) for chunk in chunks]
+            return _split(found if isinstance(found, Note) else read_note(path, found), chunking)
     except MemoryError:
         raise ParserMemoryError(
             f"{path!r} needs more than {most_memory / 2**30:.1f} GiB of memory to parse; split it"
         ) from None
-    return Parsed(note, chunks, words)
+
+
+def _split(note: Note, chunking: ChunkSettings) -> Parsed:
+    chunks = chunk_note(note, chunking)
+    return Parsed(note, chunks, [lexical.chunk_words(one.section, one.text, note.title) for one in chunks])
 
 
 @contextmanager

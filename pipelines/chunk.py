@@ -10,7 +10,7 @@ from functools import partial
 from pipelines.documents.formats import format_of
 from pipelines.errors import ConfigurationError
 from pipelines.lines import line_starts
-from pipelines.locator import Locator
+from pipelines.locator import Block, Locator
 from pipelines.model import Chunk, ChunkSettings, Heading, Note
 
 FULL_WINDOW_TOKENS = 512
@@ -142,10 +142,14 @@ def _parts_of_document(note: Note) -> list[_Part]:
     form = format_of(note.path)
     least = form.least if form else 0
     parts = [
-        _Part(block.label or note.title, block.start, block.end, partial(_same, block.headings), block.place)
+        _Part(_label(note, block), block.start, block.end, partial(_same, block.headings), block.place)
         for block in note.blocks
     ]
     return [part for part in parts if part.end - part.start >= least] or parts
+
+
+def _label(note: Note, block: Block) -> str:
+    return block.label or (block.place.shown() if block.place else note.title)
 
 
 def _same(headings: tuple[str, ...], _offset: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from pipelines import beneath
+from pipelines.documents.formats import OF_A_NEW_VAULT
 from pipelines.domain_settings import read_domain
 from pipelines.errors import DomainsFileError, UnsafePathError
 from pipelines.model import Domain
@@ -25,12 +26,16 @@ _LIMIT = 100_000  # bytes, which are parsed within seconds, whatever they contai
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The current domains. `error` says why a newer `_domains.yaml` is not used, `refused` is its text."""
+    """The current domains. `error` says why a newer `_domains.yaml` is not used, `refused` is its text.
+
+    `formats` are those of a domain that does not state its own.
+    """
 
     domains: tuple[Domain, ...]
     source: str | None = None
     error: str | None = None
     refused: str | None = None
+    formats: tuple[str, ...] = OF_A_NEW_VAULT
 
     def owner(self, path: str) -> Domain | None:
         """Return the domain that owns a path: the one with the longest folder that contains it."""
@@ -43,6 +48,13 @@ class Registry:
     def get(self, slug: str) -> Domain | None:
         """Return a domain by its slug."""
         return next((d for d in self.domains if d.slug == slug), None)
+
+    def formats_of(self, path: str) -> tuple[str, ...]:
+        """Return the names of the formats that are indexed at a path; none outside all domains."""
+        owner = self.owner(path)
+        if owner is None:
+            return ()
+        return self.formats if owner.formats is None else owner.formats
 
     @property
     def prefixes(self) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.brake import AT_ONCE, Brake
+from pipelines.documents.reading import Files, Options
 from pipelines.model import ChunkSettings, LeasedRow
 from pipelines.store.cache import Cache
 
@@ -34,7 +37,7 @@ class Ingest:
 
     `present` says whether the vault is available, `encoder_ready` whether the encoder is available without a wait;
     `siblings` are the other caches. `brake` decides on indexed notes whose files are gone. `apart`: notes that take
-    long to parse are set apart for `index_apart`.
+    long to parse are set apart for `index_apart`. `files` reads them.
     """
 
     domain: str
@@ -48,6 +51,7 @@ class Ingest:
     siblings: Callable[[], Iterable[Path]]
     brake: Brake = AT_ONCE
     apart: bool = False
+    files: Files = field(default_factory=Files)
 
 
 @dataclass(slots=True)
@@ -78,9 +82,12 @@ class Outcome:
         return self.committed + self.removed + self.parked + self.postponed
 
 
-def pipeline_name(chunking: ChunkSettings) -> str:
+def pipeline_name(chunking: ChunkSettings, options: Options | None = None) -> str:
     """Return a name for everything that determines which chunks a note gives; a cache records it."""
-    return f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"
+    name = f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"
+    if not options:
+        return name
+    return f"{name}:{hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]}"
 
 
 def park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:

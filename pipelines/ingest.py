@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pipelines import vault
-from pipelines.apart import ApartParser, is_heavy, parse
+from pipelines.apart import ApartParser, is_heavy
 from pipelines.brake import Looked
+from pipelines.chunk import chunk_note
+from pipelines.documents.reading import is_read_apart
 from pipelines.errors import (
     ApartStoppedError,
     BadVectorError,
@@ -111,7 +113,10 @@ def index_apart(
                 continue
             content = vault.read(ingest.root, row.raw, ingest.max_bytes)
             sha = content.sha256
-            found = parser.parse(row.path, content.data, ingest.chunking, beat)
+            read = (
+                ingest.files.read(row.path, content.data, beat) if is_read_apart(row.path) else content.data
+            )
+            found = parser.parse(row.path, read, ingest.chunking, beat)
             _commit_all(cache, [_Prepared(row, content, found.note, found.chunks, found.words)], {}, outcome)
     return outcome
 
@@ -146,11 +151,12 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
             outcome.paths.append(row.path)
         else:
             content = vault.read(ingest.root, row.raw, ingest.max_bytes)
-            if not ingest.apart or not is_heavy(content.data):
-                return [_Prepared(row, content, *parse(row.path, content.data, ingest.chunking))]
+            if not ingest.apart or not (is_read_apart(row.path) or is_heavy(content.data)):
+                note = ingest.files.read(row.path, content.data)
+                return [_Prepared(row, content, note, chunk_note(note, ingest.chunking))]
             since = datetime.now(UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
             cache.leases.set_apart(
-                row, f"it takes long to parse and has been parsed in a separate process since {since}"
+                row, f"it is parsed in a separate process, which may take long, since {since}"
             )
             outcome.postponed += 1
     return []

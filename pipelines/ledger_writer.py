@@ -23,7 +23,8 @@ class Report:
     """The result of a comparison for one domain.
 
     `unsettled` are files that were being written, `held` counts deletions that wait for confirmation; `complaints`
-    are sentences about the whole vault: rules that are not applied, folders that cannot be read.
+    are sentences about the whole vault: rules that are not applied, folders that cannot be read. `others` counts, by
+    format, the files that could be indexed if their domain's `formats:` named it.
     """
 
     new: int = 0
@@ -35,6 +36,7 @@ class Report:
     unsettled: list[str] = field(default_factory=list)
     events: list[DiffEvent] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    others: dict[str, int] = field(default_factory=dict)
 
     def count(self, events: Sequence[DiffEvent]) -> None:
         """Add events to the counts."""

@@ -246,7 +246,7 @@ class Domain:
     """A part of the vault with its own cache, taxonomy, review queue and retrieval settings.
 
     `path` is the folder it owns (`""`: the whole vault), `threshold` the least confidence of a local proposal.
-    `formats` are the names of the formats that it indexes; None: those of the vault.
+    `formats` are the names of the formats that it indexes; None: those of the vault. `documents`: how each is read.
     """
 
     slug: str
@@ -269,6 +269,7 @@ class Domain:
     promote: Promote = "on_save"
     threshold: float | None = None
     formats: tuple[str, ...] | None = None
+    documents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @property
     def configuration(self) -> tuple[str, ...]:

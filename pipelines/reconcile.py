@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from pipelines import vault
 from pipelines.brake import AT_ONCE, Brake, Looked
+from pipelines.documents.formats import format_of
 from pipelines.domains import Registry
 from pipelines.ignore import IgnoreRules
 from pipelines.known_files import is_below, note_looked_at, note_scanned
@@ -23,7 +25,7 @@ from pipelines.vault_scan import Scan, scan_vault
 
 def rules_of(root: Path, registry: Registry) -> IgnoreRules:
     """Return the vault's ignore rules; rule files are read again, so that changes of them take effect."""
-    return IgnoreRules(root, registry.generated, registry.prefixes)
+    return IgnoreRules(root, registry.generated, registry.prefixes, registry.formats_of)
 
 
 def reconcile(
@@ -48,9 +50,16 @@ def reconcile(
     for slug, cache in caches.items():
         cache.set_ignored(ignored[slug])
         difference = compare_scan(cache, notes[slug], suspects=found.colliding)
-        report = Report(unchanged=difference.unchanged, ignored=len(ignored[slug]), complaints=complaints)
+        report = Report(
+            unchanged=difference.unchanged,
+            ignored=len(ignored[slug]),
+            complaints=complaints,
+            others=_by_format(path for path in found.others if _owns(registry, slug, path)),
+        )
         # A note that is ignored from now on has not vanished, and the contents of an unreadable folder are unknown.
-        excused = [path for path in difference.gone if _is_ignored(path, found.ignored)]
+        excused = [
+            path for path in difference.gone if path in found.others or _is_ignored(path, found.ignored)
+        ]
         missing = [path for path in difference.gone if not is_below(path, found.unreadable)]
         looked = Looked({file.path for file in notes[slug]}, whole=True)
         writer = LedgerWriter(root, slug, cache, report, max_bytes, brake, LOW_PRIORITY)
@@ -58,6 +67,16 @@ def reconcile(
         reports[slug] = report
     note_scanned(caches.values(), found)
     return reports
+
+
+def _owns(registry: Registry, slug: str, path: str) -> bool:
+    owner = registry.owner(path)
+    return owner is not None and owner.slug == slug
+
+
+def _by_format(paths: Iterable[str]) -> dict[str, int]:
+    """Count files by the name of their format."""
+    return dict(Counter(form.name for path in paths if (form := format_of(path))))
 
 
 def _by_domain(
@@ -217,7 +236,7 @@ def _files_of(
                 gone.append(key)
             else:
                 changed.append(file)
-        cache.note_ignored(key, rule)
+        cache.note_ignored(key, rule if rule and rules.lists(key, rule) else None)
     return changed, gone
 
 
@@ -226,5 +245,5 @@ def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: S
     for path, rule in scan.ignored.items():
         if (registry.owner(path) or registry.domains[0]).slug == slug:
             cache.note_ignored(path, rule)
-    own = [file for path, file in scan.notes.items() if (o := registry.owner(path)) and o.slug == slug]
+    own = [file for path, file in scan.notes.items() if _owns(registry, slug, path)]
     return compare_scan(cache, own, vault.disk_key(folder), scan.colliding)

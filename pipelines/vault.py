@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pipelines import beneath
+from pipelines.documents.formats import MARKDOWN, format_of
 from pipelines.errors import (
     NameCollisionError,
     NotARegularFileError,
@@ -26,7 +27,7 @@ from pipelines.errors import (
 from pipelines.identity import Identity, read_id, write_id
 from pipelines.model import FileContent, FoundFile
 
-MARKDOWN_SUFFIXES = (".md", ".markdown")
+LARGEST_DOCUMENT = 100_000_000
 _TOO_LARGE = 2**63  # for an SQLite column
 _LIKE_A_BYTE = re.compile(r"\\(?=x(?:5c|[89a-f][0-9a-f]))")
 _DAY_NS = 24 * 3600 * 10**9
@@ -58,8 +59,15 @@ def _valid(raw: str) -> str:
 
 
 def is_note(name: str) -> bool:
+    """Say whether a file name is that of a note: Markdown, or a document that a domain may index (`formats:`)."""
+    form = format_of(name)
+    return form is not None and (form.name == MARKDOWN or not name.rpartition("/")[2].startswith("."))
+
+
+def is_markdown(name: str) -> bool:
     """Say whether a file name is that of a Markdown note."""
-    return name.lower().endswith(MARKDOWN_SUFFIXES)
+    form = format_of(name)
+    return form is not None and form.name == MARKDOWN
 
 
 def is_hidden(raw: str) -> bool:
@@ -196,6 +204,8 @@ def _forms(root: Path, folder: str, key: str) -> list[str]:
 def read(root: Path, raw: str, max_bytes: int) -> FileContent:
     """Read one note and hash exactly the bytes that were read, without following a link on the way.
 
+    A document that is read apart may have `LARGEST_DOCUMENT` bytes, because pictures make most of its size.
+
     Raises NoteVanishedError, NotARegularFileError, NoteTooLargeError, NoteUnreadableError, NoteChangedError (it was
     written to meanwhile), NameCollisionError.
     """
@@ -212,11 +222,7 @@ def read(root: Path, raw: str, max_bytes: int) -> FileContent:
         raise _open_error(raw, error) from error
     with os.fdopen(fd, "rb") as file:
         before = os.fstat(fd)
-        if before.st_size > max_bytes:
-            raise NoteTooLargeError(
-                f"{raw!r} has {before.st_size / 1e6:.1f} MB, more than max_note_mb = {max_bytes / 1e6:g}; "
-                "split it, or raise the setting"
-            )
+        _refuse_large(raw, before.st_size, max_bytes)
         try:
             data = file.read(before.st_size + 1)
         except OSError as error:
@@ -228,6 +234,20 @@ def read(root: Path, raw: str, max_bytes: int) -> FileContent:
         raise NoteChangedError(f"{raw!r} was written to during the read; it is read again when it is quiet")
     found = found_file(disk_key(raw), raw, after)
     return FileContent(data, hashlib.sha256(data).hexdigest(), found)
+
+
+def _refuse_large(raw: str, size: int, max_bytes: int) -> None:
+    form = format_of(raw)
+    if size <= max(max_bytes, LARGEST_DOCUMENT if form and form.apart else 0):
+        return
+    if form and form.apart:
+        raise NoteTooLargeError(
+            f"{raw!r} has {size / 1e6:,.1f} MB; documents of up to {LARGEST_DOCUMENT / 1e6:g} MB are read: split it"
+        )
+    raise NoteTooLargeError(
+        f"{raw!r} has {size / 1e6:.1f} MB, more than max_note_mb = {max_bytes / 1e6:g}; "
+        "split it, or raise the setting"
+    )
 
 
 def _open_error(raw: str, error: OSError) -> Exception:

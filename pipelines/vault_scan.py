@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipelines import beneath
 from pipelines.errors import UnsafePathError, VaultNotFoundError
-from pipelines.ignore import DEEPEST_FOLDER, IgnoreRules, Scope
+from pipelines.ignore import DEEPEST_FOLDER, IgnoreRules, Scope, is_of_other_format
 from pipelines.model import FoundFile
 from pipelines.vault import disk_key, found_file, is_hidden, is_note, look, own_key
 
@@ -19,10 +19,11 @@ _LONG_PATH = f"its path is longer than {_LONGEST_PATH:,} bytes"
 
 @dataclass(slots=True)
 class Scan:
-    """All Markdown files below a folder: notes, ignored files with their rules, colliding names.
+    """All files below a folder that may be notes: notes, ignored files with their rules, colliding names.
 
-    `files` are the keys of all files that a link may mean, of any kind; `unreadable` are folders whose files could
-    not be listed or examined, so that their contents are unknown.
+    `others` are readable files whose format is not indexed where they are, with the reason. `files` are the keys of
+    all files that a link may mean, of any kind; `unreadable` are folders whose files could not be listed or examined,
+    so that their contents are unknown.
     """
 
     notes: dict[str, FoundFile] = field(default_factory=dict)
@@ -30,13 +31,14 @@ class Scan:
     collisions: dict[str, list[str]] = field(default_factory=dict)
     colliding: set[str] = field(default_factory=set)
     unreadable: list[str] = field(default_factory=list)
+    others: dict[str, str] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
 
 
 def scan_vault(root: Path, rules: IgnoreRules, folder: str = "") -> Scan:
     """Walk a folder of the vault (`""`: all of it) with `os.scandir`, without following links.
 
-    Ignored folders are walked for names only, so that every Markdown file is accounted for; for folders nested too
+    Ignored folders are walked for names only, so that every note is accounted for; for folders nested too
     deep, the folder itself is listed. Raises VaultNotFoundError if the vault's own folder cannot be listed.
     """
     result = Scan()
@@ -79,7 +81,7 @@ def _scan_folder(
                     out.files.add(key)
                 if is_note(entry.name):
                     rule = rules.SYMLINK if entry.is_symlink() else rules.match(raw, scope)
-                    _add_note(entry, raw, key, inherited or rule, out)
+                    _add_note(entry, raw, key, rules, inherited or rule, out)
     except UnsafePathError:
         out.ignored[disk_key(folder)] = rules.SYMLINK
     except OSError as error:
@@ -94,12 +96,17 @@ def _scan_folder(
     return folders
 
 
-def _add_note(entry: os.DirEntry[str], raw: str, key: str, rule: str | None, out: Scan) -> None:
+def _add_note(
+    entry: os.DirEntry[str], raw: str, key: str, rules: IgnoreRules, rule: str | None, out: Scan
+) -> None:
     # No character has more than four bytes.
     if rule is None and 4 * len(raw) > _LONGEST_PATH and len(os.fsencode(raw)) > _LONGEST_PATH:
         rule = _LONG_PATH
     if rule:
-        out.ignored[key] = rule
+        if is_of_other_format(rule):
+            out.others[key] = rule
+        elif rules.lists(key, rule):
+            out.ignored[key] = rule
         return
     try:
         info = entry.stat(follow_symlinks=False)

@@ -12,7 +12,7 @@ from pipelines.errors import ConfigurationError, DomainsFileError
 from pipelines.model import Domain
 from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs
 
-_INDEXED = ("path", "legacy", "embedding", "embedding_dim", "pagerank_over")
+_INDEXED = ("path", "legacy", "embedding", "embedding_dim", "pagerank_over", "formats")
 """Settings that take effect when notes are indexed."""
 
 _UNASKED = ("taxonomy", "review_queue", "privacy", "promote")

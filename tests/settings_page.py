@@ -1,7 +1,7 @@
 """Write the tables of docs/settings.md from the code.
 
 `python -m tests.settings_page` renews them: the settings of a process from `queue_config/settings.py`, and those of a
-domain from `pipelines/domain_settings.py`. The text around the tables stays.
+domain from `pipelines/domain_schema.py`. The text around the tables stays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from pipelines.domain_settings import _Domain
+from pipelines.domain_schema import DomainKeys
 from queue_config.settings import Settings
 from tests.structure import ROOT
 
@@ -100,7 +100,7 @@ def process_rows() -> Iterator[str]:
         yield cells(f"`{name}`<br>`EVERINDEX_{plain}`{also}", kind, default_of(field), meaning(field))
 
 
-def domain_rows(model: type[BaseModel] = _Domain, prefix: str = "") -> Iterator[str]:
+def domain_rows(model: type[BaseModel] = DomainKeys, prefix: str = "") -> Iterator[str]:
     """Yield the table of the keys of a domain, those of a section with the section's name before them."""
     if not prefix:
         yield cells("key", "type", "default", "what it does") + "|---|---|---|---|\n"

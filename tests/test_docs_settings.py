@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from pipelines.domain_settings import _Domain
+from pipelines.domain_schema import DomainKeys
 from queue_config.settings import Settings
 from tests.settings_page import PAGE, render
 
@@ -25,7 +25,7 @@ def test_the_tables_are_those_of_the_code():
 
 def test_every_setting_is_on_the_page_and_says_what_it_does():
     told = PAGE.read_text(encoding="utf-8")
-    for model in (Settings, _Domain):
+    for model in (Settings, DomainKeys):
         for name, field in fields(model):
             assert f"\n| `{name}`" in told, name
             assert field.description, name

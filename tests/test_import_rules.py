@@ -86,6 +86,7 @@ BELOW = {
         "pipelines.yaml_guard",
     ),
     "pipelines.store": (
+        "pipelines.documents.formats",
         "pipelines.errors",
         "pipelines.filters",
         "pipelines.lexical",

@@ -8,12 +8,16 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from pipelines import domains, vault
 from pipelines.chunk import chunk_settings
+from pipelines.documents.formats import FormatName
+from pipelines.documents.reading import Files
+from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
 from pipelines.durable_files import write_atomic
 from pipelines.embedding.model_info import EMBEDDED_MODEL, ModelInfo, find_model
@@ -29,6 +33,7 @@ from pipelines.heartbeat import lives, process_name
 from pipelines.holds import DeletionBrake
 from pipelines.indexing import Ingest, pipeline_name
 from pipelines.model import ChunkSettings, Domain
+from pipelines.privacy import is_private_place
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta, check_model
 from pipelines.store.problems import Problems
@@ -57,7 +62,9 @@ class Resources:
         self.place = locate_vault(settings.vault, settings.state, create=create)
         self._reading = threading.Lock()
         self._registry: Registry | None = None
+        self._formats: tuple[FormatName, ...] | None = None
         self.stores = Stores(self.place.state)
+        self.sandbox = Sandbox()
         self.embedders = Embedders(
             self.place.state, self._recorded, self.workers, openvino=settings.embedding_backend == "openvino"
         )
@@ -102,7 +109,9 @@ class Resources:
                 with suppress(OSError):
                     write_atomic(good, registry.source.encode())
             self._registry = registry
-            return registry
+            if self._formats is None:
+                self._formats = self.state().formats()
+            return replace(registry, formats=self._formats)
 
     def domains(self) -> tuple[Domain, ...]:
         """Return this process's domains: all, or the one in the settings."""
@@ -197,7 +206,7 @@ class Resources:
         """
         return self.stores.cache(
             domain.slug,
-            lambda path: self.open_cache(path, self._model_in(path) or self.model_of(domain)),
+            lambda path: self.open_cache(path, self._model_in(path) or self.model_of(domain), domain),
             writable=True,
         )
 
@@ -216,9 +225,10 @@ class Resources:
     def _recorded(self, model: str) -> ModelInfo:
         return recorded_model(self.settings, model, self.root)
 
-    def open_cache(self, path: Path, info: ModelInfo) -> Cache:
-        """Open a cache file for writing with a model and the settings' way of splitting notes."""
-        return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline_name(self.chunking(info))))
+    def open_cache(self, path: Path, info: ModelInfo, domain: Domain) -> Cache:
+        """Open a cache file of a domain for writing with a model and the settings' way of splitting notes."""
+        pipeline = pipeline_name(self.chunking(info), domain.documents)
+        return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline))
 
     def caches(self) -> dict[str, Cache]:
         """Return the caches of this process's domains by slug."""
@@ -245,6 +255,7 @@ class Resources:
             encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self._siblings(cache.path),
             brake=self.brake(),
+            files=Files(self.sandbox, domain.documents, partial(is_private_place, domain.privacy)),
         )
 
     def _siblings(self, own: Path) -> Iterator[Path]:

@@ -84,6 +84,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
 
     def stop_children() -> None:
         tasks.parser.stop()
+        resources.sandbox.stop()
         upkeep.child.stop()
 
     _consume(settings, huey, stop_children)

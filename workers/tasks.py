@@ -142,7 +142,7 @@ def _has_cache(resources: Resources, domain: Domain) -> bool:
 
 
 def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Task) -> None:
-    """Index one note that takes long to parse, and hint at the next one, other domains first."""
+    """Index notes that are parsed apart, for about a second, and hint at the next ones, other domains first."""
     domain = resources.registry().get(slug)
     if domain is None or not tasks.parser.busy.acquire(blocking=False):
         return  # the running one hints at the next
@@ -154,13 +154,26 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
             reports_of_parsing(resources.problems()) as said,
         ):
             require_running(resources, slug)
-            outcome = index_apart_of(cache, ingest, tasks.parser, said)
+            outcome = _index_apart(cache, ingest, tasks.parser, said)
             doing.update(attempt=outcome.attempt, words=outcome.touched, paths=outcome.paths)
             doing.update(saved_ms=saved_ms(cache, outcome.paths))
     finally:
         tasks.parser.busy.release()
     for other in sorted(resources.domains(), key=lambda one: one.slug == slug):
         hint(huey, tasks, other, resources.cache(other))
+
+
+def _index_apart(
+    cache: Cache, ingest: Ingest, parser: ApartParser, said: Callable[[str, float], None]
+) -> Outcome:
+    """Index notes that are parsed apart until about a second has passed, or none can be indexed now."""
+    until = time.monotonic() + SLICE_SECONDS
+    total = Outcome()
+    while True:
+        outcome = index_apart_of(cache, ingest, parser, said)
+        total.add(outcome)
+        if outcome.postponed or not outcome.touched or time.monotonic() >= until:
+            return total
 
 
 def _retry(huey: Queue, tasks: Tasks, resources: Resources, path: str | None) -> dict[str, int]:

@@ -39,7 +39,9 @@ def fenced(text: str) -> str:
 
 def passage(one: Candidate) -> str:
     """Return a passage with its heading: where it is, its section, its date, and why it is here."""
-    place = code_span(f"{one.path}:{one.first}-{one.last}")
+    place = code_span(f"{one.path}:{one.first}-{one.last}") + (
+        f" {code_span(one.place)}" if one.place else ""
+    )
     # A section's name as code, after a word of ours: it can neither open a fence nor be a heading.
     facts = [f"In {code_span(heading(one.section))}", heading(one.date), heading(one.why)]
     if one.compressed:

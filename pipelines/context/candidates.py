@@ -16,6 +16,7 @@ _ALIKE = 0.8
 class Candidate:
     """A passage, `text[start:end]` of its note, on the lines `first` to `last` (from 1).
 
+    `place` says where it is in a document that is not Markdown; empty: its lines do.
     `relevance` is its score for the question, `why` says in words why it is here. `is_whole`: it is a whole section,
     of which `parts` are the passages, best first; they stand for a section that is too long. `compressed`: its text
     leaves parts of the original out and marks them. `boilerplate`: see `density`.
@@ -38,6 +39,7 @@ class Candidate:
     parts: tuple[Candidate, ...] = ()
     compressed: bool = False
     boilerplate: float = 0.0
+    place: str = ""
 
     @property
     def note(self) -> tuple[str, str]:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import PurePosixPath
+from typing import Literal, get_args
 
-MARKDOWN = "md"
+FormatName = Literal[
+    "md", "txt", "canvas", "csv", "xlsx", "pptx", "pdf", "docx", "html", "ipynb", "yaml", "json", "code"
+]
+NAMES: tuple[FormatName, ...] = get_args(FormatName)
+MARKDOWN: FormatName = "md"
 RUNNING_TEXT = 100
 STRUCTURED = 20
 
@@ -20,7 +25,7 @@ class Format:
     than `least` characters is left out, unless the document has no other.
     """
 
-    name: str
+    name: FormatName
     suffixes: tuple[str, ...]
     reader: str
     needs: tuple[str, ...] = ()
@@ -73,10 +78,9 @@ FORMATS = (
         least=STRUCTURED,
     ),
 )
-OF_A_NEW_VAULT = ("md", "txt", "canvas")
+OF_A_NEW_VAULT: tuple[FormatName, ...] = ("md", "txt", "canvas")
 """The formats that a vault has unless `_domains.yaml` names others."""
 
-NAMES = tuple(one.name for one in FORMATS)
 _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes}
 
 

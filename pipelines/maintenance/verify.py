@@ -14,7 +14,6 @@ from pipelines.domains import Registry
 from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.indexing import Ingest, pipeline_name
 from pipelines.known_files import file_drift, is_below
-from pipelines.markdown import read_note
 from pipelines.model import Chunk, FoundFile, Link, Note
 from pipelines.ranking import rank_drift
 from pipelines.reconcile import rules_of
@@ -108,11 +107,10 @@ def _compare(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
         *_check_derived(ingest.domain, cache, registry),
     ]
     compared, busy = 0, 0
-    if cache.meta.pipeline != pipeline_name(ingest.chunking):
-        detail = f"its notes were split by {cache.meta.pipeline}, not by {pipeline_name(ingest.chunking)}"
-        differences.append(
-            Difference(ingest.domain, "damage", "", detail + "; `everindex index` indexes them again")
-        )
+    wanted = pipeline_name(ingest.chunking, ingest.files.options)
+    if cache.meta.pipeline != wanted:
+        why = f"its notes were split by {cache.meta.pipeline}, not by {wanted}; `everindex index` indexes them again"
+        differences.append(Difference(ingest.domain, "damage", "", why))
     else:
         for path in sorted(settled.keys() & on_disk):
             own = _compare_note(cache, ingest, settled[path])
@@ -254,9 +252,11 @@ def _compare_note(cache: Cache, ingest: Ingest, state: check.LedgerState) -> lis
     if content.sha256 != state.indexed_hash:
         indexed = (state.indexed_hash or "nothing")[:12]
         return [differs("hash", f"the file is {content.sha256[:12]}, but {indexed} was indexed")]
-    note = read_note(state.path, content.data)
     try:
+        note = ingest.files.read(state.path, content.data)
         node, chunks = check.node_of(cache, state.path), check.chunks_of(cache, state.path)
+    except NoteError as error:
+        return [differs("note", str(error))]
     except ValueError as error:
         return [differs("note", f"its rows cannot be read: {error}")]
     drift: dict[Kind, Iterator[str]] = {

@@ -24,7 +24,7 @@ from pipelines.store.edges import Edges
 from pipelines.store.fts_functions import register_functions
 from pipelines.store.leases import Leases
 from pipelines.store.ledger import Ledger, modified_at
-from pipelines.store.meta import CacheMeta, add_later, build, check_model, missing, read_meta
+from pipelines.store.meta import CacheMeta, add_later, build, check_model, missing, read_meta, show_places
 
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
 Vector = npt.NDArray[np.float32]
@@ -84,13 +84,15 @@ class Cache:
             raise missing(path)
         con = connect(path, readonly=True)
         try:
-            return cls(path, con, read_meta(con, path), time.monotonic)
+            cache = cls(path, con, read_meta(con, path), time.monotonic)
+            show_places(con)
         except (apsw.CorruptError, apsw.NotADBError) as error:
             con.close()
             raise corrupt(path, error) from error
         except BaseException:
             con.close()
             raise
+        return cache
 
     def close(self) -> None:
         """Close the connection."""

@@ -14,6 +14,7 @@ import apsw
 import numpy as np
 
 from pipelines.errors import CacheCorruptError
+from pipelines.locator import Locator
 from pipelines.model import Chunk, Link
 from pipelines.store.cache import Cache
 from pipelines.store.connection import corrupt
@@ -104,14 +105,26 @@ def ledger_states(cache: Cache) -> list[LedgerState]:
 
 def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
     """Return a note's chunks as stored in the cache."""
+    found = select(
+        cache.con,
+        "SELECT text, text_hash, section, heading_path, position, start_offset, end_offset, first_line, last_line,"
+        " place FROM vault_chunk WHERE path = ? ORDER BY position, id",
+        (path,),
+    )
     return tuple(
-        Chunk(text, text_hash, section, tuple(json.loads(headings)), *place)
-        for text, text_hash, section, headings, *place in select(
-            cache.con,
-            "SELECT text, text_hash, section, heading_path, position, start_offset, end_offset, first_line,"
-            " last_line FROM vault_chunk WHERE path = ? ORDER BY position, id",
-            (path,),
+        Chunk(
+            text=text,
+            text_hash=text_hash,
+            section=section,
+            heading_path=tuple(json.loads(headings)),
+            position=position,
+            start=start,
+            end=end,
+            first_line=first_line,
+            last_line=last_line,
+            place=Locator.from_json(place) if place else None,
         )
+        for text, text_hash, section, headings, position, start, end, first_line, last_line, place in found
     )
 
 

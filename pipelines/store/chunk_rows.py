@@ -98,15 +98,16 @@ class ChunkRows:
     def _move(self, row_id: int, chunk: Chunk) -> None:
         self._con.execute(
             "UPDATE vault_chunk SET position = :position, heading_path = :heading_path, start_offset = :start,"
-            " end_offset = :end, first_line = :first_line, last_line = :last_line WHERE id = :id",
+            " end_offset = :end, first_line = :first_line, last_line = :last_line, place = :place WHERE id = :id",
             _place(chunk) | {"id": row_id},
         )
 
     def _insert(self, note: Note, chunk: Chunk, titles: str, words: lexical.ChunkWords) -> None:
         self._con.execute(
             "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
-            " last_line, path, section, text, text_hash, has_vector) VALUES"
-            " (:position, :heading_path, :start, :end, :first_line, :last_line, :path, :section, :text, :hash, 0)",
+            " last_line, place, path, section, text, text_hash, has_vector) VALUES"
+            " (:position, :heading_path, :start, :end, :first_line, :last_line, :place, :path, :section, :text,"
+            " :hash, 0)",
             _place(chunk)
             | {"path": note.path, "section": chunk.section, "text": chunk.text, "hash": chunk.text_hash},
         )
@@ -178,4 +179,5 @@ def _place(chunk: Chunk) -> dict[str, object]:
         "end": chunk.end,
         "first_line": chunk.first_line,
         "last_line": chunk.last_line,
+        "place": chunk.place.as_json() if chunk.place else None,
     }

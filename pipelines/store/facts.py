@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -57,10 +57,14 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the last comparison of the disk with the ledgers found, by domain, and how long it took."""
+    """What the last comparison of the disk with the ledgers found, by domain, and how long it took.
+
+    `others`, by domain and format: files that could be indexed, but are not asked for.
+    """
 
     found: dict[str, dict[str, int]]
     took_ms: int
+    others: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

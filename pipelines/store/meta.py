@@ -69,6 +69,18 @@ def add_later(con: apsw.Connection) -> None:
     """Create what a cache made by an earlier version lacks (inside the caller's transaction)."""
     for statement in _LATER:
         con.execute(statement)
+    if not _has_places(con):
+        con.execute("ALTER TABLE vault_chunk ADD COLUMN place TEXT")
+
+
+def show_places(con: apsw.Connection) -> None:
+    """Let a connection that cannot write read a cache of an earlier version, which has no documents."""
+    if not _has_places(con):
+        con.execute("CREATE TEMP VIEW vault_chunk AS SELECT *, NULL AS place FROM main.vault_chunk")
+
+
+def _has_places(con: apsw.Connection) -> bool:
+    return bool(first(con, "SELECT 1 FROM pragma_table_info('vault_chunk') WHERE name = 'place'"))
 
 
 def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:

@@ -113,7 +113,7 @@ def weighed_notes(cache: Cache) -> Iterator[tuple[str, str, tuple[str, ...], str
 
 
 def untagged(cache: Cache) -> list[str]:
-    """Return the paths of the notes that have no tag."""
+    """Return the paths of the notes and documents that have no tag."""
     return [
         path for (path,) in rows(cache.con, "SELECT path FROM vault_node WHERE tags = '[]' ORDER BY path")
     ]

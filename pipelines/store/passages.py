@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
+from pipelines.locator import Locator
 from pipelines.model import NoteFacts
 from pipelines.store.cache import Cache
 from pipelines.store.connection import row as first
@@ -31,6 +32,7 @@ class ChunkRow:
     start: int
     end: int
     modified: str
+    place: Locator | None = None
 
     @property
     def is_names_alone(self) -> bool:
@@ -112,7 +114,7 @@ def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:
 
 _CHUNK_COLUMNS = (
     "c.id, c.path, n.title, c.section, c.heading_path, c.text, c.first_line, c.last_line,"
-    " c.start_offset, c.end_offset, n.modified_at"
+    " c.start_offset, c.end_offset, n.modified_at, c.place"
 )
 
 
@@ -174,7 +176,7 @@ def texts_in_folder(cache: Cache, folder: str, first: int, without: Collection[s
 
 
 def _chunk(row: tuple[Any, ...]) -> ChunkRow:
-    chunk_id, path, title, section, headings, text, first_line, last_line, start, end, modified = row
+    chunk_id, path, title, section, headings, text, first_line, last_line, start, end, modified, place = row
     return ChunkRow(
         chunk_id=chunk_id,
         path=path,
@@ -187,7 +189,24 @@ def _chunk(row: tuple[Any, ...]) -> ChunkRow:
         start=start,
         end=end,
         modified=modified,
+        place=Locator.from_json(place) if place else None,
     )
+
+
+def document_text(chunks: Sequence[ChunkRow]) -> str:
+    """Return the text of a document from its chunks, in order, with their lines and offsets.
+
+    What lies between chunks is white space, or a part too short to be one.
+    """
+    parts: list[str] = []
+    at, line = 0, 1
+    for chunk in chunks:
+        if chunk.start > at:
+            ends = min(chunk.first_line - line, chunk.start - at)
+            parts.append("\n" * ends + " " * (chunk.start - at - ends))
+        parts.append(chunk.text[max(0, at - chunk.start) :])
+        at, line = max(at, chunk.end), chunk.last_line
+    return "".join(parts)
 
 
 def node(cache: Cache, path: str) -> NodeRow | None:

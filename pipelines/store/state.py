@@ -9,8 +9,9 @@ import apsw
 import structlog
 from pydantic import ValidationError
 
+from pipelines.documents.formats import NAMES, FormatName
 from pipelines.store.clocks import AGE, SYSTEM_CLOCKS, Clocks
-from pipelines.store.connection import BUSY_MS, transaction
+from pipelines.store.connection import BUSY_MS, rows, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.decisions import Decisions
 from pipelines.store.facts import SUBJECTS, Fact, Subject
@@ -72,6 +73,11 @@ class State:
                 "INSERT INTO domain_cache VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number",
                 (domain, number),
             )
+
+    def formats(self) -> tuple[FormatName, ...]:
+        """Return the names of the formats of a domain that does not state its own."""
+        stored = {name for (name,) in rows(self._con, "SELECT name FROM vault_format")}
+        return tuple(name for name in NAMES if name in stored)
 
     # Facts
 

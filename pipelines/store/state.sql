@@ -255,3 +255,9 @@ CREATE TABLE IF NOT EXISTS vanished (
     forgotten INTEGER NOT NULL,
     PRIMARY KEY (domain, path)
 ) WITHOUT ROWID;
+
+-- The formats of a domain that does not state its own: set when the file is made, or is first opened by a version that
+-- reads more than Markdown.
+CREATE TABLE IF NOT EXISTS vault_format (
+    name TEXT PRIMARY KEY
+) WITHOUT ROWID;

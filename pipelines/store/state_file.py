@@ -8,9 +8,11 @@ from pathlib import Path
 
 import apsw
 
+from pipelines.documents.formats import MARKDOWN, OF_A_NEW_VAULT
 from pipelines.store.connection import connect, row, rows, transaction
 
 STATE_FILE = "state.db"
+_FORMATS = "vault_format"
 _CREATED = re.compile(r"^CREATE (?:TABLE|INDEX) IF NOT EXISTS (\w+)", re.MULTILINE)
 # Versions 0.1.0 and 0.2.0 kept these two decisions among the facts. A pause counts whatever its value is.
 _OLD_DECISIONS = "key GLOB 'paused:*' OR key GLOB 'forgotten:*'"
@@ -50,6 +52,10 @@ def open_state(folder: Path) -> apsw.Connection:
     if not present.issuperset(_CREATED.findall(schema)):
         with transaction(con):
             con.execute(schema)
+            if _FORMATS not in present:
+                # A vault that an earlier version indexed stays as its owner knows it.
+                formats = (MARKDOWN,) if present else OF_A_NEW_VAULT
+                con.executemany(f"INSERT OR IGNORE INTO {_FORMATS} VALUES (?)", ((name,) for name in formats))
     _move_old_decisions(con)
     return con
 

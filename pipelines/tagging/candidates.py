@@ -13,6 +13,7 @@ import numpy as np
 from pipelines.store.cache import Cache
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import Looked, Proposals
+from pipelines.vault import is_markdown
 
 _SIZE = 64
 _WORD = re.compile(r"\w+")
@@ -100,7 +101,7 @@ def due(
     found = []
     little: dict[str, Looked] = {}
     for path, note_hash in settled.items():
-        if path in leave_out:
+        if path in leave_out or not is_markdown(path):
             continue
         last = known.get(path)
         if last is None or last.outcome == "asked":

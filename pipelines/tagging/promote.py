@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pipelines import vault
-from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteVanishedError
+from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
 from pipelines.late_writes import Late
 from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.cache import Cache
@@ -128,6 +128,8 @@ def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[by
 
     Raises NoteError (NoteChangedError: it is being written).
     """
+    if not vault.is_markdown(path):
+        raise NoteTagsError(f"{path!r} is not Markdown, and tags are written into frontmatter only")
     found = notes.cache.ledger.stat_of([path]).get(path)
     if found is None:
         raise NoteVanishedError(f"{path!r} no longer exists")

@@ -88,12 +88,13 @@ def plan(
 ) -> Plan:
     """Return what renames (old, new) would change in notes and in the taxonomy that contains them.
 
-    Notes and taxonomy are (path on disk relative to the vault, bytes); the taxonomy is skipped among the notes.
+    Notes and taxonomy are (path on disk relative to the vault, bytes); the taxonomy is skipped among the
+    notes, and so are documents, whose tags are not in frontmatter.
     """
     pairs = tuple(renames)
     changes, refused = [], []
     for path, data in notes:
-        if path == taxonomy[0]:
+        if path == taxonomy[0] or not vault.is_markdown(path):
             continue
         try:
             after = rename_tags(data, dict(pairs))

@@ -22,7 +22,7 @@ from pipelines.errors import EverindexError
 from queue_config.visible import visible
 from service.commands.console import out
 from service.commands.keyboard import Key, Keys, single_keys
-from service.commands.render import about, shown_hits
+from service.commands.render import about, shown_hits, where_of
 from service.commands.terminal_signals import Signals, suspend, woken_by
 
 _PAUSE_SECONDS = 0.15
@@ -243,7 +243,7 @@ def _hit_lines(hit: dict[str, Any], *, selected: bool) -> list[Text]:
     head.append(_line(hit["title"]), "bold reverse" if selected else "bold")
     if hit["section"] and hit["section"] != hit["title"]:
         head.append(f" › {_line(hit['section'])}")
-    where = Text(f"    {_line(hit['path'])}:{hit['lines'][0]}", "cyan")
+    where = Text(f"    {_line(where_of(hit))}", "cyan")
     excerpt, at = Text("    "), 0
     for start, end in hit["marks"]:
         excerpt.append(_line(hit["excerpt"][at:start])).append(

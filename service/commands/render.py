@@ -41,13 +41,20 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
     console.print(Text(about(answer, len(shown)), "dim"))
 
 
+def where_of(hit: dict[str, Any]) -> str:
+    """Return where a hit is, as editors and people write it: `note.md:12`, `report.pdf p. 3`."""
+    # A service that was started before an upgrade says nothing of places.
+    place = hit.get("place")
+    return f"{hit['path']} {place['shown']}" if place else f"{hit['path']}:{hit['lines'][0]}"
+
+
 def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
     head = Text(f"{number:>2}. ")
     head.append(hit["title"], "bold")
     if hit["section"] and hit["section"] != hit["title"]:
         head.append(f" › {hit['section']}")
     console.print(head)
-    where = f"    {hit['path']}:{hit['lines'][0]}"
+    where = f"    {where_of(hit)}"
     console.print(Text(where + ("  changed since it was indexed" if hit["stale"] else ""), "cyan"))
     excerpt = Text(hit["excerpt"])
     for start, end in hit["marks"]:
@@ -141,7 +148,9 @@ def print_node(console: Console, node: dict[str, Any]) -> None:
             console.print(Text(f"  {name:<10}{value}"))
     for chunk in node["chunks"]:
         label = " › ".join(chunk["heading_path"]) or chunk["section"]
-        console.print(Text(f"\nlines {chunk['lines'][0]}–{chunk['lines'][1]}  {label}", "cyan"))
+        lines = f"lines {chunk['lines'][0]}–{chunk['lines'][1]}"
+        where = chunk["place"]["shown"] if chunk.get("place") else lines
+        console.print(Text(f"\n{where}  {label if label != where else ''}", "cyan"))
         console.print(Text(chunk["text"]))
 
 
@@ -171,6 +180,13 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
         console.print(f"{owed} not searched by meaning yet{eta}")
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
+    if others := facts.get("other_files"):
+        kinds = ", ".join(f"{count:,} {name}" for name, count in others.items())
+        files = counted(sum(others.values()), "other file")
+        console.print(
+            f"{files} could be indexed: {kinds} (add the format to `formats:` of the domain in _domains.yaml)",
+            soft_wrap=True,
+        )
     if watcher := facts["watcher"]:
         console.print(_watcher_line(watcher))
     for problem in facts["problems"]:

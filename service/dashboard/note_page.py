@@ -6,7 +6,8 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
 from pipelines.obsidian import open_link
-from service.dashboard.note_html import render_note
+from service.dashboard.document_html import render_document
+from service.dashboard.note_html import RenderedNote, render_note
 from service.dashboard.note_inlines import Targets
 from service.dashboard.rendering import Pages
 from service.usecases.reading import Reader
@@ -23,5 +24,9 @@ def add_note_page(app: FastAPI, pages: Pages, reader: Reader, resources: Resourc
         note = reader.open(path)
         chosen(resources, [note.path], "opened")
         targets = Targets(note.meant, lambda file: open_link(resources.root, file))
-        rendered = None if raw or note.heavy else render_note(note.text, targets)
+        rendered: RenderedNote | None = None
+        if not note.markdown:
+            rendered = render_document(note.title, note.node.chunks if note.node else ())
+        elif not (raw or note.heavy):
+            rendered = render_note(note.text, targets)
         return pages.show("note", note=note, rendered=rendered, raw=raw)

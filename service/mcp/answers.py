@@ -55,6 +55,10 @@ class Place(BaseModel):
     title: str
     domain: str
     locator: Locator | None = Field(default=None, description="null: the whole note")
+    place: str | None = Field(
+        default=None,
+        description="where it is in a document that is not Markdown, as in `p. 3`, for citations",
+    )
 
 
 class Hit(Place):

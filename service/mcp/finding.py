@@ -57,6 +57,7 @@ def _hit(hit: SearchHit, is_answer: bool) -> Hit:  # noqa: FBT001 - its one call
     return Hit.model_validate(
         {
             **place(hit.path, hit.title, hit.domain, hit.lines),
+            "place": hit.place.shown if hit.place else None,
             "section": hit.section,
             "text": hit.excerpt,
             "is_answer": is_answer,

@@ -102,7 +102,7 @@ def _passage(one: ContextPassage) -> Passage:
         {
             **place(one.path, one.title, one.domain, (one.locator.first, one.locator.last)),
             **one.model_dump(
-                include={"section", "date", "why", "by", "slot", "tokens", "compressed", "stale"}
+                include={"place", "section", "date", "why", "by", "slot", "tokens", "compressed", "stale"}
             ),
         }
     )

@@ -212,6 +212,7 @@ def _passage(one: Candidate, tokens: int, *, is_linked: bool, stale: bool) -> Co
         title=one.title,
         section=one.section,
         locator=Lines(first=one.first, last=one.last),
+        place=one.place or None,
         date=one.date,
         why=one.why,
         by="link" if is_linked else "match",

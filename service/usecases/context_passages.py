@@ -195,6 +195,7 @@ def candidate_of(
         relevance=relevance,
         why=why,
         slot=slot,
+        place=row.place.shown() if row.place else "",
     )
 
 

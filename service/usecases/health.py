@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
@@ -126,7 +127,16 @@ def describe_health(
         watcher=asdict(watcher.value) | {"said_s": round(watcher.age_s, 1)} if watcher else None,
         refused_messages=asdict(refused.value if refused else RefusedMessages()),
         problems=problems,
+        other_files=_added(compared.others.values()) if compared else {},
     )
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add the counts of all domains, the most frequent format first."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total.most_common())
 
 
 def find_problems(resources: Resources, queue: Queue) -> list[str]:

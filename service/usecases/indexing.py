@@ -58,7 +58,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
             continue
         number = _next_number(resources, domain)
         path = resources.state().numbered(domain.slug, number)
-        cache = resources.open_cache(path, resources.model_of(domain))
+        cache = resources.open_cache(path, resources.model_of(domain), domain)
         cache.leases.free_those_of_the_dead(resources.is_at_work)  # an interrupted build's
         embedded = build_beside(
             resources.registry(),

@@ -72,7 +72,7 @@ def _read(
         path=path,
         title=node.title if node else PurePosixPath(path).stem,
         domain=domain.slug,
-        text=decode(content.data)[0],
+        text=text_of(cache, path, content.data),
         tags=tuple(node.tags) if node else (),
         modified=node.modified if node else None,
         stale=row is None or row.indexed_hash != content.sha256,
@@ -80,9 +80,16 @@ def _read(
     )
 
 
+def text_of(cache: Cache, path: str, data: bytes) -> str:
+    """Return the text of a note: of Markdown the file's, of a document what the index has read from it."""
+    if vault.is_markdown(path):
+        return decode(data)[0]
+    return passages.document_text([one for one in passages.chunks_of(cache, path) if not one.is_names_alone])
+
+
 def is_public(domain: Domain, path: str, data: bytes) -> bool:
     """Judge a version that the index does not have yet; one that takes long to parse is not shown before it has."""
-    if is_heavy(data):
+    if not vault.is_markdown(path) or is_heavy(data):
         return False
     note = read_note_bytes(path, data)
     kept = may_leave(

@@ -11,6 +11,7 @@ from pipelines.model import Domain
 from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache
 from service.usecases.audience import OWNER, Audience
+from service.usecases.schemas.locator import place_of
 from service.usecases.schemas.notes import NodeAnswer, NodeChunk
 from workers.resources import Resources
 
@@ -45,17 +46,19 @@ def describe_note(
         centrality=rank.centrality if rank else None,
         community=rank.community if rank else None,
         community_label=rank.label if rank and audience.sees_all else None,
-        chunks=[
-            NodeChunk(
-                section=c.section,
-                heading_path=list(c.heading_path),
-                lines=(c.first_line, c.last_line),
-                range=(c.start, c.end),
-                text=c.text,
-            )
-            for c in passages.chunks_of(cache, path)
-        ],
+        chunks=[_chunk(row) for row in passages.chunks_of(cache, path)],
         indexed_at=row.indexed_at if row else None,
+    )
+
+
+def _chunk(row: passages.ChunkRow) -> NodeChunk:
+    return NodeChunk(
+        section=row.section,
+        heading_path=list(row.heading_path),
+        lines=(row.first_line, row.last_line),
+        place=place_of(row.place),
+        range=(row.start, row.end),
+        text=row.text,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipelines import vault
-from pipelines.errors import TooManyWaitingError
+from pipelines.errors import NoteTagsError, TooManyWaitingError
 from pipelines.model import Domain, Suggestion
 from pipelines.moments import now_iso
 from pipelines.store import passages
@@ -50,10 +50,12 @@ class Proposing:
     ) -> list[Proposed]:
         """Let tags of the vocabulary wait for the operator's decision, with the client's name and reason as data.
 
-        Raises NoteNotFoundError, TooManyWaitingError.
+        Raises NoteNotFoundError, TooManyWaitingError, NoteTagsError (a document, which gets no tags).
         """
         path = vault.note_key(path)
         domain, cache = self._questions.holder(path, audience)
+        if not vault.is_markdown(path):
+            raise NoteTagsError(f"{path!r} is not Markdown, and gets no tags")
         with self._lock:
             return self._propose(client, domain, cache, path, tags, reason)
 

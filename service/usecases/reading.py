@@ -9,13 +9,13 @@ from typing import Any
 from pipelines import vault
 from pipelines.apart import is_heavy
 from pipelines.errors import NoteError, NotFoundError
-from pipelines.markdown import decode
 from pipelines.model import Domain
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache
 from pipelines.store.evidence import Evidence
 from service.usecases.audience import OWNER, Audience
 from service.usecases.note_evidence import NoteEvidence, evidence_of_note
+from service.usecases.note_text import text_of
 from service.usecases.notes import describe_note
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.titles import SimilarHit
@@ -40,13 +40,14 @@ class Backlink:
 class OpenNote:
     """A note that is open before a reader.
 
-    `heavy`: its text takes long to parse. `meant`: the file that each target of its links means, or None. `node` is
-    None while nothing of it is indexed.
+    `markdown`: its text is Markdown; `heavy`: it takes long to parse. `meant`: the file that each target of its links
+    means, or None. `node` is None while nothing of it is indexed.
     """
 
     path: str
     title: str
     text: str
+    markdown: bool
     heavy: bool
     meant: dict[str, str | None]
     standing: dict[str, Any]
@@ -89,7 +90,8 @@ class Reader:
         return OpenNote(
             path=path,
             title=node.title if node else PurePosixPath(path).stem,
-            text=decode(data)[0],
+            text=text_of(cache, path, data),
+            markdown=vault.is_markdown(path),
             heavy=is_heavy(data),
             meant={written: file if file in named else None for written, file in meant.items()},
             standing=self._questions.why(path, audience=audience),

@@ -13,6 +13,7 @@ from pipelines.retrieval.excerpts import Excerpt
 from pipelines.retrieval.explain import Standing, nothing_left, reason
 from pipelines.retrieval.hit import Hit
 from service.usecases.paging import Ranked
+from service.usecases.schemas.locator import place_of
 from service.usecases.schemas.search import AlikeNote, Explanation, Layer, SearchHit
 
 _DIGITS = 6
@@ -49,6 +50,7 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
         else [(chunk.start + s, chunk.start + e) for s, e in shown.sentences],
         score=score_of(found.hit),
         lines=(chunk.first_line, chunk.last_line),
+        place=place_of(chunk.place),
         modified=chunk.modified,
         stale=found.stale,
         domain=found.domain,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
+from pipelines import vault
 from pipelines.errors import CacheError, NotFoundError
 from pipelines.model import Domain
 from pipelines.moments import now_iso
@@ -188,7 +189,13 @@ class Tags:
         for one in named_domains(self._resources, domain):
             cache = self._resources.reader(one)
             known = untagged(cache) if path is None else cache.ledger.settled()
-            wanted = [note for note in known if path in (None, note) and note not in one.configuration]
+            wanted = [
+                note
+                for note in known
+                if path in (None, note) and note not in one.configuration and vault.is_markdown(note)
+            ]
+            if path is not None and path in known and not vault.is_markdown(path):
+                problems.append(f"{path} is not Markdown, and gets no tags")
             if path in one.configuration:
                 problems.append(f"{path} configures the domain {one.slug}, and gets no tags")
             if not wanted:

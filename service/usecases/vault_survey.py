@@ -93,6 +93,8 @@ def survey(root: Path) -> Survey:
 
 def _tags_of(root: Path, file: FoundFile) -> tuple[str, ...]:
     """Return a note's tags; of a note that is expensive to parse only those in its frontmatter."""
+    if not vault.is_markdown(file.path):
+        return ()
     try:
         data = vault.read(root, file.raw, _LARGEST_READ).data
     except (NoteError, OSError):

@@ -114,8 +114,8 @@ class LightResources(Resources):
         for embedder in self.embedders._loaded.values():
             embedder.before = step  # type: ignore[attr-defined]  # all are fakes
 
-    def open_cache(self, path: Path, info: ModelInfo) -> Cache:
-        cache = super().open_cache(path, info)
+    def open_cache(self, path: Path, info: ModelInfo, domain: Domain) -> Cache:
+        cache = super().open_cache(path, info, domain)
         cache.ledger._clock = cache.leases._clock = cache.edges._clock = self.now
         return cache
 

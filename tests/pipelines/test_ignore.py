@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from pipelines.documents.formats import OF_A_NEW_VAULT
 from pipelines.ignore import IgnoreRules
 from pipelines.vault_scan import scan_vault
 
@@ -24,7 +25,7 @@ def obsidian(root, value):
 
 
 def rules(root, generated=(), owned=("",)):
-    return IgnoreRules(root, generated, owned)
+    return IgnoreRules(root, generated, owned, lambda _path: OF_A_NEW_VAULT)
 
 
 def why(root, path, **kwargs):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pipelines import vault as disk
 from pipelines import vault_scan
+from pipelines.documents.formats import OF_A_NEW_VAULT
 from pipelines.ignore import DEEPEST_FOLDER, IgnoreRules
 from pipelines.vault import disk_key, found_file, note_key, own_key
 from pipelines.vault_scan import scan_vault
@@ -24,7 +25,7 @@ LARGEST = 2**63 - 1
 
 
 def rules(root):
-    return IgnoreRules(root, (), ("",))
+    return IgnoreRules(root, (), ("",), lambda _path: OF_A_NEW_VAULT)
 
 
 def scan(root):

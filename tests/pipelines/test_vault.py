@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import vault as disk
+from pipelines.documents.formats import OF_A_NEW_VAULT
 from pipelines.errors import (
     NameCollisionError,
     NotARegularFileError,
@@ -38,7 +39,7 @@ def write(root, raw, data=b"text"):
 
 
 def scan(root, folder=""):
-    return scan_vault(root, IgnoreRules(root, (), ("",)), folder)
+    return scan_vault(root, IgnoreRules(root, (), ("",), lambda _path: OF_A_NEW_VAULT), folder)
 
 
 def read(root, raw, largest=LARGEST):
@@ -54,10 +55,10 @@ def open_files(folder):
 # Scan: what is a note
 
 
-def test_files_with_a_markdown_suffix_are_notes_whatever_its_case(vault):
+def test_files_with_the_suffix_of_a_format_are_notes_whatever_its_case(vault):
     for name in ("a.md", "b.MD", "c.markdown", "d.Markdown", "e.mdx", "f.txt", "md", "g.md.bak"):
         write(vault, name)
-    assert set(scan(vault).notes) == {"a.md", "b.MD", "c.markdown", "d.Markdown"}
+    assert set(scan(vault).notes) == {"a.md", "b.MD", "c.markdown", "d.Markdown", "f.txt"}
 
 
 def test_a_folder_named_like_a_note_is_walked(vault):

@@ -53,6 +53,9 @@ class ContextPassage(BaseModel):
     title: str
     section: str
     locator: Locator
+    place: str | None = Field(
+        None, description="where it is in a document that is not Markdown, as in `p. 3`"
+    )
     date: str = Field(description="the day that the filters `since` and `until` compare: YYYY-MM-DD")
     why: str = Field(description="why it is here, in words")
     by: Literal["match", "link"] = Field(

@@ -48,6 +48,7 @@ class Health(BaseModel):
         watcher={"mode": "events", "polling_because": None, "last_event_s": 12.3, "last_probe_s": 2.1,
                  "overflows": 0, "said_s": 3.0},
         refused_messages={"foreign": 0, "unknown": 0, "replayed": 0}, problems=[],
+        other_files={"pdf": 12},
     )  # fmt: skip
 
     status: str
@@ -67,6 +68,9 @@ class Health(BaseModel):
         description="queue messages that were ignored: foreign, of unknown tasks, or delivered twice"
     )
     problems: list[str]
+    other_files: dict[str, int] = Field(
+        {}, description="files that could be indexed if `formats:` named their format, by format"
+    )
 
 
 class HealthInBrief(BaseModel):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import BaseModel, Field
+
+from pipelines.locator import Locator as StoredLocator
+from pipelines.locator import LocatorKind
 
 
 class Lines(BaseModel):
@@ -16,4 +20,22 @@ class Lines(BaseModel):
 
 
 Locator = Lines
-"""Any kind of place. Lines are the first kind; a client reads `kind` before it reads the rest."""
+"""Where `read` finds a passage: lines of the note, or of the text that was read from a document."""
+
+
+class Place(BaseModel):
+    """Where a passage is in a document as its own program shows it: a page, rows of a sheet, a key.
+
+    `shown` says it in words, as in `p. 3` or `[Costs] rows 21-40`. Numbers count from 1; 0: the kind has none.
+    """
+
+    kind: LocatorKind
+    name: str
+    first: int
+    last: int
+    shown: str
+
+
+def place_of(stored: StoredLocator | None) -> Place | None:
+    """Return a stored place as answers show it."""
+    return Place(**asdict(stored), shown=stored.shown()) if stored else None

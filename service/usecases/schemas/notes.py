@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from service.usecases.schemas.locator import Place
 from service.usecases.schemas.search import example
 
 
@@ -15,6 +16,7 @@ class NodeChunk(BaseModel):
     section: str
     heading_path: list[str]
     lines: tuple[int, int]
+    place: Place | None = Field(None, description="where it is in a document that is not Markdown")
     range: tuple[int, int] = Field(description="where it begins and ends: characters of the note, from 0")
     text: str
 

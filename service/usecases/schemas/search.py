@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.usecases.schemas.locator import Place
+
 LONGEST_QUERY = 4_000  # characters of a question, on every route
 MOST_RESULTS = 200
 FARTHEST_OFFSET = 1_000
@@ -77,6 +79,7 @@ class SearchHit(BaseModel):
     )
     score: float
     lines: tuple[int, int]
+    place: Place | None = Field(None, description="where it is in a document that is not Markdown")
     modified: str
     stale: bool
     domain: str

@@ -1,0 +1,66 @@
+"""Read a file into a note, whatever its format is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pipelines.documents.assembly import note_of
+from pipelines.documents.document import Document
+from pipelines.documents.formats import format_of
+from pipelines.documents.readers import plain_text
+from pipelines.documents.sandbox import Sandbox
+from pipelines.markdown import read_note
+from pipelines.model import Note
+
+Options = Mapping[str, Mapping[str, object]]
+"""What a domain's `documents:` says, by the name of the format."""
+
+
+def _unheard(_seconds: float) -> None:
+    """Ignore the seconds spent so far."""
+
+
+class DocumentReader(Protocol):
+    """Reads documents without trusting them; `Sandbox` is the one in use."""
+
+    def read(
+        self,
+        path: str,
+        data: bytes,
+        options: Mapping[str, object],
+        *,
+        private: bool = False,
+        beat: Callable[[float], None] = _unheard,
+    ) -> Document:
+        """Return a document; every two seconds call `beat` with the seconds spent so far. Raises NoteError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Reads a domain's files. `options`: what it says about formats; `is_private` judges a path."""
+
+    reader: DocumentReader = field(default_factory=Sandbox)
+    options: Options = field(default_factory=dict)
+    is_private: Callable[[str], bool] = lambda _path: False
+
+    def read(self, path: str, data: bytes, beat: Callable[[float], None] = _unheard) -> Note:
+        """Return the note that a file's bytes give; every two seconds call `beat` with the seconds spent so far.
+
+        Raises NoteError if it is no readable document, ApartStoppedError, and what `beat` raises.
+        """
+        form = format_of(path)
+        if form is None or not form.reader:
+            return read_note(path, data)
+        options = self.options.get(form.name, {})
+        if not form.apart:
+            return note_of(path, plain_text.read(path, data, options))
+        document = self.reader.read(path, data, options, private=self.is_private(path), beat=beat)
+        return note_of(path, document)
+
+
+def is_read_apart(path: str) -> bool:
+    """Say whether a file is read in a process without rights."""
+    form = format_of(path)
+    return form is not None and form.apart

@@ -1,0 +1,45 @@
+"""A document as HTML: the text that was read from it, part by part, each under its place and headings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from markupsafe import Markup
+
+from service.dashboard.note_html import OutlineEntry, RenderedNote
+from service.usecases.schemas.notes import NodeChunk
+
+_MOST_OUTLINED = 200
+_PART = Markup(
+    '<section id="{id}" data-end="{end}"><h2>{name}</h2>\n<pre tabindex="0">{text}</pre></section>\n'
+)
+
+
+def render_document(title: str, chunks: Iterable[NodeChunk]) -> RenderedNote:
+    """Return a document's parts as HTML in which nothing of it is active."""
+    body, outline = Markup(), []
+    for name, several in groupby(chunks, key=_name):
+        part = list(several)
+        first, last = part[0].lines[0], part[-1].lines[1]
+        body += _PART.format(id=f"L{first}", end=last, name=name, text=_text(part))
+        outline.append(OutlineEntry(2, name, f"L{first}"))
+    heading = Markup("<h1>{}</h1>").format(title)
+    return RenderedNote((), Markup(), heading, body, tuple(outline[:_MOST_OUTLINED]))
+
+
+def _name(chunk: NodeChunk) -> str:
+    """Return what stands above a chunk: its headings, and its place where they do not say it."""
+    place = chunk.place.shown if chunk.place else ""
+    above = " › ".join(chunk.heading_path) or chunk.section
+    return f"{above} · {place}" if place and place not in above else above
+
+
+def _text(part: Sequence[NodeChunk]) -> str:
+    """Return the text of consecutive chunks; what they share comes once."""
+    text, end = "", part[0].range[0]
+    for chunk in part:
+        shared = end - chunk.range[0]
+        text += chunk.text[shared:] if shared >= 0 else f"\n{chunk.text}"
+        end = max(end, chunk.range[1])
+    return text
