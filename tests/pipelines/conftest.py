@@ -16,6 +16,7 @@ import pytest
 from pipelines import vault
 from pipelines.brake import Release
 from pipelines.chunk import chunk_settings
+from pipelines.documents.reading import Files
 from pipelines.domains import load
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import ModelInfo, find_model
@@ -64,6 +65,7 @@ class House:
         self.chunking = chunk_settings(self.info.window, None, None)
         self.cache = self.open("cache-vault.1.db")
         self.siblings: list[Path] = []
+        self.files = Files()
 
     def open(self, name: str) -> Cache:
         meta = CacheMeta(self.info.name, self.info.dimension, pipeline_name(self.chunking))
@@ -81,6 +83,7 @@ class House:
             encoder=lambda: self.embedder,
             encoder_ready=lambda: True,
             siblings=lambda: self.siblings,
+            files=self.files,
         )
 
     def write(self, path: str, text: str | bytes) -> Path:
@@ -126,7 +129,7 @@ class House:
         con = (cache or self.cache).con
         chunks = con.execute(
             "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
-            " first_line, last_line, has_vector, id FROM vault_chunk ORDER BY path, position"
+            " first_line, last_line, place, has_vector, id FROM vault_chunk ORDER BY path, position"
         ).fetchall()
         vectors = dict(con.execute("SELECT chunk_id, embedding FROM vault_chunk_vec").fetchall())
         fts = {row[0] for row in con.execute("SELECT rowid FROM vault_chunk_fts").fetchall()}
