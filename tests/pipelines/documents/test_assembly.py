@@ -47,7 +47,9 @@ def test_a_part_with_too_little_text_for_its_format_is_no_passage():
 def test_a_document_with_nothing_but_short_parts_keeps_them():
     builder = Builder()
     builder.add("Invoice 4711", place=Locator("page", "", 1, 1))
-    assert [chunk.text for chunk in chunk_note(note_of("a.pdf", builder.document()), SETTINGS)] == ["Invoice 4711"]
+    assert [chunk.text for chunk in chunk_note(note_of("a.pdf", builder.document()), SETTINGS)] == [
+        "Invoice 4711"
+    ]
 
 
 def test_a_document_without_text_is_found_by_its_name():
@@ -87,7 +89,13 @@ def test_a_link_knows_its_line_and_part():
     builder.link(DocumentLink("Costs.xlsx", at + 4, fragment="B2", embed=True))
     note = note_of("board.canvas", builder.document())
     (link,) = note.links
-    assert (link.kind, link.target, link.fragment, link.line, link.section) == ("embed", "Costs.xlsx", "B2", 3, "Costs")
+    assert (link.kind, link.target, link.fragment, link.line, link.section) == (
+        "embed",
+        "Costs.xlsx",
+        "B2",
+        3,
+        "Costs",
+    )
 
 
 def test_headings_are_listed_once_where_they_begin():
