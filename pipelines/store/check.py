@@ -108,7 +108,8 @@ def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
     found = select(
         cache.con,
         "SELECT text, text_hash, section, heading_path, position, start_offset, end_offset, first_line, last_line,"
-        " place FROM vault_chunk WHERE path = ? ORDER BY position, id",
+        " (SELECT place FROM vault_place WHERE chunk_id = vault_chunk.id)"
+        " FROM vault_chunk WHERE path = ? ORDER BY position, id",
         (path,),
     )
     return tuple(
@@ -161,6 +162,7 @@ def node_of(cache: Cache, path: str) -> dict[str, Any]:
 
 NO_NODE = "path NOT IN (SELECT path FROM vault_node)"
 STRAY_WORDS = "SELECT rowid FROM vault_chunk_fts WHERE rowid NOT IN (SELECT id FROM vault_chunk)"
+STRAY_PLACES = "SELECT chunk_id FROM vault_place WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
 STRAY_VECTORS = "SELECT chunk_id FROM vault_chunk_vec WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
 
 
@@ -182,6 +184,7 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
             ("", f"vector row {number} of a chunk that does not exist")
             for (number,) in select(con, STRAY_VECTORS)
         ),
+        *(("", f"place {number} of a chunk that does not exist") for (number,) in select(con, STRAY_PLACES)),
     ]
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import apsw
 
 from pipelines import lexical
+from pipelines.locator import Locator
 from pipelines.model import Chunk, Note
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
@@ -98,24 +99,32 @@ class ChunkRows:
     def _move(self, row_id: int, chunk: Chunk) -> None:
         self._con.execute(
             "UPDATE vault_chunk SET position = :position, heading_path = :heading_path, start_offset = :start,"
-            " end_offset = :end, first_line = :first_line, last_line = :last_line, place = :place WHERE id = :id",
-            _place(chunk) | {"id": row_id},
+            " end_offset = :end, first_line = :first_line, last_line = :last_line WHERE id = :id",
+            _position(chunk) | {"id": row_id},
         )
+        if chunk.place is None:
+            self._con.execute("DELETE FROM vault_place WHERE chunk_id = ?", (row_id,))
+        else:
+            self._set_place(row_id, chunk.place)
+
+    def _set_place(self, row_id: int, place: Locator) -> None:
+        self._con.execute("INSERT OR REPLACE INTO vault_place VALUES (?, ?)", (row_id, place.as_json()))
 
     def _insert(self, note: Note, chunk: Chunk, titles: str, words: lexical.ChunkWords) -> None:
         self._con.execute(
             "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
-            " last_line, place, path, section, text, text_hash, has_vector) VALUES"
-            " (:position, :heading_path, :start, :end, :first_line, :last_line, :place, :path, :section, :text,"
-            " :hash, 0)",
-            _place(chunk)
+            " last_line, path, section, text, text_hash, has_vector) VALUES"
+            " (:position, :heading_path, :start, :end, :first_line, :last_line, :path, :section, :text, :hash, 0)",
+            _position(chunk)
             | {"path": note.path, "section": chunk.section, "text": chunk.text, "hash": chunk.text_hash},
         )
-        section_words, text_words = words
+        row_id, (section_words, text_words) = self._con.last_insert_rowid(), words
         self._con.execute(
             "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
-            (self._con.last_insert_rowid(), titles, section_words, text_words),
+            (row_id, titles, section_words, text_words),
         )
+        if chunk.place:
+            self._set_place(row_id, chunk.place)
 
     def _remove(self, ids: Sequence[int]) -> None:
         if not ids:
@@ -124,6 +133,7 @@ class ChunkRows:
         deleted = f"DELETE FROM vault_chunk WHERE id IN {these} RETURNING id, text_hash, has_vector"
         gone = select(self._con, deleted, (numbers,))
         self._con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
+        self._con.execute(f"DELETE FROM vault_place WHERE chunk_id IN {these}", (numbers,))
         with_vector = ((number,) for number, _, has_vector in gone if has_vector)
         self._con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
         self._con.execute(
@@ -170,7 +180,7 @@ def _match(old: Sequence[_Stored], new: Sequence[Chunk]) -> tuple[list[tuple[Chu
     return matched, [row_id for ids in rows.values() for row_id in ids]
 
 
-def _place(chunk: Chunk) -> dict[str, object]:
+def _position(chunk: Chunk) -> dict[str, object]:
     """Return a chunk's position in its note, as SQL parameters."""
     return {
         "position": chunk.position,
@@ -179,5 +189,4 @@ def _place(chunk: Chunk) -> dict[str, object]:
         "end": chunk.end,
         "first_line": chunk.first_line,
         "last_line": chunk.last_line,
-        "place": chunk.place.as_json() if chunk.place else None,
     }

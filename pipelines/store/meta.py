@@ -25,6 +25,11 @@ _LATER = (
     place TEXT NOT NULL,
     tag_lines TEXT NOT NULL
 ) WITHOUT ROWID""",
+    # Where in a document a chunk is (JSON, `pipelines.locator.Locator`), if its lines do not say it.
+    """CREATE TABLE IF NOT EXISTS vault_place (
+    chunk_id INTEGER PRIMARY KEY,
+    place TEXT NOT NULL
+)""",
     # used by `Leases.take_saves`
     """CREATE INDEX IF NOT EXISTS vault_file_noticed ON vault_file
     (priority DESC, wanted_hash IS NULL, dirty_since DESC) WHERE applied_generation < generation AND parked = 0""",
@@ -69,18 +74,12 @@ def add_later(con: apsw.Connection) -> None:
     """Create what a cache made by an earlier version lacks (inside the caller's transaction)."""
     for statement in _LATER:
         con.execute(statement)
-    if not _has_places(con):
-        con.execute("ALTER TABLE vault_chunk ADD COLUMN place TEXT")
 
 
 def show_places(con: apsw.Connection) -> None:
     """Let a connection that cannot write read a cache of an earlier version, which has no documents."""
-    if not _has_places(con):
-        con.execute("CREATE TEMP VIEW vault_chunk AS SELECT *, NULL AS place FROM main.vault_chunk")
-
-
-def _has_places(con: apsw.Connection) -> bool:
-    return bool(first(con, "SELECT 1 FROM pragma_table_info('vault_chunk') WHERE name = 'place'"))
+    if not first(con, "SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'"):
+        con.execute("CREATE TEMP VIEW vault_place AS SELECT 0 AS chunk_id, NULL AS place WHERE 0")
 
 
 def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:

@@ -61,7 +61,6 @@ CREATE TABLE vault_node (
     warnings TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- place: JSON (`pipelines.locator.Locator`), where in a document a chunk is; NULL if its lines say it.
 CREATE TABLE vault_chunk (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL,
@@ -74,8 +73,7 @@ CREATE TABLE vault_chunk (
     end_offset INTEGER NOT NULL,
     first_line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
-    has_vector INTEGER NOT NULL,
-    place TEXT
+    has_vector INTEGER NOT NULL
 );
 CREATE INDEX vault_chunk_path ON vault_chunk (path, position);
 CREATE INDEX vault_chunk_text ON vault_chunk (text_hash);

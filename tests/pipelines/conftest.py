@@ -17,6 +17,7 @@ from pipelines import vault
 from pipelines.brake import Release
 from pipelines.chunk import chunk_settings
 from pipelines.documents.reading import Files
+from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import ModelInfo, find_model
@@ -65,7 +66,8 @@ class House:
         self.chunking = chunk_settings(self.info.window, None, None)
         self.cache = self.open("cache-vault.1.db")
         self.siblings: list[Path] = []
-        self.files = Files()
+        self.sandbox = Sandbox()
+        self.files = Files(self.sandbox)
 
     def open(self, name: str) -> Cache:
         meta = CacheMeta(self.info.name, self.info.dimension, pipeline_name(self.chunking))
@@ -120,6 +122,10 @@ class House:
                 self.now += 5
         raise AssertionError(f"never quiet: {self.cache.counts()}")
 
+    def close(self) -> None:
+        self.cache.close()
+        self.sandbox.close()
+
     def index(self) -> list[str]:
         self.reconcile()
         return self.drain()
@@ -129,7 +135,7 @@ class House:
         con = (cache or self.cache).con
         chunks = con.execute(
             "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
-            " first_line, last_line, place, has_vector, id FROM vault_chunk ORDER BY path, position"
+            " first_line, last_line, (SELECT place FROM vault_place WHERE chunk_id = vault_chunk.id), has_vector, id FROM vault_chunk ORDER BY path, position"
         ).fetchall()
         vectors = dict(con.execute("SELECT chunk_id, embedding FROM vault_chunk_vec").fetchall())
         fts = {row[0] for row in con.execute("SELECT rowid FROM vault_chunk_fts").fetchall()}
@@ -181,7 +187,7 @@ def housed(base: Path, embedder: Embedder, notes: Mapping[str, str]) -> Iterator
         made.write(path, text)
     made.index()
     yield made
-    made.cache.close()
+    made.close()
 
 
 @pytest.fixture
@@ -190,7 +196,7 @@ def house(vault: Path, tmp_path: Path, tiny_embedder: Embedder) -> Iterator[Hous
     state.mkdir()
     made = House(vault, state, tiny_embedder)
     yield made
-    made.cache.close()
+    made.close()
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def add(cache, notes):
             text_hash = f"{path}#{position}"
             con.execute("INSERT INTO vault_vector VALUES (?, ?, NULL)", (text_hash, each.tobytes()))
             con.execute(
-                "INSERT INTO vault_chunk VALUES (NULL, ?, ?, '', '[]', '', ?, 0, 0, 1, 1, 1, NULL)",
+                "INSERT INTO vault_chunk VALUES (NULL, ?, ?, '', '[]', '', ?, 0, 0, 1, 1, 1)",
                 (path, position, text_hash),
             )
     con.execute("COMMIT")
