@@ -15,8 +15,8 @@ from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.errors import DocumentError
 from pipelines.locator import Locator
 
-MOST_NODES = 100_000
-MOST_EDGES = 100_000
+MOST_NODES = 50_000
+MOST_EDGES = 50_000
 _CONNECTIONS = "Connections"
 _ARROWS = {(True, True): "↔", (True, False): "←", (False, True): "→", (False, False): "—"}
 
