@@ -17,8 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 MOST_MEMORY = 512 * 2**20
-"""Bytes that documents may take beside what the process has when it is ready (libraries reserve much that they do
-not use: PDFium, 130 MB)."""
+"""Bytes that documents may take beside the 20 to 60 MB that Python and the libraries have when they are loaded."""
 MOST_CPU_SECONDS = 360
 """For all documents of one process: what goes on after the death of the parent ends some time. The parent allows each
 30 seconds, and ends the process after 300."""
