@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from pipelines.brake import AT_ONCE, Brake
 from pipelines.documents.reading import Files, Options
 from pipelines.model import ChunkSettings, LeasedRow
 from pipelines.store.cache import Cache
+from pipelines.store.note_log import NoteEvent
 
 PIPELINE_VERSION = 5
 """Increase it when the same note would give other chunks, links, index words or privacy.
@@ -37,7 +39,8 @@ class Ingest:
 
     `present` says whether the vault is available, `encoder_ready` whether the encoder is available without a wait;
     `siblings` are the other caches. `brake` decides on indexed notes whose files are gone. `apart`: notes that take
-    long to parse are set apart for `index_apart`. `files` reads them.
+    long to parse are set apart for `index_apart`. `files` reads them. `record` is told what happened to each note,
+    once it is committed.
     """
 
     domain: str
@@ -52,19 +55,26 @@ class Ingest:
     brake: Brake = AT_ONCE
     apart: bool = False
     files: Files = field(default_factory=Files)
+    record: Callable[[Sequence[NoteEvent]], None] = lambda _: None
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of a slice of work; `attempt`: the most attempts of any of its notes, including this one."""
+    """The result of a slice of work; `attempt`: the most attempts of any of its notes, including this one.
+
+    `embedded`: the hashes of the texts that were embedded, which took `embedding_ms`. `events`: what happened to
+    each note in this slice alone.
+    """
 
     committed: int = 0
     removed: int = 0
     parked: int = 0
     postponed: int = 0
-    embedded_texts: int = 0
     attempt: int = 1
     paths: list[str] = field(default_factory=list)
+    embedded: set[str] = field(default_factory=set)
+    embedding_ms: float = 0.0
+    events: list[NoteEvent] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         """Add the result of another slice."""
@@ -72,9 +82,19 @@ class Outcome:
         self.removed += other.removed
         self.parked += other.parked
         self.postponed += other.postponed
-        self.embedded_texts += other.embedded_texts
+        self.embedded |= other.embedded
         self.attempt = max(self.attempt, other.attempt)
         self.paths += other.paths
+
+    @property
+    def embedded_texts(self) -> int:
+        """How many texts were embedded."""
+        return len(self.embedded)
+
+    def embedded_of(self, texts: Iterable[str]) -> tuple[int, float]:
+        """Return how many of these texts (hashes) were embedded, and their share of the time in milliseconds."""
+        own = len(self.embedded.intersection(texts))
+        return own, self.embedding_ms * own / max(1, len(self.embedded))
 
     @property
     def touched(self) -> int:
@@ -92,9 +112,16 @@ def pipeline_name(chunking: ChunkSettings, options: Options | None = None) -> st
 
 def park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:
     """Park a note that was being indexed alone when its worker died repeatedly."""
+    began = time.monotonic()
     reason = (
         f"{row.path!r} ended its worker {row.attempts - 1} times (out of memory, or a fault in a library)"
     )
     cache.park(row, "crash", reason, keep_words=keep_words)
     outcome.parked += 1
     outcome.paths.append(row.path)
+    outcome.events.append(NoteEvent(row.path, "parked", ms_since(began), error=f"crash: {reason}"))
+
+
+def ms_since(began: float) -> float:
+    """Return how many milliseconds have passed since a time of the monotonic clock."""
+    return (time.monotonic() - began) * 1000

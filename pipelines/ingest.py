@@ -24,7 +24,7 @@ from pipelines.errors import (
     StaleWorkError,
     VaultNotFoundError,
 )
-from pipelines.indexing import Ingest, Outcome, park_crasher
+from pipelines.indexing import Ingest, Outcome, ms_since, park_crasher
 from pipelines.lexical import ChunkWords
 from pipelines.model import Chunk, FileContent, LeasedRow, Note
 from pipelines.owed_vectors import TEXTS_AT_ONCE, vectors_of
@@ -32,6 +32,7 @@ from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import transaction
 from pipelines.store.leases import MAX_ATTEMPTS
+from pipelines.store.note_log import NoteEvent, file_key
 
 _ROWS_PER_SLICE = 32
 # A batch is cut short so that a new save does not wait for 32 notes that take long to parse.
@@ -45,6 +46,7 @@ class _Prepared:
     note: Note
     chunks: tuple[Chunk, ...]
     words: Sequence[ChunkWords] | None = None
+    ms: float = 0.0
 
 
 def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
@@ -62,6 +64,7 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
     with suppress(BadVectorError, ModelUnavailableError):
         vectors = vectors_of(cache, ingest, missing, outcome)
     _commit_all(cache, prepared, vectors, outcome)
+    ingest.record(outcome.events)
     return outcome
 
 
@@ -88,6 +91,7 @@ def index_words(cache: Cache, ingest: Ingest) -> Outcome:
     prepared = _prepare_all(cache, ingest, rows, outcome)
     with transaction(cache.con):
         _commit_all(cache, prepared, {}, outcome)
+    ingest.record(outcome.events)
     return outcome
 
 
@@ -102,6 +106,7 @@ def index_apart(
     outcome = Outcome()
     for row in cache.leases.take_apart(ingest.owner):
         outcome.attempt = row.attempts
+        began = time.monotonic()
 
         def beat(seconds: float) -> None:
             cache.leases.renew(row, sha)  # noqa: B023 - called within this turn
@@ -117,7 +122,9 @@ def index_apart(
                 ingest.files.read(row.path, content.data, beat) if is_read_apart(row.path) else content.data
             )
             found = parser.parse(row.path, read, ingest.chunking, beat)
-            _commit_all(cache, [_Prepared(row, content, found.note, found.chunks, found.words)], {}, outcome)
+            ready = _Prepared(row, content, found.note, found.chunks, found.words, ms=ms_since(began))
+            _commit_all(cache, [ready], {}, outcome)
+    ingest.record(outcome.events)
     return outcome
 
 
@@ -142,18 +149,22 @@ def _prepare_all(
 
 def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome) -> list[_Prepared]:
     """Do a row's pending work; return what has to be committed for it. Raises VaultNotFoundError, CacheError."""
+    began = time.monotonic()
     with _failures_of(cache, ingest, row, outcome):
         if row.attempts > MAX_ATTEMPTS:
             park_crasher(cache, row, outcome, keep_words=False)
         elif row.wanted_hash is None:
-            cache.commit_deletion(row)
+            sha, inode = cache.commit_deletion(row)
             outcome.removed += 1
             outcome.paths.append(row.path)
+            key = file_key(sha, inode) if sha else None
+            outcome.events.append(NoteEvent(row.path, "removed", ms_since(began), file_key=key))
         else:
             content = vault.read(ingest.root, row.raw, ingest.max_bytes)
             if not ingest.apart or not (is_read_apart(row.path) or is_heavy(content.data)):
                 note = ingest.files.read(row.path, content.data)
-                return [_Prepared(row, content, note, chunk_note(note, ingest.chunking))]
+                chunks = chunk_note(note, ingest.chunking)
+                return [_Prepared(row, content, note, chunks, ms=ms_since(began))]
             since = datetime.now(UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
             cache.leases.set_apart(
                 row, f"it is parsed in a separate process, which may take long, since {since}"
@@ -165,6 +176,7 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
 @contextmanager
 def _failures_of(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome) -> Iterator[None]:
     """Confine the failures of a note to that note. Raises VaultNotFoundError, CacheError."""
+    began = time.monotonic()
     try:
         yield
     except NoteVanishedError:
@@ -174,12 +186,12 @@ def _failures_of(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
         cache.leases.release([row])
         outcome.postponed += 1
     except NoteError as error:
-        _fail(cache, row, error.kind, str(error), outcome, retry=error.retry_helps, cause=error)
+        _fail(cache, row, error.kind, str(error), outcome, began, cause=error)
     except (VaultNotFoundError, CacheError):
         raise
     except Exception as error:  # noqa: BLE001 - a bug triggered by one note must not stop the others
         reason = f"{type(error).__name__} while reading {row.path!r}: {error}"
-        _fail(cache, row, "internal-error", reason, outcome, retry=False, cause=error)
+        _fail(cache, row, "internal-error", reason, outcome, began, cause=error)
 
 
 def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
@@ -197,9 +209,10 @@ def _vanished(cache: Cache, ingest: Ingest, row: LeasedRow) -> None:
 
 
 def _fail(
-    cache: Cache, row: LeasedRow, kind: str, reason: str, outcome: Outcome, *, retry: bool, cause: Exception
+    cache: Cache, row: LeasedRow, kind: str, reason: str, outcome: Outcome, began: float, *, cause: Exception
 ) -> None:
     """Park a note, or postpone it if a later try may succeed."""
+    retry = isinstance(cause, NoteError) and cause.retry_helps
     # A file that is being written is not broken, so it is retried for as long as it takes.
     changing = isinstance(cause, NoteChangedError)
     try:
@@ -210,6 +223,7 @@ def _fail(
             cache.park(row, kind, reason)
             outcome.parked += 1
             outcome.paths.append(row.path)
+            outcome.events.append(NoteEvent(row.path, "parked", ms_since(began), error=f"{kind}: {reason}"))
     except StaleWorkError:
         cache.leases.release([row])
         outcome.postponed += 1
@@ -222,14 +236,34 @@ def _commit_all(
     outcome: Outcome,
 ) -> None:
     for item in prepared:
+        began = time.monotonic()
         own = {c.text_hash: vectors[c.text_hash] for c in item.chunks if c.text_hash in vectors}
         try:
-            cache.commit_note(item.row, item.content, item.note, item.chunks, own, words=item.words)
+            embedded = cache.commit_note(
+                item.row, item.content, item.note, item.chunks, own, words=item.words
+            )
             outcome.committed += 1
             outcome.paths.append(item.row.path)
+            outcome.events.append(_indexed(item, own, outcome, ms_since(began), vectors_pending=not embedded))
         except StaleWorkError:
             cache.leases.release([item.row])
             outcome.postponed += 1
         except CacheError:
             cache.leases.release([other.row for other in prepared])
             raise
+
+
+def _indexed(
+    item: _Prepared, own: Mapping[str, Vector], outcome: Outcome, commit_ms: float, *, vectors_pending: bool
+) -> NoteEvent:
+    """Return what the log says of a note whose words were committed."""
+    texts, embedding_ms = outcome.embedded_of(own)
+    return NoteEvent(
+        path=item.row.path,
+        action="indexed",
+        ms=item.ms + embedding_ms + commit_ms,
+        passages=len(item.chunks),
+        texts_embedded=texts,
+        vectors_pending=vectors_pending,
+        file_key=file_key(item.content.sha256, item.content.found.inode),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError, StaleWorkError
-from pipelines.indexing import Ingest, Outcome, park_crasher
+from pipelines.indexing import Ingest, Outcome, ms_since, park_crasher
 from pipelines.model import LeasedRow
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.leases import MAX_ATTEMPTS
+from pipelines.store.note_log import NoteEvent
 
 TEXTS_AT_ONCE = 32
 """Upper bound on texts embedded before the worker checks for waiting saves (about 0.5 s with a small model)."""
@@ -42,27 +43,35 @@ def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambd
         return outcome
     if rows[0].attempts > MAX_ATTEMPTS:
         park_crasher(cache, rows[0], outcome, keep_words=True)
+        ingest.record(outcome.events)
         return outcome
     chosen, texts = _choose_texts(cache, rows)
     try:
         bad = _embed(cache, ingest, texts, outcome, hurried)
     except ModelUnavailableError:
-        cache.leases.release(chosen)  # it is no note's fault
+        cache.leases.release(list(chosen))  # it is no note's fault
         raise
-    for row in chosen:
-        _finish_vectors(cache, row, outcome, bad, alone=len(chosen) == 1)
+    for row, own in chosen.items():
+        _finish_vectors(cache, row, own, outcome, bad, alone=len(chosen) == 1)
+    ingest.record(outcome.events)
     return outcome
 
 
-def _choose_texts(cache: Cache, rows: Sequence[LeasedRow]) -> tuple[list[LeasedRow], dict[str, str]]:
-    """Return enough rows for a batch of new texts, and those texts by hash; release the other rows."""
+def _choose_texts(
+    cache: Cache, rows: Sequence[LeasedRow]
+) -> tuple[dict[LeasedRow, Collection[str]], dict[str, str]]:
+    """Return enough rows for a batch of new texts, each with the hashes of its own, and those texts by hash.
+
+    Releases the other rows.
+    """
     texts: dict[str, str] = {}
-    chosen = []
+    chosen: dict[LeasedRow, Collection[str]] = {}
     for row in rows:
         if len(texts) >= _TEXTS_AHEAD:
             break
-        chosen.append(row)
-        texts |= cache.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
+        own = cache.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
+        chosen[row] = own.keys()
+        texts |= own
     cache.leases.release(rows[len(chosen) :])
     return chosen, texts
 
@@ -76,6 +85,7 @@ def _embed(
 ) -> BadVectorError | None:
     """Embed and store texts, one slice after another; return the error of a bad vector, if any."""
     bad: BadVectorError | None = None
+    began = time.monotonic()
     known = _known_to_siblings(cache, ingest, texts)
     cache.store_vectors(known)
     new = {text_hash: text for text_hash, text in texts.items() if text_hash not in known}
@@ -83,9 +93,10 @@ def _embed(
         for hashes, vectors in slices:
             try:
                 cache.store_vectors(dict(zip(hashes, vectors.result(), strict=True)))
-                outcome.embedded_texts += len(hashes)
+                outcome.embedded.update(hashes)
             except BadVectorError as error:
                 bad = error
+    outcome.embedding_ms = ms_since(began)
     return bad
 
 
@@ -115,22 +126,36 @@ def _slices(
 
 
 def _finish_vectors(
-    cache: Cache, row: LeasedRow, outcome: Outcome, bad: BadVectorError | None, *, alone: bool
+    cache: Cache,
+    row: LeasedRow,
+    own: Collection[str],
+    outcome: Outcome,
+    bad: BadVectorError | None,
+    *,
+    alone: bool,
 ) -> None:
     """Attach a note's vectors if all are stored; else release the row, or park the note if a vector was bad.
 
     In a batch of several notes the source of a bad vector is unknown, so each note is retried alone before it is
-    parked.
+    parked. The log names the texts of this slice, also if others of the note are left for the next one.
     """
+    began = time.monotonic()
+    texts, ms = outcome.embedded_of(own)
     try:
         if cache.commit_vectors(row):
             outcome.committed += 1
+            done = NoteEvent(row.path, "embedded", ms + ms_since(began), texts_embedded=texts)
+            outcome.events.append(done)
         elif bad is None:
             cache.leases.release([row])  # the next slice embeds the rest
             outcome.postponed += 1
+            if texts:
+                part = NoteEvent(row.path, "embedded", ms, texts_embedded=texts, vectors_pending=True)
+                outcome.events.append(part)
         elif alone and row.attempts >= MAX_ATTEMPTS:
             cache.park(row, "bad-vector", str(bad), keep_words=True)
             outcome.parked += 1
+            outcome.events.append(NoteEvent(row.path, "parked", ms_since(began), error=f"bad-vector: {bad}"))
         else:
             cache.leases.postpone(row, "bad-vector", str(bad))
             outcome.postponed += 1
@@ -144,8 +169,10 @@ def vectors_of(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: 
     found = _known_to_siblings(cache, ingest, texts)
     new = [text_hash for text_hash in texts if text_hash not in found]
     if new:
+        began = time.monotonic()
         found |= dict(zip(new, ingest.encoder().encode_documents([texts[h] for h in new]), strict=True))
-        outcome.embedded_texts += len(new)
+        outcome.embedded.update(new)
+        outcome.embedding_ms = ms_since(began)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -36,10 +36,12 @@ from pipelines.model import ChunkSettings, Domain
 from pipelines.privacy import is_private_place
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta, check_model
+from pipelines.store.note_log import NoteEvent, NoteLog
 from pipelines.store.problems import Problems
 from pipelines.store.processes import Processes
 from pipelines.store.state import State
 from pipelines.store.vanished import Vanished
+from queue_config.logs import Trouble
 from queue_config.queue import ONCE_SECONDS, NotRecordedError, Queue, open_queue
 from queue_config.settings import Settings
 from workers.embedders import Embedders
@@ -70,6 +72,7 @@ class Resources:
         )
         # Owners of work that a failing disk ended before it could release its leases.
         self.broken_off: set[str] = set()
+        self._unlogged = Trouble("the log by note cannot be written; notes are indexed without it")
 
     # The vault
 
@@ -256,7 +259,17 @@ class Resources:
             siblings=lambda: self._siblings(cache.path),
             brake=self.brake(),
             files=Files(self.sandbox, domain.documents, partial(is_private_place, domain.privacy)),
+            record=partial(self._record, domain.slug, cache),
         )
+
+    def _record(self, slug: str, cache: Cache, events: Sequence[NoteEvent]) -> None:
+        """Write to the log by note. It is best effort: notes are also indexed while `state.db` cannot be written."""
+        try:
+            if events:
+                self.stores.of(NoteLog).add(slug, cache.meta.model, cache.meta.pipeline, events)
+            self._unlogged.over()
+        except EverindexError as error:
+            self._unlogged.met(str(error))
 
     def _siblings(self, own: Path) -> Iterator[Path]:
         """Yield the current caches of the vault's other domains."""

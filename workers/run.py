@@ -15,6 +15,7 @@ from pipelines.errors import EverindexError
 from pipelines.heartbeat import heartbeat
 from pipelines.leftovers import sweep_leftovers
 from pipelines.store.facts import EMBEDDER, REFUSED, EmbedderFacts, RefusedMessages
+from pipelines.store.note_log import NoteLog
 from queue_config.queue import Queue
 from queue_config.settings import Settings
 from workers.attention import AttentionSweep
@@ -70,6 +71,7 @@ def _work(settings: Settings, resources: Resources, huey: Queue, recorder: Recor
 
     def sweep_history() -> None:
         recorder.sweep(settings.history_days, settings.history_rows)
+        resources.stores.of(NoteLog).prune(settings.history_days, settings.history_rows)
 
     def repeat(part: str, work: Callable[[], None], every: float, after_failure: float | None = None) -> None:
         _repeat(resources, part, work, every, every if after_failure is None else after_failure, stopped)

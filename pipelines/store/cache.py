@@ -201,12 +201,12 @@ class Cache:
                 self.leases.embedded(row)
         return embedded
 
-    def commit_deletion(self, row: LeasedRow) -> None:
-        """Remove a deleted note. Raises StaleWorkError if its file is back."""
+    def commit_deletion(self, row: LeasedRow) -> tuple[str | None, int]:
+        """Remove a deleted note; return what `Leases.removed` does. Raises StaleWorkError if its file is back."""
         with transaction(self.con):
             self.leases.claim(row, None)
             self._remove(row.path)
-            self.leases.removed(row)
+            return self.leases.removed(row)
 
     def park(self, row: LeasedRow, kind: str, reason: str, *, keep_words: bool = False) -> None:
         """Park a note with its reason; `keep_words` (only its vectors failed): its words stay indexed."""

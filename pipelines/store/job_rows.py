@@ -80,7 +80,7 @@ class Result:
 
 def path_columns(paths: Sequence[str]) -> tuple[str | None, str]:
     """Return the values of the columns `path` and `paths`."""
-    kept = [_stored(path) for path in paths[:PATHS_KEPT]]
+    kept = [storable(path) for path in paths[:PATHS_KEPT]]
     return kept[0] if len(paths) == 1 else None, _BETWEEN.join(kept)
 
 
@@ -93,14 +93,14 @@ def columns_of(result: Result) -> dict[str, Any]:
         "state": result.state,
         "attempt": result.attempt,
         "ran": round(result.ran_ms, 1),
-        "error": _stored(result.error)[:_LONGEST_ERROR] if result.error else None,
-        "log": json.dumps([_stored(line) for line in result.log], ensure_ascii=False),
+        "error": storable(result.error)[:_LONGEST_ERROR] if result.error else None,
+        "log": json.dumps([storable(line) for line in result.log], ensure_ascii=False),
         "saved": json.dumps([round(ms, 1) for ms in result.saved_ms]) if result.saved_ms else None,
         "notes": result.notes,
     }
 
 
-def _stored(text: str) -> str:
+def storable(text: str) -> str:
     """Return text that can be stored and searched: a library's message may quote bytes that are not valid text."""
     plain = text.encode("utf-8", "replace").decode()
     return plain.replace("\0", "\N{SYMBOL FOR NULL}").replace(_BETWEEN, "\N{SYMBOL FOR UNIT SEPARATOR}")
@@ -124,7 +124,7 @@ def conditions_of(wanted: JobFilter, before: int | None) -> tuple[str, dict[str,
 
 
 def _anywhere(text: str) -> str:
-    text = _stored(text)
+    text = storable(text)
     for special in "!%_":
         text = text.replace(special, "!" + special)
     return f"%{text}%"

@@ -17,9 +17,9 @@ import apsw
 from pipelines.errors import StaleWorkError
 from pipelines.model import FoundFile, LeasedRow
 from pipelines.priorities import HIGH_PRIORITY
+from pipelines.store.connection import one, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
-from pipelines.store.connection import transaction
 
 # `free_those_of_the_dead` notices a worker that dies on this machine; the timeout covers workers on other machines.
 LEASE_SECONDS = 300.0
@@ -249,9 +249,14 @@ class Leases:
             (row.path,),
         )
 
-    def removed(self, row: LeasedRow) -> None:
-        """Delete the row of a path whose deletion is applied (inside the caller's transaction)."""
-        self._con.execute("DELETE FROM vault_file WHERE path = ?", (row.path,))
+    def removed(self, row: LeasedRow) -> tuple[str | None, int]:
+        """Delete the row of a path whose deletion is applied (inside the caller's transaction).
+
+        Returns the hash of the bytes that were indexed, None if none were, and the inode of the file.
+        """
+        sql = "DELETE FROM vault_file WHERE path = ? RETURNING indexed_hash, inode"
+        sha, inode = one(self._con, sql, (row.path,))
+        return sha, int(inode)
 
     def parked(self, row: LeasedRow, kind: str, reason: str, *, indexed: bool) -> None:
         """Park a note until it changes (inside the caller's transaction); `indexed`: its words stay indexed."""

@@ -207,6 +207,28 @@ CREATE INDEX IF NOT EXISTS job_history_ended ON job_history (finished_at, state,
 CREATE INDEX IF NOT EXISTS job_history_saved ON job_history (finished_at, domain, saved_ms)
     WHERE saved_ms IS NOT NULL;
 
+-- What happened to each note, kept as long as the jobs. at: UTC, ISO 8601, milliseconds.
+-- action: indexed, embedded, re-embedded, renamed, removed, parked. other_path: of a renamed note, its path before or
+-- after. file_key: a hash of the file's bytes and inode, to recognise it under another name; NULL: unknown.
+CREATE TABLE IF NOT EXISTS note_log (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    path TEXT NOT NULL,
+    action TEXT NOT NULL,
+    passages INTEGER,
+    texts_embedded INTEGER NOT NULL,
+    vectors_pending INTEGER NOT NULL,
+    ms REAL NOT NULL,
+    model TEXT NOT NULL,
+    pipeline TEXT NOT NULL,
+    error TEXT,
+    other_path TEXT,
+    file_key INTEGER
+);
+CREATE INDEX IF NOT EXISTS note_log_path ON note_log (path, id);
+CREATE INDEX IF NOT EXISTS note_log_file ON note_log (file_key) WHERE file_key IS NOT NULL;
+
 -- How many jobs ever ended, and their measurements: a metric must not fall when history is pruned.
 CREATE TABLE IF NOT EXISTS job_count (
     task TEXT NOT NULL,

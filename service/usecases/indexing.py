@@ -13,6 +13,7 @@ from pipelines.ranking import rank_domain, ranks_are_otherwise
 from pipelines.reconcile import reconcile
 from pipelines.retrieval.sentences import prepare
 from pipelines.store.cache import Cache
+from pipelines.store.note_log import NoteLog
 from pipelines.store.sentences import owes_sentences
 from service.usecases.phrases import counted
 from workers.comparing import compare
@@ -26,6 +27,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
     resources.check_models()
     reports = compare(resources, confirmed=confirmed)
     sweep_leftovers(resources.place.state, resources.state())
+    resources.stores.of(NoteLog).prune(resources.settings.history_days, resources.settings.history_rows)
     lines = []
     for domain in resources.domains():
         cache, report = resources.cache(domain), reports[domain.slug]

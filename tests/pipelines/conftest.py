@@ -29,6 +29,7 @@ from pipelines.owed_vectors import embed_owed
 from pipelines.reconcile import check_paths, reconcile
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta
+from pipelines.store.note_log import NoteEvent
 
 MAX_BYTES = 1_000_000
 _NOBODY = 65_534
@@ -68,6 +69,7 @@ class House:
         self.siblings: list[Path] = []
         self.sandbox = Sandbox()
         self.files = Files(self.sandbox)
+        self.events: list[NoteEvent] = []
 
     def open(self, name: str) -> Cache:
         meta = CacheMeta(self.info.name, self.info.dimension, pipeline_name(self.chunking))
@@ -86,6 +88,7 @@ class House:
             encoder_ready=lambda: True,
             siblings=lambda: self.siblings,
             files=self.files,
+            record=self.events.extend,
         )
 
     def write(self, path: str, text: str | bytes) -> Path:

@@ -13,10 +13,12 @@ import pytest
 from pipelines.errors import NotFoundError, VaultIdError
 from pipelines.identity import id_by_path
 from pipelines.store.connection import connect
+from pipelines.store.note_log import NoteLog
 from pipelines.store.processes import Process
 from pipelines.store.state_file import STATE_FILE
 from queue_config.folders import state_home
 from queue_config.settings import Settings
+from service.usecases.indexing import index_once
 from workers.comparing import compare
 from workers.resources import Resources
 from workers.vault_paths import VAULT_FILE, locate_vault
@@ -208,3 +210,32 @@ def test_an_owner_on_another_machine_that_fell_silent_keeps_nothing(resources, l
 
 def test_a_command_on_another_machine_which_never_speaks_is_believed(leased):
     assert not leased(owner("elsewhere:1/1.0"))
+
+
+# The log by note
+
+
+def test_notes_are_indexed_and_the_log_says_so_with_model_and_pipeline(vault, tmp_path, tiny_model):
+    (vault / "a.md").write_text("Bread and yeast.")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    entries = resources.stores.of(NoteLog).of_note("a.md", 5)
+    meta = resources.cache(resources.domains()[0]).meta
+    assert [entry.action for entry in entries] == ["embedded", "indexed"]
+    assert {(entry.model, entry.pipeline) for entry in entries} == {(meta.model, meta.pipeline)}
+
+
+def test_a_log_that_cannot_be_written_stops_no_note_and_is_reported(
+    vault, tmp_path, tiny_model, capsys, caplog
+):
+    (vault / "a.md").write_text("Bread and yeast.")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    resources.state().con.execute(
+        "CREATE TRIGGER refused BEFORE INSERT ON note_log BEGIN SELECT no_such_column; END"
+    )
+    index_once(resources, lambda *_: None)
+    assert resources.cache(resources.domains()[0]).counts().vectors == 1
+    assert (
+        "the log by note cannot be written; notes are indexed without it"
+        in capsys.readouterr().out + caplog.text
+    )
