@@ -7,9 +7,9 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any
@@ -55,7 +55,7 @@ _SAFE: Mapping[str, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A part's relation to another: its kind, such as `slide`, and its target, a part or (`external`) an address."""
+    """A part's relation: its kind, such as `slide`, and its target, another part or (`external`) an address."""
 
     kind: str
     target: str
@@ -72,23 +72,26 @@ class Package:
         self._path = path
         self._zip = _open(path, data)
 
-    @cached_property
-    def parts(self) -> frozenset[str]:
+        self._members = {_part_name(one.filename): one for one in self._zip.infolist()}
+
+    @property
+    def parts(self) -> AbstractSet[str]:
         """Return the names of the parts."""
-        return frozenset(self._zip.namelist())
+        return self._members.keys()
 
     def damaged(self, part: str, reason: str) -> DocumentError:
         """Return the error for a part that cannot be read."""
+        name = self._members[part].filename if part in self._members else part
         return DocumentError(
-            f"{self._path!r} is damaged: its part {part!r} {reason}; open it in the program that wrote it and save it"
+            f"{self._path!r} is damaged: its part {name!r} {reason}; open it in the program that wrote it and save it"
             " again"
         )
 
     def pieces(self, part: str) -> Iterator[bytes]:
         """Yield the content of a part, piece by piece."""
-        if part not in self.parts:
+        stated = self._members.get(part)
+        if stated is None:
             raise self.damaged(part, "is missing")
-        stated = self._zip.getinfo(part)
         # zipfile stops at the size that the archive states. Other libraries read on, so that a larger one must show.
         longer = copy(stated)
         longer.file_size += 1
@@ -105,7 +108,7 @@ class Package:
 
     def tree(self, part: str) -> Element:
         """Return the root element of a part."""
-        if part in self.parts and self._zip.getinfo(part).file_size > LARGEST_TREE:
+        if part in self.parts and self._members[part].file_size > LARGEST_TREE:
             raise self.damaged(part, f"is larger than {LARGEST_TREE // 1_000_000} MB")
         parser = etree.XMLParser(**_SAFE)
         try:
@@ -239,11 +242,16 @@ def topmost(element: Element, names: Collection[str], left_out: Collection[str] 
 
 
 def _relation(folder: str, element: Element) -> Relation:
-    target = element.get("Target", "")
+    target = element.get("Target", "").replace("\\", "/")
     external = element.get("TargetMode", "") == "External"
     if not external:
-        target = posixpath.normpath(posixpath.join("/", folder, unquote(target))).lstrip("/")
+        target = _part_name(posixpath.normpath(posixpath.join("/", folder, unquote(target))))
     return Relation(element.get("Type", "").rpartition("/")[2], target, external)
+
+
+def _part_name(written: str) -> str:
+    """Return the name of a part in one form: case does not count, and some programs on Windows write backslashes."""
+    return written.replace("\\", "/").lstrip("/").lower()
 
 
 def _open(path: str, data: bytes) -> zipfile.ZipFile:

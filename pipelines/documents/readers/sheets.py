@@ -19,7 +19,10 @@ from pipelines.errors import DocumentError
 
 MOST_PLACES = 4_000_000
 """Places in the rectangle around a sheet's cells: calamine keeps 32 bytes for each, empty or not."""
-_CELL = re.compile(rb"""<(?:\w+:)?c\s[^<>]*?\br\s*=\s*["']([A-Za-z]+)([0-9]+)""")
+_FILLED = re.compile(
+    rb"""<(?:\w+:)?c\s[^<>]*?\br\s*=\s*["']([A-Za-z]+)([0-9]+)["'][^<>]*(?<!/)>\s*<[^/]""",
+)
+"""The place of a cell that holds something. Many sheets have formatted empty cells in their far corners."""
 _LONGEST_TAG = 65_536
 _WHOLE = 1e15
 """Excel keeps 15 digits, so that whole numbers below this are exact."""
@@ -70,17 +73,16 @@ def _worksheets(package: Package, main: str) -> Iterator[tuple[str, str]]:
 
 
 def _extent(package: Package, part: str) -> int:
-    """Return the number of cells in the rectangle that a sheet's cells span."""
+    """Return the number of places in the rectangle around the cells of a sheet that hold something."""
     columns: set[bytes] = set()
     rows: set[int] = set()
     rest = b""
     for piece in package.pieces(part):
         text = rest + piece
-        whole = text.rfind(b"<")
-        found = _CELL.findall(text, 0, whole)
+        found = _FILLED.findall(text)
         columns.update(column for column, _ in found)
         rows.update(int(row[:9]) for _, row in found)
-        rest = text[whole:][:_LONGEST_TAG] if whole >= 0 else b""
+        rest = text[-_LONGEST_TAG:]
         rows = {min(rows), max(rows)} if rows else rows
     if not rows:
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from pipelines.documents.addresses import file_at
 from pipelines.documents.document import Builder, Document, DocumentLink
 from pipelines.documents.limits import MOST_CHARACTERS, MOST_PAGES
 from pipelines.documents.readers.core_properties import core_properties
@@ -20,7 +21,6 @@ from pipelines.documents.readers.packages import (
     topmost,
     walk,
 )
-from pipelines.links import inner_target
 from pipelines.locator import Locator
 
 _TITLES = ("title", "ctrTitle")
@@ -159,7 +159,7 @@ def _links(shape: Element, relations: Mapping[str, Relation]) -> Iterator[tuple[
     """Yield target, fragment and text of the links to files beside the presentation."""
     for one in walk(shape, _LEFT_OUT):
         relation = relations.get(relation_id(one)) if local(one) == "hlinkClick" else None
-        address = inner_target(relation.target.replace("\\", "/")) if relation and relation.external else None
-        if address and address[0]:
+        address = file_at(relation.target) if relation and relation.external else None
+        if address:
             run = one.getparent().getparent()
             yield (*address, _text(run) if local(run) == "r" else "")

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import takewhile
 
+from pipelines.documents.addresses import file_at
 from pipelines.documents.document import Builder, Document, DocumentLink
 from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.documents.readers.core_properties import core_properties
 from pipelines.documents.readers.packages import Element, Package, attribute, child, local, topmost
 from pipelines.documents.readers.word_paragraphs import Found, rows_of, text_of
 from pipelines.documents.readers.word_styles import Style, read_styles, style_of, value
-from pipelines.links import inner_target
 
 _CONTENTS = "toc "
 """How the names of the styles of a table of contents begin: its lines repeat the headings."""
@@ -123,8 +123,8 @@ class _Sections:
     def _add(self, found: Found) -> None:
         for relation, shown in found.links:
             stated = self._relations.get(relation)
-            address = inner_target(stated.target.replace("\\", "/")) if stated and stated.external else None
-            if address and address[0]:
+            address = file_at(stated.target) if stated and stated.external else None
+            if address:
                 at = self._length + max(0, found.text.find(shown))
                 self._links.append(DocumentLink(address[0], at, address[1], shown))
         self._lines.append(found.text)

@@ -230,6 +230,16 @@ def test_members_with_names_outside_of_the_archive_change_nothing(path):
 
 
 @each_format
+def test_names_of_parts_may_be_written_as_windows_writes_them(path):
+    """Some programs write backslashes, and case does not count. calamine reads such files, too."""
+    parts = {name.replace("/", "\\"): content for name, content in parts_of(path).items()}
+    assert read(path, packed(parts)).text == TEXT[path]
+    relations = parts_of(path)["_rels/.rels"].decode().replace(MAIN[path], "/" + MAIN[path].upper())
+    if path != "a.xlsx":
+        assert read(path, packed({**parts_of(path), "_rels/.rels": relations})).text == TEXT[path]
+
+
+@each_format
 def test_a_relation_that_leads_out_of_the_archive_finds_nothing(path):
     parts = parts_of(path)
     relations = parts["_rels/.rels"].decode().replace(MAIN[path], "../../../../etc/passwd")

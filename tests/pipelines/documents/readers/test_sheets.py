@@ -160,7 +160,16 @@ def test_a_sheet_with_cells_in_its_far_corners_is_left_out_and_named():
     )
 
 
-@pytest.mark.parametrize("size", [7, 64, 1 << 20])
+@pytest.mark.parametrize("empty", ['<c r="XFD1048576" s="1"/>', '<c r="XFD1048576" s="1"></c>'])
+def test_formatted_cells_without_content_do_not_count_as_far_corners(empty):
+    data = saved(book_of(S=[["a"], ["b"]]))
+    row = f'<row r="1048576">{empty}</row></sheetData>'
+    data = with_part(data, "xl/worksheets/sheet1.xml", lambda xml: xml.replace("</sheetData>", row))
+    document = read("a.xlsx", data, {})
+    assert (document.text, document.warnings) == ("[Sheet: S]\na\nb", ())
+
+
+@pytest.mark.parametrize("size", [7, 64, 1_000_000])
 def test_the_outermost_cells_are_found_wherever_the_file_is_read_in_pieces(monkeypatch, size):
     monkeypatch.setattr("pipelines.documents.readers.packages._PIECE", size)
     monkeypatch.setattr(sheets, "MOST_PLACES", 11)

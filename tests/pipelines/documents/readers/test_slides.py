@@ -7,6 +7,11 @@ from datetime import UTC, datetime
 
 import pptx
 import pytest
+from pptx.opc.constants import RELATIONSHIP_TYPE as RT
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import nsdecls
 from pptx.util import Inches
 
 from pipelines.documents.document import DocumentLink
@@ -115,6 +120,26 @@ def test_links_to_files_beside_the_presentation_are_links():
         DocumentLink("../sheets/a.xlsx", 15, "", "the sheet"),
         DocumentLink("whole.md", 0, "", ""),
     }
+
+
+def test_the_texts_of_smart_art_are_read():
+    """python-pptx cannot write any: a frame refers to a part with the texts."""
+    deck = pptx.Presentation()
+    slide = add_slide(deck, TITLE_ONLY, "Steps")
+    frame = slide.shapes.add_table(1, 1, *BOX)._element
+    namespaces = nsdecls("a", "r") + ' xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram"'
+    points = "".join(
+        f"<dgm:pt><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        for text in ("plan", "do", "check")
+    )
+    xml = f"<dgm:dataModel {namespaces}><dgm:ptLst>{points}</dgm:ptLst></dgm:dataModel>"
+    kind = "application/vnd.openxmlformats-officedocument.drawingml.diagramData+xml"
+    part = Part(PackURI("/ppt/diagrams/data1.xml"), kind, slide.part.package, xml.encode())
+    key = slide.part.relate_to(part, RT.DIAGRAM_DATA)
+    (data,) = frame.xpath(".//a:graphicData")
+    data.clear()
+    data.append(parse_xml(f'<dgm:relIds {namespaces} r:dm="{key}"/>'))
+    assert read("a.pptx", saved(deck), {}).text == "Steps\nplan\ndo\ncheck"
 
 
 @pytest.mark.parametrize(
