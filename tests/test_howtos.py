@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("setting", "filter", "layer", "route")
+PAGES = ("setting", "filter", "layer", "route", "format")
 COPIED = (
     *("pipelines", "queue_config", "service", "workers", "tests", "docs"),
     *("pyproject.toml", "README.md"),

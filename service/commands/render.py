@@ -51,7 +51,7 @@ def where_of(hit: dict[str, Any]) -> str:
 def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
     head = Text(f"{number:>2}. ")
     head.append(hit["title"], "bold")
-    if hit["section"] and hit["section"] != hit["title"]:
+    if hit["section"] not in ("", hit["title"], (hit.get("place") or {}).get("shown")):
         head.append(f" › {hit['section']}")
     console.print(head)
     where = f"    {where_of(hit)}"

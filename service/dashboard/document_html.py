@@ -12,7 +12,7 @@ from service.usecases.schemas.notes import NodeChunk
 
 _MOST_OUTLINED = 200
 _PART = Markup(
-    '<section id="{id}" data-end="{end}"><h2>{name}</h2>\n<pre tabindex="0">{text}</pre></section>\n'
+    '<section id="{id}" data-end="{end}"><h2>{name}</h2>\n<pre class="read">{text}</pre></section>\n'
 )
 
 

@@ -1,0 +1,49 @@
+"""A document's page shows what was read from it, part by part, and nothing of it is active."""
+
+from service.dashboard.document_html import render_document
+from service.usecases.schemas.locator import Place
+from service.usecases.schemas.notes import NodeChunk
+
+
+def chunk(text, start, lines, place=None, headings=(), section=""):
+    return NodeChunk(
+        section=section,
+        heading_path=list(headings),
+        lines=lines,
+        place=place,
+        range=(start, start + len(text)),
+        text=text,
+    )
+
+
+def page(number):
+    return Place(kind="page", name="", first=number, last=number, shown=f"p. {number}")
+
+
+def test_each_page_has_a_heading_an_address_by_line_and_an_entry_in_the_outline():
+    found = render_document(
+        "Report",
+        [chunk("one", 0, (1, 1), page(1), section="p. 1"), chunk("two", 5, (3, 4), page(2), section="p. 2")],
+    )
+    assert '<section id="L1" data-end="1"><h2>p. 1</h2>' in found.body
+    assert '<section id="L3" data-end="4"><h2>p. 2</h2>' in found.body
+    assert [(entry.text, entry.id) for entry in found.outline] == [("p. 1", "L1"), ("p. 2", "L3")]
+
+
+def test_a_place_that_the_headings_do_not_say_stands_beside_them():
+    rows = Place(kind="rows", name="Costs", first=2, last=21, shown="[Costs] rows 2-21")
+    found = render_document("Plan", [chunk("a | b", 0, (1, 1), rows, ["Costs"])])
+    assert "<h2>Costs · [Costs] rows 2-21</h2>" in found.body
+
+
+def test_windows_of_one_part_are_shown_as_one_text_whose_overlap_comes_once():
+    found = render_document("R", [chunk("abcdef", 0, (1, 1), page(1)), chunk("efghi", 4, (1, 2), page(1))])
+    assert '<pre class="read">abcdefghi</pre>' in found.body
+    assert found.body.count("<section") == 1
+
+
+def test_html_of_a_document_is_text():
+    found = render_document("<b>T</b>", [chunk("<script>x</script>", 0, (1, 1), headings=["<i>"])])
+    assert "<script" not in found.body
+    assert "<i>" not in found.body
+    assert "<b>" not in found.heading
