@@ -8,7 +8,19 @@ from pathlib import PurePosixPath
 from typing import Literal, get_args
 
 FormatName = Literal[
-    "md", "txt", "canvas", "csv", "xlsx", "pptx", "pdf", "docx", "html", "ipynb", "yaml", "json", "code"
+    "md",
+    "txt",
+    "canvas",
+    "csv",
+    "xlsx",
+    "pptx",
+    "pdf",
+    "docx",
+    "html",
+    "ipynb",
+    "yaml",
+    "json",
+    "code",
 ]
 NAMES: tuple[FormatName, ...] = get_args(FormatName)
 MARKDOWN: FormatName = "md"

@@ -108,7 +108,7 @@ def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
     found = select(
         cache.con,
         "SELECT text, text_hash, section, heading_path, position, start_offset, end_offset, first_line, last_line,"
-        " (SELECT place FROM vault_place WHERE chunk_id = vault_chunk.id)"
+        " (SELECT locator FROM vault_place WHERE chunk_id = vault_chunk.id)"
         " FROM vault_chunk WHERE path = ? ORDER BY position, id",
         (path,),
     )

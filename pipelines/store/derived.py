@@ -22,7 +22,7 @@ from pipelines.store.meta import CacheMeta, build
 _LARGEST_CODE = 127
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
 _TYPES = {"TEXT": "'text'", "INTEGER": "'integer'", "REAL": "'real'", "BLOB": "'blob'"}
-_JSON = ("frontmatter", "tags", "aliases", "warnings", "heading_path", "place")
+_JSON = ("frontmatter", "tags", "aliases", "warnings", "heading_path", "locator")
 _COUNTS_BY = {"vault_chunk": "id", "vault_chunk_change": "number", "vault_community": "id"}
 
 

@@ -28,7 +28,7 @@ _LATER = (
     # Where in a document a chunk is (JSON, `pipelines.locator.Locator`), if its lines do not say it.
     """CREATE TABLE IF NOT EXISTS vault_place (
     chunk_id INTEGER PRIMARY KEY,
-    place TEXT NOT NULL
+    locator TEXT NOT NULL
 )""",
     # used by `Leases.take_saves`
     """CREATE INDEX IF NOT EXISTS vault_file_noticed ON vault_file
@@ -79,7 +79,7 @@ def add_later(con: apsw.Connection) -> None:
 def show_places(con: apsw.Connection) -> None:
     """Let a connection that cannot write read a cache of an earlier version, which has no documents."""
     if not first(con, "SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'"):
-        con.execute("CREATE TEMP VIEW vault_place AS SELECT 0 AS chunk_id, NULL AS place WHERE 0")
+        con.execute("CREATE TEMP VIEW vault_place AS SELECT 0 AS chunk_id, NULL AS locator WHERE 0")
 
 
 def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:

@@ -115,7 +115,7 @@ def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:
 _CHUNK_COLUMNS = (
     "c.id, c.path, n.title, c.section, c.heading_path, c.text, c.first_line, c.last_line,"
     " c.start_offset, c.end_offset, n.modified_at,"
-    " (SELECT place FROM vault_place WHERE chunk_id = c.id)"
+    " (SELECT locator FROM vault_place WHERE chunk_id = c.id)"
 )
 
 

@@ -80,7 +80,7 @@ def _write_vault(root: Path, notes: int) -> None:
     (root / HOSTILE_FILE).write_text(
         f"---\ntitle: '{HOSTILE.replace(chr(39), chr(39) * 2)}'\n---\n# <script>alert(2)</script>\n\nsoil <b>bold</b> [[nowhere <i>]]\n"
     )
-    (root / "plain.txt").write_text("no note")
+    (root / "plain.rtf").write_text("no note")
     for name in ("pipe.md", HOSTILE_PIPE):
         os.mkfifo(root / name)
     for name in ("Export of everything.md", "Mail archive.md", "fitness/Log.md"):

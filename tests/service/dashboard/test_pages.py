@@ -196,7 +196,7 @@ def test_what_no_link_of_ours_asks_for_is_refused(browser, query):
         ("Soon 1.md", "pending"),
         ("pipe.md", "parked"),
         (HOSTILE_PIPE, "parked"),
-        ("plain.txt", "ignored"),
+        ("plain.rtf", "ignored"),
         ("no/such note.md", "unknown"),
         ("../../etc/passwd", "unknown"),
         ("/etc/passwd.md", "ignored"),
