@@ -130,7 +130,7 @@ def _parts_of_markdown(note: Note) -> Iterator[_Part]:
     """Yield the text before the first `##`, and the section of each `##`."""
     path = _HeadingPath(note.headings)
     cuts = [heading for heading in note.headings if heading.level == _SECTION_LEVEL]
-    ends = [*(heading.start for heading in cuts), len(note.text)]
+    ends = [*(heading.start for heading in cuts), note.body_end]
     top = next((h.text for h in note.headings if h.level == 1 and h.start < ends[0] and h.text), note.title)
     yield _Part(top, note.body_start, ends[0], path.at)
     for heading, end in zip(cuts, ends[1:], strict=True):

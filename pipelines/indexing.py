@@ -19,7 +19,7 @@ from pipelines.model import ChunkSettings, LeasedRow
 from pipelines.store.cache import Cache
 from pipelines.store.note_log import NoteEvent
 
-PIPELINE_VERSION = 5
+PIPELINE_VERSION = 6
 """Increase it when the same note would give other chunks, links, index words or privacy.
 
 Every note is then indexed again; until it is, agents do not see it.

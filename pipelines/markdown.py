@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from markdown_it.token import Token
 
+from pipelines import excalidraw
 from pipelines.frontmatter import read_frontmatter, read_properties, split_wikilink, strings
 from pipelines.lines import line_starts
 from pipelines.links import inner_target
@@ -60,15 +61,20 @@ def parse_note(path: str, text: str) -> Note:
     starts = line_starts(text)
     # A block that is not YAML is parsed separately: its lines are not headings, and it cannot swallow the note.
     block = _parse_part(text, front.body_start, front.end, starts, headings=False)
-    body = _parse_part(text, max(front.body_start, front.end), len(text), starts, headings=True)
+    below = max(front.body_start, front.end)
+    body_end = excalidraw.drawing_start(text, below, front.values)
+    body = _parse_part(text, below, body_end, starts, headings=True)
     properties = read_properties(front.values, [*block.tags, *body.tags])
-    title = properties.title or next((h.text for h in body.headings if h.level == 1 and h.text), "")
+    no_titles = excalidraw.HEADINGS if excalidraw.PROPERTY in front.values else ()
+    named = (h.text for h in body.headings if h.level == 1 and h.text and h.text not in no_titles)
+    title = properties.title or next(named, "")
     warnings = (*front.warnings, *properties.warnings)
     return Note(
         path=path,
         title=title[:_LONGEST_TITLE] or PurePosixPath(path).stem,
         text=text,
         body_start=front.body_start,
+        body_end=body_end,
         frontmatter=front.values,
         headings=tuple(body.headings),
         links=(

@@ -65,7 +65,7 @@ class OwnPrivacy:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A parsed file. `text` is the whole decoded file; offsets and lines refer to it.
+    """A parsed file. `text` is the whole decoded file; offsets and lines refer to it. Its body is what is indexed.
 
     Of a document that is not Markdown, `text` is what was read from it, and `blocks` are its parts.
     """
@@ -74,6 +74,7 @@ class Note:
     title: str
     text: str
     body_start: int
+    body_end: int
     frontmatter: Mapping[str, object]
     headings: tuple[Heading, ...]
     links: tuple[Link, ...]

@@ -28,6 +28,7 @@ def note_of(path: str, document: Document) -> Note:
         title=" ".join(title.split())[:_LONGEST_TITLE] or PurePosixPath(path).stem,
         text=document.text,
         body_start=0,
+        body_end=len(document.text),
         frontmatter=document.metadata,
         headings=tuple(_headings(document, starts)),
         links=tuple(_links(document, starts)),

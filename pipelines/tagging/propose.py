@@ -175,7 +175,9 @@ def _paid(
     """Ask Claude. Every request counts towards the budget, even one that fails."""
     cost = 0.0
     try:
-        proposed = haiku.propose(NoteText(note.title, note.text[note.body_start :]), context.taxonomy)
+        proposed = haiku.propose(
+            NoteText(note.title, note.text[note.body_start : note.body_end]), context.taxonomy
+        )
         cost = proposed.cost_usd
     except ProposerBusyError as error:
         cost = error.cost_usd
@@ -190,7 +192,7 @@ def _paid(
 
 
 def _local(context: ProposalContext, note: Note, reason: str | None = None) -> _Answer:
-    body = note.text[note.body_start :]
+    body = note.text[note.body_start : note.body_end]
     # The vector of a note without text is that of its names.
     vector = mean_vector(vectors_of(context.cache, note.path)) if body.strip() else None
     weighed = EmbeddedNote(note.path, note.title, body, vector, note.tags)
