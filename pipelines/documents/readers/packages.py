@@ -79,9 +79,13 @@ class Package:
         """Return the names of the parts."""
         return self._members.keys()
 
+    def written_name(self, part: str) -> str:
+        """Return the name of a part as the archive has it."""
+        return self._members[part].filename
+
     def damaged(self, part: str, reason: str) -> DocumentError:
         """Return the error for a part that cannot be read."""
-        name = self._members[part].filename if part in self._members else part
+        name = self.written_name(part) if part in self._members else part
         return DocumentError(
             f"{self._path!r} is damaged: its part {name!r} {reason}; open it in the program that wrote it and save it"
             " again"

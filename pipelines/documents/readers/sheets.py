@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from io import BytesIO
 
 from python_calamine import CalamineError, CalamineWorkbook, load_workbook
 
 from pipelines.documents.document import Builder, Document
+from pipelines.documents.limits import MOST_CELLS
 from pipelines.documents.readers.core_properties import core_properties
 from pipelines.documents.readers.packages import Package, attribute, listed, relation_id
 from pipelines.documents.readers.row_blocks import RowBlocks
+from pipelines.documents.readers.sheet_parts import Survey, survey, without_later_rows
 from pipelines.errors import DocumentError
 
 MOST_PLACES = 4_000_000
 """Places in the rectangle around a sheet's cells: calamine keeps 32 bytes for each, empty or not."""
-_FILLED = re.compile(
-    rb"""<(?:\w+:)?c\s[^<>]*?\br\s*=\s*["']([A-Za-z]+)([0-9]+)["'][^<>]*(?<!/)>\s*<[^/]""",
-)
-"""The place of a cell that holds something. Many sheets have formatted empty cells in their far corners."""
-_LONGEST_TAG = 65_536
 _WHOLE = 1e15
 """Excel keeps 15 digits, so that whole numbers below this are exact."""
 
 _Value = int | float | str | bool | time | date | datetime | timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    name: str
+    part: str
+    survey: Survey
 
 
 def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # noqa: ARG001 - every reader has them
@@ -38,27 +42,42 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
     package = Package(path, data)
     main = package.main_part("workbook", "an Excel workbook (.xlsx or .xlsm)")
     title, metadata = core_properties(package)
-    sheets = list(_worksheets(package, main))
-    for part in package.parts - {part for _, part in sheets}:
-        # calamine does not stop at the size that the archive states; `pieces` refuses a part that is larger.
-        deque(package.pieces(part), maxlen=0)
-    extents = {part: _extent(package, part) for _, part in sheets}
+    sheets = [_Sheet(name, part, survey(package, part)) for name, part in _worksheets(package, main)]
     builder = Builder()
     blocks = RowBlocks(builder)
-    unread, warnings = [], []
-    with _damage(path), load_workbook(BytesIO(data)) as workbook:
-        for name, part in sheets:
-            if blocks.cut:
-                unread.append(name)
-            elif extents[part] > MOST_PLACES:
-                warnings.append(_too_sparse(name, extents[part]))
-            else:
-                blocks.add(_rows(workbook, name), " ".join(name.split()))
+    with _damage(path), load_workbook(BytesIO(_readable(package, data, sheets))) as workbook:
+        warnings = list(_add(blocks, workbook, sheets))
+    return builder.document(title=title, metadata=metadata, warnings=tuple(warnings))
+
+
+def _readable(package: Package, data: bytes, sheets: Sequence[_Sheet]) -> bytes:
+    """Return the workbook as calamine can read it within the limits."""
+    ends = {sheet.part: sheet.survey.end for sheet in sheets if sheet.survey.end is not None}
+    if ends:
+        return without_later_rows(package, ends)
+    for part in package.parts - {sheet.part for sheet in sheets}:
+        # calamine does not stop at the size that the archive states; `pieces` refuses a part that is larger.
+        deque(package.pieces(part), maxlen=0)
+    return data
+
+
+def _add(blocks: RowBlocks, workbook: CalamineWorkbook, sheets: Sequence[_Sheet]) -> Iterator[str]:
+    """Add the rows of the sheets, and yield what was left out."""
+    unread = []
+    for sheet in sheets:
+        if blocks.cut:
+            unread.append(sheet.name)
+        elif sheet.survey.places > MOST_PLACES:
+            yield _too_sparse(sheet)
+        else:
+            blocks.add(_rows(workbook, sheet.name), " ".join(sheet.name.split()))
+            if sheet.survey.end is not None and not blocks.cut:
+                # Some of the cells turned out to be blank.
+                blocks.cut = f"only the first {MOST_CELLS:,} cells of sheet {sheet.name!r} were read"
+    if blocks.cut:
+        yield blocks.cut
     if unread:
-        warnings.append(f"sheets not read: {', '.join(unread)}")
-    return builder.document(
-        title=title, metadata=metadata, warnings=tuple(filter(None, [blocks.cut, *warnings]))
-    )
+        yield f"sheets not read: {', '.join(unread)}"
 
 
 def _worksheets(package: Package, main: str) -> Iterator[tuple[str, str]]:
@@ -72,36 +91,10 @@ def _worksheets(package: Package, main: str) -> Iterator[tuple[str, str]]:
             yield attribute(sheet, "name"), relation.target
 
 
-def _extent(package: Package, part: str) -> int:
-    """Return the number of places in the rectangle around the cells of a sheet that hold something."""
-    columns: set[bytes] = set()
-    rows: set[int] = set()
-    rest = b""
-    for piece in package.pieces(part):
-        text = rest + piece
-        found = _FILLED.findall(text)
-        columns.update(column for column, _ in found)
-        rows.update(int(row[:9]) for _, row in found)
-        rest = text[-_LONGEST_TAG:]
-        rows = {min(rows), max(rows)} if rows else rows
-    if not rows:
-        return 0
-    numbers = [_column(letters) for letters in columns]
-    return (max(rows) - min(rows) + 1) * (max(numbers) - min(numbers) + 1)
-
-
-def _column(letters: bytes) -> int:
-    """Return the number of a column from its letters, from 1."""
-    number = 0
-    for letter in letters.upper()[:9]:
-        number = number * 26 + letter - ord("A") + 1
-    return number
-
-
-def _too_sparse(name: str, extent: int) -> str:
+def _too_sparse(sheet: _Sheet) -> str:
     return (
-        f"sheet {name!r} was not read: its outermost cells span {extent:,} places, more than {MOST_PLACES:,};"
-        " delete what stands far from the rest"
+        f"sheet {sheet.name!r} was not read: its outermost cells span {sheet.survey.places:,} places, more than"
+        f" {MOST_PLACES:,}; delete what stands far from the rest"
     )
 
 

@@ -10,7 +10,7 @@ import openpyxl
 import pytest
 from openpyxl.chartsheet import Chartsheet
 
-from pipelines.documents.readers import row_blocks, sheets
+from pipelines.documents.readers import row_blocks, sheet_parts, sheets
 from pipelines.documents.readers.sheets import read
 from pipelines.errors import DocumentError
 from pipelines.locator import Locator
@@ -136,6 +136,35 @@ def test_reading_stops_at_the_limit_of_cells_over_all_sheets(monkeypatch):
         "only the first 50 cells were read, up to row 5 of sheet 'Two'",
         "sheets not read: Three, Four",
     )
+
+
+@pytest.mark.parametrize("size", [50, 1_000_000])
+def test_rows_after_the_limit_of_cells_are_cut_before_they_cost_anything(monkeypatch, size):
+    """Of the rows below, the first has a character that no reader accepts."""
+    monkeypatch.setattr("pipelines.documents.readers.packages._PIECE", size)
+    for module in (sheet_parts, sheets, row_blocks):
+        monkeypatch.setattr(module, "MOST_CELLS", 50)
+    data = saved(book_of(Big=[["a", "b"]] * 40, Small=[["c"]]))
+    data = with_part(
+        data, "xl/worksheets/sheet1.xml", lambda xml: xml.replace('<row r="28">', '<row r="28">&')
+    )
+    document = read("a.xlsx", data, {})
+    assert [block[3] for block in blocks(document)] == [
+        Locator("rows", "Big", 2, 21),
+        Locator("rows", "Big", 22, 25),
+    ]
+    assert document.warnings == (
+        "only the first 50 cells were read, up to row 25 of sheet 'Big'",
+        "sheets not read: Small",
+    )
+
+
+def test_a_sheet_whose_cells_are_mostly_without_a_value_is_not_cut_silently(monkeypatch):
+    for module in (sheet_parts, sheets, row_blocks):
+        monkeypatch.setattr(module, "MOST_CELLS", 10)
+    document = read("a.xlsx", saved(book_of(S=[["a"], *[["=1+1"]] * 20])), {})
+    assert document.text == "[Sheet: S]\na"
+    assert document.warnings == ("only the first 10 cells of sheet 'S' were read",)
 
 
 def test_one_text_in_many_cells_stops_at_the_limit_of_characters(monkeypatch):
