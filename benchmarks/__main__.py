@@ -3,6 +3,7 @@
 from benchmarks import (
     bulk,
     context,
+    documents,
     domains,
     embedding,
     faults,
@@ -25,7 +26,7 @@ from benchmarks import (
 
 ALL = (
     freshness, links, graph, walks, heldout, quality, context, domains, match, frontmatters, tags, embedding,
-    questions, search, mcp, bulk, load, pages, growth, faults,
+    questions, search, mcp, documents, bulk, load, pages, growth, faults,
 )  # fmt: skip
 for benchmark in ALL:
     benchmark.main()

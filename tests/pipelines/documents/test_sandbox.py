@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 
 import psutil
 import pytest
 
+from benchmarks.made_up_documents import MAKERS
 from pipelines.documents import process
 from pipelines.documents.document import Builder
+from pipelines.documents.formats import format_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.documents.wire import packed
 from pipelines.errors import ApartStoppedError, DocumentError, ParserDiedError, ParserMemoryError
@@ -41,6 +44,14 @@ def sandbox():
     one.close()
 
 
+@pytest.fixture(scope="module")
+def real():
+    """A sandbox for the readers that there are."""
+    one = Sandbox()
+    yield one
+    one.close()
+
+
 def pid_of(sandbox, path="a.canvas", **given):
     """Return the process that read a document."""
     words = sandbox.read(path, b"words", {}, **given).text
@@ -62,6 +73,16 @@ def test_a_failure_has_its_reason_and_the_next_document_is_read_by_another_proce
         sandbox.read("b.canvas", what.encode(), {"frame": true_answer().hex()})
     assert not psutil.pid_exists(before)
     assert pid_of(sandbox) != before
+
+
+@pytest.mark.parametrize("suffix", MAKERS)
+def test_a_document_of_each_format_is_read_as_it_is_without_limits(real, suffix):
+    """A library that opens a file or starts a thread when it reads, not when it is loaded, would fail."""
+    path, data = f"a.{suffix}", MAKERS[suffix](1)
+    reader = import_module(f"pipelines.documents.readers.{format_of(path).reader}")
+    document = real.read(path, data, {})
+    assert document == reader.read(path, data, {})
+    assert document.blocks
 
 
 @pytest.mark.parametrize("what", ["hang", "hang_in_a_library"])
