@@ -82,6 +82,7 @@ class Content:
             "hidden" in attributes
             or attributes.get("aria-hidden") == "true"
             or (style is not None and _UNDISPLAYED.search(style) is not None)
+            or (tag == "a" and _is_permalink(attributes.get("href"), node))
         )
 
     def _write(self, text: str) -> None:
@@ -171,3 +172,8 @@ class Content:
                 self._anchors[place] = (self._text, len(self._text.links), 0)
                 self._text.links.append(replace(done.links[opened[1]], at=0))
         done.links = [link for number, link in enumerate(done.links) if number not in moved]
+
+
+def _is_permalink(address: str | None, node: LexborNode) -> bool:
+    """Say whether a link is only a sign, as the `¶` or `#` behind a heading by which the heading can be cited."""
+    return (address or "").startswith("#") and not any(map(str.isalnum, node.text()))

@@ -65,7 +65,7 @@ MANUAL = b"""<!doctype html><html><head><title>gate - How to
 <div class="sidebar" role="navigation"><nav>Contents</nav></div>
 <div class="document">
 <p>Before any heading.</p>
-<h3>Usage</h3>
+<h3>Usage<a class="headerlink" href="#usage" title="Link to this heading">#</a></h3>
 <div class="highlight"><pre><span></span><span class="k">def</span> <span class="nf">open_gate</span>():
     <span class="k">return</span> <span class="mi">1</span>
 </pre></div>
