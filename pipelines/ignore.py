@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pipelines import beneath
-from pipelines.documents.formats import MARKDOWN, format_of
+from pipelines.documents.formats import MARKDOWN, format_of, is_wanted
 from pipelines.errors import UnsafePathError
 from pipelines.globs import MOST_WILDCARD_CHARACTERS, Globs, Rule, read_globs
 from pipelines.obsidian import read_filters
@@ -151,11 +151,7 @@ class IgnoreRules:
 
     def lists(self, path: str, rule: str) -> bool:
         """Say whether a file that a rule ignores would else be indexed: not one of a format that is not asked for."""
-        return rule != self.CONFIGURES and self._is_wanted(path)
-
-    def _is_wanted(self, path: str) -> bool:
-        form = format_of(path)
-        return form is not None and (form.name == MARKDOWN or form.name in self._formats_of(path))
+        return rule != self.CONFIGURES and is_wanted(path, self._formats_of(path))
 
     def above(self, folder: str) -> tuple[str | None, Scope]:
         """Return the rule that ignores a folder, as `for_folder` does, and the rule files of the folders above it."""
@@ -213,7 +209,7 @@ class IgnoreRules:
         form = format_of(path)
         if form is None or form.name == MARKDOWN:
             return None
-        if not self._is_wanted(path):
+        if not is_wanted(path, self._formats_of(path)):
             return f"{_OTHER_FORMAT}: {form.name}; add it to `formats:` of its domain in _domains.yaml to index it"
         if command := form.lacks:
             return f"no reader for {form.name} is installed; run: {command}"

@@ -100,9 +100,9 @@ def _with_line(file: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
 
 
 def _of_no_note(root: Path, raw: str) -> dict[str, str]:
-    """Return the state and the reason of a path that is not that of a Markdown file."""
+    """Return the state and the reason of a path that is not that of a note."""
     if vault.is_folder(root, raw):
         return {"state": "ignored", "reason": "a folder, not a note"}
     if vault.look(root, raw):
-        return {"state": "ignored", "reason": "not a Markdown file (.md, .markdown)"}
+        return {"state": "ignored", "reason": "not of a format that is indexed"}
     return {"state": "unknown", "reason": _NO_NOTE}

@@ -10,7 +10,7 @@ import re
 CANARY = re.compile(r"kanary\w*", re.IGNORECASE)
 
 DOMAINS = """
-garden: {legacy: true, privacy: {tags: [Diary], folders: [Drawer]}}
+garden: {legacy: true, formats: [md, txt, canvas, yaml, csv], privacy: {tags: [Diary], folders: [Drawer]}}
 office: {path: office, llm: off}
 """
 
@@ -45,6 +45,11 @@ _HIDDEN = {
     "Beds/Drawer/kanaryfolder7/n7.md": _private("seven"),
     "kanaryfolder8/n8.md": "---\nkanary: [\n---\n# Kanary heading eight\n\nGarden soil kanarytexteight [[Soil]]\n",
     "office/kanaryfolder9/n9.md": _private("nine"),
+    "kanaryfolder11/n11.yaml": "private: true\nkanarykey: garden soil kanarytexteleven [[Soil]]\ntags: [kanarytageleven]\n",
+    "kanaryfolder12/n12.txt": "private:: yes\n\nGarden soil and worms, kanarytexttwelve.\n",
+    "Private/kanaryfolder13/n13.canvas": '{"nodes": [{"id": "a", "type": "text", "text": "Garden soil kanarytextthirteen '
+    '[[Soil]]", "x": 0, "y": 0, "width": 9, "height": 9}], "edges": []}',
+    "Beds/Drawer/kanaryfolder14/n14.csv": "kanaryhead,soil\nkanarytextfourteen,garden soil and worms\n",
     "kanaryfolder10/Kanary stem ten.md": "private:: yes\n\nGarden soil kanarytextten [[Soil]] [[Alone]]\n",
 }
 

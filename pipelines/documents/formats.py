@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import PurePosixPath
@@ -99,3 +100,9 @@ _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes}
 def format_of(path: str) -> Format | None:
     """Return the format of a file by the end of its name, or None if it is none that can be indexed."""
     return _BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
+
+
+def is_wanted(path: str, names: Collection[str]) -> bool:
+    """Say whether a file is of one of these formats, or Markdown, which every domain indexes."""
+    form = format_of(path)
+    return form is not None and (form.name == MARKDOWN or form.name in names)

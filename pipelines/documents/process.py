@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -55,6 +56,8 @@ class ReaderProcess:
         self._streams = cast("IO[bytes]", self._popen.stdin), cast("IO[bytes]", self._popen.stdout)
         self._to, self._from = (stream.fileno() for stream in self._streams)
         os.set_blocking(self._to, False)
+        # It also ends with the one that uses it, which may be forgotten rather than closed.
+        self._end = weakref.finalize(self, _end, self._popen, self._streams)
 
     def wait_until_ready(self, path: str, beat: Callable[[float], None]) -> None:
         """Wait until it has loaded its readers. Raises ParserDiedError, and whatever `beat` raises."""
@@ -111,10 +114,7 @@ class ReaderProcess:
 
     def end(self) -> None:
         """End the process and remove what is left of it."""
-        self._popen.kill()
-        self._popen.wait()
-        for stream in self._streams:
-            stream.close()
+        self._end()
 
     def _exchange(
         self, path: str, question: Iterable[bytes], seconds: float, beat: Callable[[float], None]
@@ -177,3 +177,10 @@ class ReaderProcess:
                 f"{path!r} could not be read: its process ended ({code}: out of memory, or a fault in a library)"
             )
         return data
+
+
+def _end(process: subprocess.Popen[bytes], streams: Iterable[IO[bytes]]) -> None:
+    process.kill()
+    process.wait()
+    for stream in streams:
+        stream.close()

@@ -250,7 +250,7 @@ class Cache:
     # Figures for `status`
 
     def set_ignored(self, ignored: Mapping[str, str]) -> None:
-        """Replace the list of ignored Markdown files (path -> rule); write nothing if it is unchanged."""
+        """Replace the list of ignored files (path -> rule); write nothing if it is unchanged."""
         if dict(select(self.con, "SELECT path, rule FROM vault_ignored")) == dict(ignored):
             return
         with transaction(self.con):

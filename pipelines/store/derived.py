@@ -108,7 +108,7 @@ def _columns(con: apsw.Connection, table: str) -> list[str]:
 
 
 def kept_ignored(cache: Cache) -> dict[str, str]:
-    """Return the ignored Markdown files as the cache has them (path -> rule)."""
+    """Return the ignored files as the cache has them (path -> rule)."""
     return dict(select(cache.con, "SELECT path, rule FROM vault_ignored"))
 
 

@@ -41,7 +41,7 @@ CREATE INDEX vault_file_unembedded ON vault_file (priority DESC, mtime_ns DESC, 
 CREATE INDEX vault_file_leased ON vault_file (lease_owner) WHERE lease_token IS NOT NULL;
 CREATE INDEX vault_file_parked ON vault_file (path) WHERE parked = 1;
 
--- Markdown files that are not notes of this domain, and the rule that excludes each.
+-- Files that could be notes of this domain but are not, and the rule that excludes each.
 CREATE TABLE vault_ignored (
     path TEXT PRIMARY KEY,
     rule TEXT NOT NULL

@@ -52,7 +52,7 @@ class NotePages:
         found: list[TitleHit] = []
         called: list[TitleHit] = []
         if standing and standing["state"] in ("unknown", "ignored"):
-            # "Soil" is no Markdown file, and so is ignored; whoever types it means the note of that title.
+            # "Soil" is no file of a known format, and so is ignored; whoever types it means the note of that title.
             found = self._names.titles(q, _MOST_NAMES).results
             called = [hit for hit in found if _is_called(hit, q)]
             if len(called) == 1:

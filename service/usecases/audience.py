@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pipelines import vault
+from pipelines.documents.formats import is_wanted
 from pipelines.errors import CacheError, DomainNotFoundError, FilterError
 from pipelines.model import Domain, Privacy
 from pipelines.privacy import compared, is_private_place
@@ -89,7 +90,7 @@ class Audience:
     def named(self, targets: Collection[str]) -> frozenset[str]:
         """Return those of the files that links mean that the asker may know of.
 
-        A Markdown file must be an indexed note that the asker sees; of other files, the folders decide.
+        A note or document must be indexed, and the asker must see it; of other files, the folders decide.
         """
         resources = self.resources
         if resources is None:
@@ -99,11 +100,12 @@ class Audience:
         found: set[str] = set()
         for path in targets:
             owner = registry.owner(path)
-            if owner and vault.is_note(path):
+            may_be_indexed = vault.is_markdown(path) or (
+                vault.is_note(path) and is_wanted(path, registry.formats_of(path))
+            )
+            if owner and may_be_indexed:
                 by_owner.setdefault(owner.slug, []).append(path)
-            elif not vault.is_note(path) and not is_private_place(
-                owner.privacy if owner else Privacy(), path
-            ):
+            elif not may_be_indexed and not is_private_place(owner.privacy if owner else Privacy(), path):
                 found.add(path)
         for slug, paths in by_owner.items():
             with suppress(CacheError):  # what cannot be asked is hidden

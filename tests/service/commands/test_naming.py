@@ -109,7 +109,7 @@ def test_an_empty_question_is_refused_with_a_sentence(run, command, question):
 def test_why_says_of_a_name_that_no_note_has_what_is_known_of_that_path(run):
     assert run("why", "Nowhere") == (0, "Nowhere is unknown: no note has this path or title\n", "")
     assert run("why", "Attic")[1].startswith("Attic is ignored: a folder, not a note")
-    assert run("why", "Sleep.png") == (0, "Sleep.png is ignored: not a Markdown file (.md, .markdown)\n", "")
+    assert run("why", "Sleep.png") == (0, "Sleep.png is ignored: not of a format that is indexed\n", "")
 
 
 def test_why_knows_a_folder_whose_name_is_decomposed_on_disk(run, vault):

@@ -179,8 +179,8 @@ STRANGE = {
     "Link.md": "symlink",
     "Linked/Secret.md": "symlink",
     ".hidden/Soil.md": "dot-folder",
-    "picture.png": "not a Markdown file",
-    "_domains.yaml": "not a Markdown file",
+    "picture.png": "not of a format that is indexed",
+    "_domains.yaml": "configures Everindex",
     "Ignored.md": ".everindexignore:1: /Ignored.md",
     "x" * 5000 + ".md": "",
 }
