@@ -59,7 +59,7 @@ def identify(root: Path, seen: Callable[[], Sequence[Seen]] = tuple, *, create: 
     If the id cannot be written, `marked` is false, and a vault that was never seen is identified by its path. Raises
     VaultNotFoundError, and VaultIdError if the id file is damaged and nothing is remembered.
     """
-    info = _stat(root)
+    info = _stat(root, seen)
     damage: VaultIdError | None = None
     try:
         vault_id = read_id(root)
@@ -125,10 +125,15 @@ def write_id(root: Path, vault_id: str, *, once: bool) -> None:
         write_in_folder(folder, ID_FILE, f"{vault_id}\n".encode(), once=once)
 
 
-def _stat(root: Path) -> os.stat_result:
+def _stat(root: Path, seen: Callable[[], Sequence[Seen]]) -> os.stat_result:
     try:
         info = root.stat()
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and seen():
+            raise VaultNotFoundError(
+                f"the vault {root} is not there: it was moved, or is not mounted. Mount it, move it back, or give its"
+                " new folder; its index is kept"
+            ) from error
         raise VaultNotFoundError(
             f"the vault {root} cannot be opened ({error.strerror}); check the path"
         ) from error

@@ -107,6 +107,8 @@ class Resources:
                 text = good.read_text(encoding="utf-8")
                 last = Registry(domains.parse(text, str(good)), text)
             registry = domains.load(self.root, last)
+            if last and last.source and registry.source is None and not self.present():
+                registry = last  # an empty mount point has not lost its domains
             if registry.source and not registry.error and registry is not last:
                 # A full disk must not prevent it from being used; the next start writes it.
                 with suppress(OSError):

@@ -45,10 +45,11 @@ class VaultPaths:
 def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True) -> VaultPaths:
     """Find a vault and its state folder, by default the one named after the vault's id.
 
-    Both are created at first use. Without `create` nothing is written, and a vault that was never indexed raises
-    NotFoundError. Raises VaultNotFoundError, VaultIdError, StateError, ConfigurationError.
+    Both are created at first use. Without `create` nothing is written, a vault that was never indexed raises
+    NotFoundError, and one whose folder is moved away or not mounted is found by its state folder. Raises
+    VaultNotFoundError, VaultIdError, StateError, ConfigurationError.
     """
-    place = find_vault(vault, state, create=create)
+    place = (None if create else _unavailable(vault, state)) or find_vault(vault, state, create=create)
     root, identity, folder = place.root, place.identity, place.state
     if not create and not was_indexed(place, named=state is not None):
         raise NotFoundError(f"{root} was never indexed; run `everindex up {root}`")
@@ -73,7 +74,10 @@ def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) 
     ConfigurationError, and StateError if the state folder is inside the vault.
     """
     if vault is None:
-        raise ConfigurationError("no vault was given; name its folder (--vault, or EVERINDEX_VAULT)")
+        raise ConfigurationError(
+            "no vault was given, and the current folder is not in one; name the folder of your notes, as in"
+            " `everindex up ~/Notes`, with --vault or with EVERINDEX_VAULT"
+        )
     root = vault.expanduser().resolve()
     identity = identify(root, lambda: _seen(root, state), create=create)
     if state is None and create and _is_copy(root, identity):
@@ -82,6 +86,29 @@ def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) 
     if folder.is_relative_to(root):
         raise StateError(f"the state folder {folder} is inside the vault; choose one outside it (--state)")
     return VaultPaths(root, folder, identity)
+
+
+def _unavailable(vault: Path | None, state: Path | None) -> VaultPaths | None:
+    """Return the paths of a vault that is moved away or not mounted, as its state folder remembers it, or None."""
+    root = vault.expanduser().resolve() if vault else None
+    if root is None or not _is_missing(root):
+        return None
+    seen = next(iter(_seen(root, state)), None)
+    if seen is None:
+        return None
+    folder = (state or state_home() / seen.vault_id).expanduser().resolve()
+    marked = seen.vault_id != id_by_path(root)
+    return VaultPaths(root, folder, Identity(seen.vault_id, marked=marked, device=0, inode=seen.inode or 0))
+
+
+def _is_missing(root: Path) -> bool:
+    """Say whether nothing is at a path, or an empty folder: a mount point without its disk."""
+    try:
+        return next(root.iterdir(), None) is None
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def was_indexed(place: VaultPaths, *, named: bool) -> bool:

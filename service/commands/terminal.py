@@ -174,7 +174,22 @@ def resources_of(given: dict[str, Any], *, create: bool = False) -> Resources:
     from workers.resources import Resources  # noqa: PLC0415
 
     configure("command")
-    return Resources(settings_of(located(given)), create=create)
+    resources = Resources(settings_of(located(given)), create=create)
+    if not create and not resources.present():
+        _warn_of_missing(resources.root)
+    return resources
+
+
+@cache
+def _warn_of_missing(root: Path) -> None:
+    """Warn on standard error, once per process, that a vault's folder is unavailable."""
+    from service.commands.console import err  # noqa: PLC0415
+
+    err.say(
+        f"warning: the vault {root} is not there (moved away, or not mounted?), so this shows what was indexed last;"
+        " mount it or move it back, or give its new folder with --vault",
+        "yellow",
+    )
 
 
 def show_page(service: Service, page: str) -> None:

@@ -292,6 +292,17 @@ def test_a_mistake_gets_a_clear_message_and_its_exit_code(user, arguments, code,
     assert "Traceback" not in message
 
 
+def test_while_a_vault_is_moved_away_status_says_so_and_questions_are_answered(user, tmp_path):
+    write(user, "a.md", "The oven.")
+    user.up()
+    user.root.rename(tmp_path / "elsewhere")
+    assert f"the vault {user.root} is not there" in user.run("status", *user.place)
+    assert "a.md" in user.run("search", "oven", *user.place)
+    assert "a.md" in user.run("list", *user.place)
+    (tmp_path / "elsewhere").rename(user.root)
+    wait_for(lambda: not user.health()["problems"], "the vault is back")
+
+
 def test_a_port_in_use_is_said(user):
     import socket
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.errors import NotFoundError, VaultIdError
+from pipelines.errors import NotFoundError, VaultIdError, VaultNotFoundError
 from pipelines.identity import id_by_path
 from pipelines.store.connection import connect
 from pipelines.store.note_log import NoteLog
@@ -133,6 +133,47 @@ def test_a_vault_at_the_path_of_another_ones_state_folder_was_never_indexed(vaul
     (tmp_path / "typo").mkdir()
     with pytest.raises(NotFoundError, match="never indexed"):
         locate_vault(tmp_path / "typo", tmp_path / "state", create=False)
+
+
+@pytest.mark.parametrize("own_state", [True, False])
+@pytest.mark.parametrize("mount_point", [True, False])
+def test_looking_at_a_vault_that_is_moved_away_or_not_mounted_finds_its_state(
+    vault, tmp_path, own_state, mount_point
+):
+    state = tmp_path / "state" if own_state else None
+    before = locate_vault(vault, state)
+    vault.rename(tmp_path / "moved")
+    if mount_point:
+        vault.mkdir()
+    found = locate_vault(vault, state, create=False)
+    assert (found.state, found.identity.vault_id) == (before.state, before.identity.vault_id)
+    assert not mount_point or not list(vault.iterdir())
+    if mount_point:
+        vault.rmdir()
+    (tmp_path / "moved").rename(vault)
+    assert locate_vault(vault, state, create=False) == before
+
+
+def test_using_a_vault_that_is_moved_away_says_so_and_what_to_do(vault, tmp_path):
+    locate_vault(vault, None)
+    vault.rename(tmp_path / "moved")
+    with pytest.raises(VaultNotFoundError, match=r"not there: it was moved.*its index is kept"):
+        locate_vault(vault, None)
+
+
+@pytest.mark.parametrize("mount_point", [True, False])
+def test_a_vault_that_is_not_mounted_keeps_its_domains(vault, tmp_path, mount_point):
+    (vault / "Food").mkdir()
+    (vault / "_domains.yaml").write_text("food: {path: Food}\n")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state"))
+    assert [domain.slug for domain in resources.domains()] == ["food"]
+    vault.rename(tmp_path / "moved")
+    if mount_point:
+        vault.mkdir()
+    later = Resources(Settings(vault=vault, state=tmp_path / "state"), create=False)
+    for one in (resources, later):
+        assert not one.present()
+        assert [domain.slug for domain in one.domains()] == ["food"]
 
 
 # Threads
