@@ -14,8 +14,10 @@ from pipelines.model import Domain
 from pipelines.moments import now_iso
 from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.change_log import Change
+from pipelines.store.facts import REVIEWED
 from pipelines.store.rename_log import RenamedFile
 from pipelines.tagging import renames
+from pipelines.tagging.candidates import follow_renames
 from pipelines.tagging.heads import heads
 from pipelines.tagging.promote import UNDONE
 from pipelines.tagging.taxonomy import TAXONOMY_LIMIT
@@ -136,6 +138,10 @@ def _finish(
     root, log, journal = context.resources.root, context.proposals().renames, journal_of(context, domain)
     at = renames.began_at(journal) or now_iso()
     number = log.begin(domain.slug, domain.within(domain.taxonomy), pairs, at)
+
+    # While there is a journal, so that a crash only delays it; the queue is then written with the new names.
+    follow_renames(context.proposals(), domain.slug, pairs)
+    context.resources.state().delete(REVIEWED, domain.slug)
 
     def replacing(raw: str, read: bytes, new: bytes) -> bytes | None:
         log.write(number, RenamedFile(vault.note_key(raw), *heads(read, new)))

@@ -20,7 +20,7 @@ from pipelines.moments import now_iso
 from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
 from pipelines.store.facts import REVIEWED, TAGGING_BEGAN
 from pipelines.store.notes import data_version
-from pipelines.tagging.candidates import begin, due, withdraw
+from pipelines.tagging.candidates import begin, due, follow_domains, withdraw
 from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review
 from queue_config.inspect import waits
@@ -43,7 +43,10 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class TagSweep:
-    """Finds pending tagging work; `seen` records when each queue's file was last seen to change."""
+    """Finds pending tagging work.
+
+    `seen` records when each queue's file was last seen to change, `domains` which ones were followed last.
+    """
 
     context: TaggingContext
     huey: Queue
@@ -52,6 +55,7 @@ class TagSweep:
     seen: dict[str, tuple[Any, float]] = field(default_factory=dict)
     versions: dict[str, tuple[int, float]] = field(default_factory=dict)
     withdrawn: dict[str, tuple[int, float]] = field(default_factory=dict)
+    domains: tuple[Domain, ...] = ()
 
     def start(self) -> None:
         """Log the files that a crash left beside notes."""
@@ -66,15 +70,19 @@ class TagSweep:
         self._take_in_late()
         self._report_unclaimed()
         self._clear_reports_of_gone_domains()
+        self._follow_domains()
         for domain in resources.domains():
             self._withdraw(domain)
             vocabulary = self.context.vocabulary(domain)
             self._report(domain.slug, vocabulary_problem(vocabulary))
-            if vocabulary.source is None and not vocabulary.taxonomy.entries:
+            proposes = vocabulary.source is not None or bool(vocabulary.taxonomy.entries)
+            if not proposes and not self.context.proposals().version(domain.slug):
                 resources.problems().clear(QUEUE_PROBLEM, domain.slug)
-                continue  # without a vocabulary there is nothing to propose
-            if self._proposals_due(domain) and not waits(
-                self.huey, "propose_tags", LOW_PRIORITY, domain.slug
+                continue  # without a vocabulary there is nothing to propose, and no former domain left anything
+            if (
+                proposes
+                and self._proposals_due(domain)
+                and not waits(self.huey, "propose_tags", LOW_PRIORITY, domain.slug)
             ):
                 self.tasks.propose_tags(domain.slug)
             if self._review_due(domain) and not waits(self.huey, "review_tags", HIGH_PRIORITY, domain.slug):
@@ -93,6 +101,13 @@ class TagSweep:
         for one in self.context.resources.problems().reported():
             if one.kind in (VOCABULARY_PROBLEM, QUEUE_PROBLEM) and one.subject not in present:
                 self.context.resources.problems().clear(one.kind, one.subject)
+
+    def _follow_domains(self) -> None:
+        """Take what is known of notes to their new domains when `_domains.yaml` changed, and at the first sweep."""
+        registry = self.context.resources.registry()
+        if registry.domains != self.domains:
+            follow_domains(self.context.proposals(), registry)
+            self.domains = registry.domains
 
     def _withdraw(self, domain: Domain) -> None:
         """Hide the waiting tags of notes that are gone, when the cache changed and every half minute."""

@@ -11,7 +11,13 @@ from typing import Any
 
 from huey.api import Task
 
-from pipelines.errors import EverindexError, NoteChangedError, NoteError, NotFoundError
+from pipelines.errors import (
+    DomainNotFoundError,
+    EverindexError,
+    NoteChangedError,
+    NoteError,
+    NotFoundError,
+)
 from pipelines.model import Domain
 from pipelines.moments import now_iso
 from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
@@ -49,8 +55,12 @@ def make_tag_tasks(huey: Queue, context: TaggingContext) -> TagTasks:
     """
 
     def run(task: Task, domain: str, request: str, work: Callable[[Domain], dict[str, Any]]) -> None:
-        found = context.resources.registry().get(domain)
+        registry = context.resources.registry()
+        found = registry.get(domain)
         if found is None:
+            if request:
+                said = str(DomainNotFoundError(domain, [one.slug for one in registry.domains]))
+                context.resources.state().put(TAGGED, {"error": said}, request)
             return  # the domain no longer exists
         with job(task, domain) as doing:
             doing.update(_counts(_answered(context, request, lambda: work(found))))

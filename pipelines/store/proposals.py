@@ -15,6 +15,7 @@ from pipelines.store.rename_log import RenameLog
 from pipelines.store.review_pages import ReviewPages
 from pipelines.store.spending import Spending
 from pipelines.store.state_file import open_state
+from pipelines.store.tag_keys import TagKeys
 
 ProposalState = Literal["waiting", "accepted", "applied", "rejected", "refused", "addition"]
 Outcome = Literal["baseline", "proposed", "nothing", "private", "failed", "asked"]
@@ -68,6 +69,7 @@ class Proposals:
         self.renames = RenameLog(self._con)
         self.spending = Spending(self._con)
         self.pages = ReviewPages(self._con)
+        self.keys = TagKeys(self._con)
 
     def close(self) -> None:
         """Close the connection."""
@@ -97,10 +99,18 @@ class Proposals:
             )
 
     def without(self, domain: str) -> dict[str, str]:
-        """Return the notes of a domain that were examined without a proposal, by path: the reason, or ""."""
-        wanted = "domain = ? AND outcome IN ('nothing', 'private', 'failed')"
-        sql = f"SELECT path, coalesce(reason, '') FROM tag_note WHERE {wanted} ORDER BY path"
-        return dict(rows(self._con, sql, (domain,)))
+        """Return the notes of a domain that were examined without a proposal, by path: the reason, or "".
+
+        A note for which a tag waits, or is to be written, has a proposal: an agent's, or an earlier one.
+        """
+        found = rows(
+            self._con,
+            "SELECT path, coalesce(reason, '') FROM tag_note WHERE domain = ?1"
+            " AND outcome IN ('nothing', 'private', 'failed') AND path NOT IN (SELECT path FROM tag_proposal"
+            "  WHERE domain = ?1 AND state IN ('waiting', 'addition', 'accepted')) ORDER BY path",
+            (domain,),
+        )
+        return dict(found)
 
     def ask(self, domain: str, paths: Collection[str]) -> None:
         """Request that notes be examined (again), whatever the outcome was before."""
@@ -109,20 +119,6 @@ class Proposals:
                 "UPDATE tag_note SET outcome = 'asked', attempts = 0, next_attempt = NULL"
                 " WHERE domain = ? AND path IN (SELECT value FROM json_each(?))",
                 (domain, json.dumps(list(paths))),
-            )
-
-    def move(self, domain: str, old: str, new: str) -> None:
-        """Move what is known of a note, its proposals and its log to its new path."""
-        with transaction(self._con):
-            for table in ("tag_note", "tag_proposal", "tag_audit"):
-                self._con.execute(
-                    f"UPDATE OR REPLACE {table} SET path = ? WHERE domain = ? AND path = ?",
-                    (new, domain, old),
-                )
-            self._con.execute(
-                "UPDATE OR REPLACE tag_renamed SET path = ?2 WHERE path = ?3"
-                " AND change IN (SELECT id FROM tag_audit WHERE domain = ?1)",
-                (domain, new, old),
             )
 
     # Proposals

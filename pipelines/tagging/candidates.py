@@ -10,9 +10,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from pipelines.domains import Registry
 from pipelines.store.cache import Cache
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import Looked, Proposals
+from pipelines.tagging.taxonomy import renamed
 from pipelines.vault import is_markdown
 
 _SIZE = 64
@@ -49,12 +51,12 @@ def is_another(one: bytes, other: bytes) -> bool:
 
 def begin(cache: Cache, proposals: Proposals, domain: str) -> None:
     """Record the notes that exist when a domain gets its vocabulary as baseline, so that they do not count as new."""
-    settled = cache.ledger.settled()
+    settled, known = cache.ledger.settled(), proposals.looked_at(domain)
     proposals.look(
         domain,
         {
-            path: Looked(note_hash, sketch(texts_of(cache, path)), "baseline", None, 0, None)
-            for path, note_hash in settled.items()
+            path: Looked(settled[path], sketch(texts_of(cache, path)), "baseline", None, 0, None)
+            for path in settled.keys() - known.keys()
         },
     )
 
@@ -66,7 +68,29 @@ def follow_moves(cache: Cache, proposals: Proposals, domain: str) -> None:
     for path in settled.keys() - known.keys():
         old = gone.pop(settled[path], None)
         if old is not None:
-            proposals.move(domain, old, path)
+            proposals.keys.move(domain, old, path)
+
+
+def follow_domains(proposals: Proposals, registry: Registry) -> None:
+    """Give what is known of each note to the domain that owns the note now; without an owner it stays as it is."""
+    moves = [
+        (domain, owner.slug, path)
+        for domain, path in proposals.keys.notes()
+        if (owner := registry.owner(path)) and owner.slug != domain
+    ]
+    if moves:
+        proposals.keys.change_domains(moves)
+
+
+def follow_renames(proposals: Proposals, domain: str, renames: Sequence[tuple[str, str]]) -> None:
+    """Give the tags that wait, or were decided and not written, the names that they have after renames."""
+    new = {old.casefold(): name for old, name in renames}
+    names = {
+        one.id: name
+        for one in proposals.of_state(domain, "waiting", "addition", "accepted", "rejected", "refused")
+        if (name := renamed(one.tag, new)) and name != one.tag
+    }
+    proposals.keys.retag(names)
 
 
 def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:

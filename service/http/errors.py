@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from pipelines.errors import (
+    CannotUndoError,
     ContextsFileError,
     DomainPausedError,
     EverindexError,
@@ -40,6 +41,7 @@ MEDIA_TYPE = "application/problem+json"
 _RETRY = {"Retry-After": "2"}
 _STATUS: dict[type[EverindexError], int] = {
     NotFoundError: 404,
+    CannotUndoError: 409,
     NotComparableError: 409,
     ContextsFileError: 409,
     ScopesFileError: 409,

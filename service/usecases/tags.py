@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
 from pipelines import vault
-from pipelines.errors import CacheError, NotFoundError
+from pipelines.domains import DOMAINS_FILE
+from pipelines.errors import CacheError, CannotUndoError, NotFoundError
 from pipelines.model import Domain
 from pipelines.moments import now_iso
 from pipelines.retrieval.excerpts import opening
+from pipelines.store.change_log import Change
 from pipelines.store.facts import TAGGED
 from pipelines.store.notes import openings, untagged
 from pipelines.store.proposals import ProposalState
@@ -58,10 +60,12 @@ class Tags:
         nothing = self._nothing_proposed(domain)
         store = self.context.proposals()
         counts: dict[str, dict[str, int]] = {}
-        there = {one.slug for one in self._resources.registry().domains}
+        there, set_aside = {one.slug for one in self._resources.registry().domains}, 0
         for (slug, state), count in store.counts().items():
             if slug in there:
                 counts.setdefault(slug, {})[state] = count
+            elif state in ("waiting", "addition"):
+                set_aside += count
         notes, dollars = store.spending.of_day(now_iso()[:10])
         return ProposalList(
             proposals=[
@@ -73,6 +77,7 @@ class Tags:
             spent_today={"notes": notes, "dollars": dollars},
             nothing=nothing[:MOST_NOTHING],
             nothing_count=len(nothing),
+            set_aside=set_aside,
         )
 
     def _nothing_proposed(self, domain: str | None) -> list[NothingProposed]:
@@ -237,13 +242,16 @@ class Tags:
     def undo(self, number: int | None) -> Promoted:
         """Undo a promotion or a run of renames: the given one, or the last one that is not undone yet.
 
-        A run is undone in all of its domains.
+        A run is undone in all of its domains. Raises NotFoundError, CannotUndoError where one of its domains is no
+        longer there, WorkerTimeoutError.
         """
         log = self.context.proposals().changes
         change = log.find(number)
         if change is None:
             raise NotFoundError("there is no such change to undo; `everindex tags log` lists them")
         ids = {one.domain: one.id for one in log.run_of(change)}
+        if former := [slug for slug in ids if self._resources.registry().get(slug) is None]:
+            raise CannotUndoError(_of_former(change, former))
         return Promoted(
             domains=self._answers(ids, lambda slug, name: self._tasks.undo_change(slug, name, ids[slug]))
         )
@@ -260,6 +268,15 @@ class Tags:
             enqueue(slug, name)
         state, until = self._resources.state(), time.monotonic() + _PATIENCE_SECONDS
         return {slug: wait_for_answer(state, TAGGED, name, until) for slug, name in names.items()}
+
+
+def _of_former(change: Change, former: Sequence[str]) -> str:
+    """Say why a change of domains that are gone is not undone, and what to do."""
+    where, what = ", ".join(former), f"{change.action} {', '.join(change.tags)}"
+    return (
+        f"change {change.id} ({what}) was made in {where}, which `{DOMAINS_FILE}` no longer has; nothing was undone."
+        f" Give the vault the domain {where} again, undo, and remove it, or correct the notes by hand"
+    )
 
 
 def _without_vocabulary(domain: Domain) -> str:

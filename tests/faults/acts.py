@@ -286,7 +286,7 @@ def _drift(cache: Cache) -> None:
 
 def a_backup_is_restored(world: World, service: Service) -> None:
     service.begin()
-    service.command(lambda own: back_up(own, world.backup))
+    service.command(lambda own: back_up(own, world.backup, replaces=True))
     world.write("after.md", text(55))
     service.notice("after.md")
     service.work()

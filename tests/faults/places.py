@@ -107,6 +107,7 @@ ELSEWHERE = {
             "pipelines.store.proposals",
             "pipelines.store.review_pages",
             "pipelines.store.spending",
+            "pipelines.store.tag_keys",
             "pipelines.tagging",
             "workers.tag_sweep",
             "workers.tagging",

@@ -40,6 +40,7 @@ MODULES = (
     "pipelines.store.proposals",
     "pipelines.store.review_pages",
     "pipelines.store.spending",
+    "pipelines.store.tag_keys",
     "pipelines.tagging",
     "workers.tagging_context",
     "workers.tag_sweep",
@@ -159,6 +160,11 @@ def _spend(_: World, service: TagService) -> None:
     service.live()
 
 
+def _change_domains(world: World, service: TagService) -> None:
+    world.write("_domains.yaml", "notes: {legacy: true}\n")
+    service.live()
+
+
 ACTS: tuple[tuple[Callable[[World, TagService], None], bool], ...] = (
     (_begin, False),
     (_save, False),
@@ -170,6 +176,7 @@ ACTS: tuple[tuple[Callable[[World, TagService], None], bool], ...] = (
     (_rename, True),
     (_promote, True),
     (_spend, True),
+    (_change_domains, False),
 )
 """What is done, and whether it is a command that its user would have to repeat."""
 

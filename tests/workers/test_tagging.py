@@ -302,6 +302,28 @@ def test_taking_back_that_dies_is_done_again(renaming, monkeypatch):
     assert contents(renaming) == before
 
 
+def test_what_waits_has_the_new_name_after_a_rename(renaming):
+    store, slug = renaming.context.proposals(), renaming.domain.slug
+    for path, tags in (("a.md", ("dirt/deep",)), ("b.md", ("dirt", "soil")), ("d.md", ("peat",))):
+        store.add(
+            slug,
+            path,
+            [(Suggestion(tag, 0.8), "") for tag in tags],
+            proposer="local",
+            note_hash="h",
+            at="2026-11-21",
+        )
+    store.decide([one.id for one in store.of_note(slug, "d.md")], "rejected", "2026-11-22")
+    rename_tags(renaming.context, [renaming.domain], dry_run=False)
+    assert {(one.path, one.tag) for one in store.of_state(slug, "waiting")} == {
+        ("a.md", "soil/deep"),
+        ("b.md", "soil"),
+    }
+    assert [one.tag for one in store.of_state(slug, "rejected", tag="compost")] == ["compost"]
+    review_now(renaming.context, renaming.domain, apply=False)
+    assert "`dirt" not in renaming.text("_review-queue.md")
+
+
 def test_renames_that_are_refused_are_no_change(renaming):
     renaming.write("broken.md", "---\ntags: [dirt\n---\n")
     renaming.index()
@@ -477,6 +499,83 @@ def test_a_decision_is_taken_back_by_the_worker_that_wrote_it(gardener):
     assert gardener.text("note.md") == "The soil.\n"
     assert store.get([one.id])[0].state == "waiting"
     assert gardener.resources.state().get(TAGGED, "asked").value == {"left": []}
+
+
+# Domains that change
+
+
+def with_domains(gardener, text):
+    """Give the vault other domains, and index it as they say."""
+    gardener.write("_domains.yaml", text)
+    gardener.index()
+    gardener.sweep()
+
+
+@pytest.fixture
+def proposed(gardener):
+    """A vault with a tag that waits for one note, one that another note got, and a decision against a third."""
+    store, slug = gardener.context.proposals(), gardener.domain.slug
+    for name, tag in (("a", "soil"), ("b", "compost"), ("c", "soil")):
+        gardener.write(f"Beds/{name}.md", f"Words of {name}.\n")
+        store.add(
+            slug,
+            f"Beds/{name}.md",
+            [(Suggestion(tag, 0.8), "")],
+            proposer="local",
+            note_hash="h",
+            at="2026-11-21",
+        )
+    gardener.index()
+    (_, second, third) = store.get([1, 2, 3])
+    store.decide([second.id], "accepted", "2026-11-22")
+    store.decide([third.id], "rejected", "2026-11-22")
+    promote(gardener.context.notes(gardener.domain), "2026-11-22")
+    gardener.sweep()
+    return gardener
+
+
+def test_what_waits_for_a_note_follows_it_to_the_domain_that_owns_it_now(proposed):
+    with_domains(proposed, "beds: {path: Beds}\n")
+    store = proposed.context.proposals()
+    assert [(one.domain, one.path) for one in store.of_state("beds", "waiting")] == [("beds", "Beds/a.md")]
+    assert [one.path for one in store.of_state("beds", "rejected")] == ["Beds/c.md"]
+    assert store.of_state("vault", "waiting", "applied", "rejected") == []
+    review_now(proposed.context, proposed.resources.registry().get("beds"), apply=True)
+    assert "`soil`" in proposed.text("Beds/_review-queue.md")
+
+
+def test_a_queue_is_written_for_what_followed_its_note_to_a_domain_without_a_vocabulary(proposed):
+    with_domains(proposed, "beds: {path: Beds}\n")
+    proposed.sweep.clock = lambda: time.monotonic() + QUIET_SECONDS
+    proposed.sweep()
+    tasks = []
+    while task := proposed.queue.dequeue():
+        tasks.append((task.name, task.args[0]))
+    assert ("review_tags", "beds") in tasks
+
+
+def test_a_change_made_in_a_former_domain_is_undone_in_the_one_that_owns_its_note_now(proposed):
+    with_domains(proposed, "beds: {path: Beds}\n")
+    (change,) = proposed.context.proposals().changes.latest(10)
+    assert change.domain == "beds"
+    take_back(proposed.context, proposed.resources.registry().get("beds"), change.id)
+    assert proposed.text("Beds/b.md") == "Words of b.\n"
+
+
+def test_what_waits_for_a_note_of_no_domain_is_kept_until_one_owns_it_again(proposed):
+    with_domains(proposed, "other: {path: Other}\n")
+    assert len(proposed.context.proposals().of_state("vault", "waiting")) == 1
+    (proposed.root / "_domains.yaml").unlink()
+    proposed.index()
+    proposed.sweep()
+    assert [one.path for one in proposed.context.proposals().of_state("vault", "waiting")] == ["Beds/a.md"]
+
+
+def test_a_request_to_a_domain_that_is_gone_is_answered(gardener):
+    gardener.sweep.tasks.undo_change("former", "asked", 1)
+    gardener.queue.execute(gardener.queue.dequeue())
+    said = gardener.resources.state().get(TAGGED, "asked").value
+    assert said == {"error": "there is no domain 'former'; the vault has vault"}
 
 
 def test_a_note_into_which_an_accepted_tag_is_written_is_chosen(settings):

@@ -53,6 +53,9 @@ class ProposalList(_Answer):
         description="the first notes that were examined without a proposal"
     )
     nothing_count: int = Field(description="how many notes were examined without a proposal")
+    set_aside: int = Field(
+        description="proposals for notes that no domain contains any more; they wait again once one does"
+    )
 
 
 class NoteProposals(_Answer):

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from pipelines.model import Suggestion
-from pipelines.store.proposals import Proposals, ProposalState
+from pipelines.store.proposals import Looked, Proposals, ProposalState
 from pipelines.store.state import State as StateFile
 
 
@@ -48,6 +48,28 @@ def test_proposals_are_found_by_tag_in_any_case_and_by_confidence(proposals):
     assert [(one.path, one.tag) for one in found] == [("a.md", "Soil"), ("b.md", "soil")]
     assert [one.tag for one in proposals.of_state(None, "waiting", sure=0.8)] == ["Soil", "river"]
     assert [one.path for one in proposals.of_state("e", "waiting", tag="soil")] == ["b.md"]
+
+
+def test_a_decision_of_the_new_domain_stays_when_proposals_of_the_old_one_come(proposals):
+    add(proposals, "old", "a.md", ("soil", 0.9), ("river", 0.8), ("moss", 0.7))
+    add(proposals, "new", "a.md", ("soil", 0.1), ("river", 0.1))
+    decided = next(one for one in proposals.of_note("new", "a.md") if one.tag == "soil")
+    proposals.decide([decided.id], "rejected", "2026-01-02")
+    add(proposals, "old", "b.md", ("soil", 0.9))
+    assert proposals.keys.notes() == [("new", "a.md"), ("old", "a.md"), ("old", "b.md")]
+    proposals.keys.change_domains([("old", "new", "a.md")])
+    found = {(one.tag, one.state, one.confidence) for one in proposals.of_note("new", "a.md")}
+    assert found == {("soil", "rejected", 0.1), ("river", "waiting", 0.8), ("moss", "waiting", 0.7)}
+    assert proposals.keys.notes() == [("new", "a.md"), ("old", "b.md")]
+
+
+def test_a_note_with_a_tag_that_waits_is_not_one_without_a_proposal(proposals):
+    for path in ("a.md", "b.md"):
+        proposals.look("d", {path: Looked("h", b"", "nothing", "no tag fits", 0, None)})
+    add(proposals, "d", "a.md", ("soil", 0.9))
+    assert proposals.without("d") == {"b.md": "no tag fits"}
+    proposals.decide([proposals.of_note("d", "a.md")[0].id], "rejected", "2026-01-02")
+    assert proposals.without("d") == {"a.md": "no tag fits", "b.md": "no tag fits"}
 
 
 def test_proposals_are_counted_by_tag(proposals):

@@ -125,7 +125,7 @@ def test_an_older_page_that_is_saved_over_a_newer_one_decides_only_what_it_says(
 def test_a_note_that_moved_gets_its_tag(shown):
     (shown.house.root / "a.md").rename(shown.house.root / "moved.md")
     shown.house.index()
-    shown.proposals.move("vault", "a.md", "moved.md")
+    shown.proposals.keys.move("vault", "a.md", "moved.md")
     shown.edit("- [ ] `soil`", "- [x] `soil`")
     shown.review()
     assert "- soil" in shown.text("moved.md")

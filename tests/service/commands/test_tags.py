@@ -28,6 +28,7 @@ class Service:
             "spent_today": {"notes": 0, "dollars": 0.0},
             "nothing": [{"domain": "garden", "path": "c.md", "reason": "no tag surely fits it"}],
             "nothing_count": 3,
+            "set_aside": 2,
         }
 
 
@@ -41,6 +42,7 @@ def test_a_note_is_listed_once_with_all_the_tags_that_wait_for_it(monkeypatch):
         "b.md",
         "  soil  90% local",
         *NOTHING,
+        "2 tags wait for notes that no domain of _domains.yaml contains, until one does again",
     ]
 
 
