@@ -15,7 +15,7 @@ from pipelines.errors import FilterError
 from pipelines.frontmatter import is_tag
 from pipelines.lines import line_start
 
-HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task")
+HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task", "warning")
 """The values of the filter `has`."""
 
 Strength = Literal["strong", "weak"]

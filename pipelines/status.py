@@ -14,6 +14,7 @@ from pipelines.ignore import IgnoreRules
 from pipelines.model import Counts
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED
+from pipelines.store.filters import count_warned
 from pipelines.store.overview import ParkedRow, parked_notes
 from pipelines.store.state import State
 
@@ -34,6 +35,7 @@ def domain_status(cache: Cache, state: State, slug: str) -> dict[str, Any]:
     return asdict(counts) | {
         "oldest_pending_s": round(counts.oldest_pending_s, 1),
         "parked": len(unforgotten(parked_notes(cache), state, slug)),
+        "warned": count_warned(cache),
         "cache": str(cache.path),
         "model": cache.meta.model,
         "dimension": cache.meta.dimension,

@@ -60,6 +60,7 @@ _HAS = {
         "EXISTS (SELECT 1 FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
         " WHERE l.path = n.path AND (e.path IS NULL OR e.target IN (SELECT value FROM json_each(?))))"
     ),
+    "warning": "n.warnings <> '[]'",
     # The condition in brackets is that of the index vault_chunk_task, so that few texts are read.
     "task": (
         "EXISTS (SELECT 1 FROM vault_chunk t WHERE t.path = n.path"
@@ -133,6 +134,7 @@ class ListedNote(NamedTuple):
     kind: str | None
     day: str
     chunks: int
+    warnings: tuple[str, ...]
 
 
 def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = frozenset()) -> list[ListedNote]:
@@ -144,11 +146,20 @@ def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = fro
         where, bindings = f"{where or 'WHERE true'} AND {of_note}", [*bindings, *_twice(filters.sections)]
     found = rows(
         cache.con,
-        f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path)"
-        f" FROM vault_node n {where} ORDER BY n.path",
+        f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path),"
+        f" n.warnings FROM vault_node n {where} ORDER BY n.path",
         bindings,
     )
-    return [ListedNote(*row) for row in found]
+    return [
+        ListedNote(path, title, kind, day, chunks, tuple(json.loads(warnings)))
+        for path, title, kind, day, chunks, warnings in found
+    ]
+
+
+def count_warned(cache: Cache) -> int:
+    """Count the notes of which a part could not be read. Raises CacheError."""
+    (count,) = one(cache.con, f"SELECT count(*) FROM vault_node n WHERE {_HAS['warning']}")
+    return int(count)
 
 
 def _where(filters: Filters, hidden: Collection[str]) -> tuple[str, list[object]]:

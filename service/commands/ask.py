@@ -172,6 +172,10 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
         print_json(answer)
     else:
         out.say(standing_of(answer) + meant)
+        for warning in answer.get("warnings", ()):
+            out.say(f"  warning: {warning}", "yellow")
+        if hidden := answer.get("hidden_from_agents"):
+            out.say(f"  agents do not see it: {hidden}")
 
 
 def _in_url(path: str) -> str:

@@ -45,7 +45,10 @@ def list_notes(
     for note in answer.notes:
         facts = ", ".join(filter(None, (note.kind, counted(note.chunks, "passage"))))
         out.say(f"{note.date}  {note.path}  ({facts})")
-    out.say(counted(answer.count, "note") + _besides(answer.configuration), "dim")
+        for warning in note.warnings:
+            out.say(f"            warning: {warning}", "yellow")
+    reason = f": {answer.reason}" if answer.reason else ""
+    out.say(counted(answer.count, "note") + reason + _besides(answer.configuration), "dim")
 
 
 def _besides(configuration: Sequence[str]) -> str:

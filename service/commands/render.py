@@ -165,7 +165,7 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
     table.add_column("domain")
     for name in columns:
         table.add_column("passages" if name == "chunks" else name, justify="right")
-    table.add_column("model")
+    table.add_column("model", overflow="fold")
     for slug, domain in facts["domains"].items():
         table.add_row(slug, *(f"{domain[name]:,}" for name in columns), domain["model"])
     console.print(table)
@@ -178,6 +178,7 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
         eta = f", about {max(left)} s left" if left else ""
         owed = counted(facts["vectors_pending"], "passage is", "passages are")
         console.print(f"{owed} not searched by meaning yet{eta}")
+    _print_warned(console, sum(domain["warned"] for domain in facts["domains"].values()))
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
     if others := facts.get("other_files"):
@@ -193,6 +194,15 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
         console.print(Text(problem, "red"))
     for note in parked:
         console.print(Text(f"parked: {note['path']} ({note['kind']}): {note['reason']}", "yellow"))
+
+
+def _print_warned(console: Console, count: int) -> None:
+    """Print how many notes have parts that could not be read, if there are any."""
+    if count:
+        notes = counted(count, "note has parts that", "notes have parts that")
+        console.print(
+            Text(f"{notes} could not be read: `everindex list -f has=warning` names them", "yellow")
+        )
 
 
 def _watcher_line(watcher: dict[str, Any]) -> str:

@@ -74,7 +74,8 @@ class Filtered(Arguments):
     has: Annotated[
         Values,
         Field(
-            description="only notes with all of these: link, embed, tag, alias, property, backlink, broken-link, task"
+            description="only notes with all of these: link, embed, tag, alias, property, backlink, broken-link,"
+            " task, warning"
         ),
     ] = []
     since: Annotated[str | None, Field(description="only notes of that day or later: 2026-01-31")] = None

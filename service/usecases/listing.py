@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Literal
 
 from pipelines.errors import FilterError
 from pipelines.filters import Filters
+from pipelines.store.cache import Cache
 from pipelines.store.filters import matching_notes
 from service.usecases.audience import OWNER, Audience
+from service.usecases.nearest_tags import unknown_tags
 from service.usecases.notes import on_disk
 from service.usecases.schemas.listing import ListAnswer, ListedNote
 from service.usecases.search import SearchService
@@ -40,11 +43,27 @@ def list_notes(
                     kind=row.kind,
                     date=row.day,
                     chunks=row.chunks,
+                    warnings=list(row.warnings),
                 )
                 for row in rows
                 if row.path in there and row.path not in domain.configuration
             ]
+    unknown = [] if found else unknown_tags(_asked(questions, filters, audience), filters.tags)
     found.sort(key=lambda note: note.path)
     if order == "date":
         found.sort(key=lambda note: note.date, reverse=True)
-    return ListAnswer(notes=found, count=len(found), configuration=sorted(configuration))
+    return ListAnswer(
+        notes=found,
+        count=len(found),
+        configuration=sorted(configuration),
+        reason="; ".join(unknown) or None,
+    )
+
+
+def _asked(
+    questions: SearchService, filters: Filters, audience: Audience
+) -> Iterator[tuple[Cache, Collection[str]]]:
+    """Yield the caches of the domains that the filters choose, each with the paths hidden from the asker."""
+    for slug in filters.domains or (None,):
+        for domain, cache in questions.readers(slug):
+            yield cache, audience.hidden(domain.slug)

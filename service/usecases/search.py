@@ -38,7 +38,7 @@ from service.usecases.schemas.health import Health
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.search import IndexState, SearchAnswer
 from service.usecases.search_results import search_hit, why_nothing
-from service.usecases.setbacks import paused_because, vanished_because
+from service.usecases.setbacks import as_read, paused_because, vanished_because
 from workers.attention import attended
 from workers.resources import Resources
 
@@ -294,4 +294,5 @@ class SearchService:
         if known["state"] == "indexed":
             gone = vanished_because(self.resources, known["domain"], known["path"])
             known["reason"] = gone or known["reason"]
+            known |= as_read(self.resources, caches[known["domain"]], known) if audience.sees_all else {}
         return known

@@ -1,10 +1,15 @@
-"""Reasons why a known note is not found, or not yet."""
+"""Reasons why a known note is not found, or not yet, or not by all."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pipelines import vault
+from pipelines.store import passages
 from pipelines.store.cache import Cache
 from pipelines.store.facts import HELD
+from service.usecases.audience import agents
 from service.usecases.phrases import moment
 from workers.resources import Resources
 
@@ -37,3 +42,18 @@ def paused_because(resources: Resources, slug: str) -> str | None:
         return None
     since = moment(paused)
     return f"{slug} is paused since {since}; it is indexed when an operator resumes {slug} (`/ops`)"
+
+
+def as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which parts of an indexed note could not be read, and why agents do not see it. Raises CacheError."""
+    node = passages.node(cache, known["path"])
+    warnings = node.warnings if node else []
+    hidden = None
+    if known["path"] in agents(resources).known_private(known["domain"]):
+        unread = any("frontmatter" in warning for warning in warnings)
+        hidden = (
+            "its frontmatter cannot be read, and may say that it is private"
+            if unread
+            else "it is private (docs/proposals.md says which notes are), or configures its domain"
+        )
+    return {"warnings": warnings, "hidden_from_agents": hidden}

@@ -22,6 +22,7 @@ class DomainHealth(BaseModel):
     vectors_pending: int
     parked: int = Field(description="notes that cannot be indexed until they change or are retried")
     ignored: int
+    warned: int = Field(description="notes of which a part could not be read, such as broken frontmatter")
     cache: str
     model: str
     dimension: int
@@ -40,8 +41,9 @@ class Health(BaseModel):
         status="ok", version="0.1.0", vault="/home/ada/notes", vault_present=True, model_ready=True,
         domains={
             "finance": {"notes": 3_176, "chunks": 23_041, "vectors": 23_041, "pending": 0, "oldest_pending_s": 0.0,
-                        "vectors_pending": 0, "parked": 0, "ignored": 64, "cache": "/state/cache-finance.1.db",
-                        "model": "all-MiniLM-L6-v2", "dimension": 384, "percent": 100.0, "seconds_left": None}
+                        "vectors_pending": 0, "parked": 0, "ignored": 64, "warned": 0,
+                        "cache": "/state/cache-finance.1.db", "model": "all-MiniLM-L6-v2",
+                        "dimension": 384, "percent": 100.0, "seconds_left": None}
         },
         pending=0, oldest_pending_s=0.0, vectors_pending=0,
         last_reconcile={"age_s": 320.4, "took_ms": 21, "found": {"finance": {"new": 0, "updated": 2, "removed": 0}}},

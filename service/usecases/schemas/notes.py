@@ -84,6 +84,12 @@ class PathState(BaseModel):
     reason: str | None
     attempts: int | None = Field(None, description="failed attempts to index a pending or parked note")
     indexed_at: str | None = None
+    warnings: list[str] = Field(
+        [], description="the parts of an indexed note that could not be read, and why"
+    )
+    hidden_from_agents: str | None = Field(
+        None, description="why agents do not see an indexed note; null if they do"
+    )
     rule: IgnoreRule | None = Field(
         None, description="the rule that ignores it: the last that matches it or one of its folders"
     )

@@ -64,9 +64,11 @@ def test_json_has_the_same_facts_and_the_domain(everindex):
                 "kind": "Concept",
                 "date": "2025-03-01",
                 "chunks": 1,
+                "warnings": [],
             }
         ],
         "count": 1,
+        "reason": None,
         "configuration": [],
     }
     assert json.loads(everindex("list", "--json").stdout)["configuration"] == ["_taxonomy.md"]
@@ -115,3 +117,37 @@ def test_a_filter_that_cannot_be_read_is_refused(everindex, command):
 
 def test_show_is_another_name_of_node(everindex):
     assert everindex("show", "Boat.md").stdout == everindex("node", "Boat.md").stdout
+
+
+def test_notes_that_could_not_be_read_whole_are_counted_listed_and_explained(
+    everindex, vault, tmp_path, tiny_model
+):
+    (vault / "Broken.md").write_text("---\ntags: [a\nkind: x\n---\nA heron.\n")
+    (vault / "Latin.md").write_bytes(b"Caf\xe9 au lait.\n")
+    made = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+    index_once(Resources(made), lambda *_: None)
+    status = everindex("status").stdout
+    assert "2 notes have parts that could not be read: `everindex list -f has=warning` names them" in status
+    listed = everindex("list", "-f", "has=warning").stdout.splitlines()
+    assert [line.split("  ")[1] for line in listed if line.startswith("20")] == ["Broken.md", "Latin.md"]
+    assert "            warning: not UTF-8 at byte 3: unreadable bytes were replaced" in listed
+    why = everindex("why", "Broken.md").stdout.splitlines()
+    assert why[0] == "Broken.md is indexed"
+    assert why[1].startswith("  warning: unreadable frontmatter, kept as text")
+    assert why[2] == (
+        "  agents do not see it: its frontmatter cannot be read, and may say that it is private"
+    )
+    assert everindex("why", "Boat.md").stdout == "Boat.md is indexed\n"
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"),
+    [
+        ("gardne", "no note has the tag gardne; did you mean garden?"),
+        ("garden/soyl", "no note has the tag garden/soyl; did you mean garden/soil?"),
+        ("zebra", "no note has the tag zebra"),
+    ],
+)
+def test_a_tag_that_no_note_has_is_named_with_the_nearest_one(everindex, tag, said):
+    assert everindex("list", "--tag", tag).stdout == f"0 notes: {said}\n"
+    assert said in everindex("search", "soil", "--tag", tag).stdout
