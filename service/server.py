@@ -23,7 +23,8 @@ from service.app import create_app
 from service.dashboard.events import STOPPING
 from service.http.limits import LARGEST_HEAD
 from service.runtime.client import announced
-from service.runtime.sockets import LOOPBACK, bind
+from service.runtime.proof import LOOPBACK
+from service.runtime.sockets import bind
 from workers.vault_paths import locate_vault
 
 HEAD_SECONDS = 10.0

@@ -49,21 +49,15 @@ class TagTasks:
 
 
 def make_tag_tasks(huey: Queue, context: TaggingContext) -> TagTasks:
-    """Register the tasks on a queue. `context` is not used before a task runs.
-
-    A task with a request's id writes its reply to `state.db`, under `tags:<id>`.
-    """
+    """Register the tasks, which alone use `context`; the reply to a request's id goes to `state.db`, `tags:<id>`."""
 
     def run(task: Task, domain: str, request: str, work: Callable[[Domain], dict[str, Any]]) -> None:
-        registry = context.resources.registry()
-        found = registry.get(domain)
+        found = context.resources.registry().get(domain)
         if found is None:
-            if request:
-                said = str(DomainNotFoundError(domain, [one.slug for one in registry.domains]))
-                context.resources.state().put(TAGGED, {"error": said}, request)
-            return  # the domain no longer exists
-        with job(task, domain) as doing:
-            doing.update(_counts(_answered(context, request, lambda: work(found))))
+            _answer_for_none(context, request, domain)
+        else:
+            with job(task, domain) as doing:
+                doing.update(_counts(_answered(context, request, lambda: work(found))))
 
     @huey.task(name="propose_tags", priority=LOW_PRIORITY, context=True)  # type: ignore[untyped-decorator]
     def propose_tags(domain: str, task: Task) -> None:
@@ -92,6 +86,14 @@ def make_tag_tasks(huey: Queue, context: TaggingContext) -> TagTasks:
         run(task, domain, request, lambda found: take_decisions_back(context, found, ids))
 
     return TagTasks(propose_tags, review_tags, apply_renames, undo_change, undo_decisions)
+
+
+def _answer_for_none(context: TaggingContext, request: str, domain: str) -> None:
+    """Publish, if there is a request, that its domain no longer exists; without one, nothing waits for an answer."""
+    if request:
+        known = [one.slug for one in context.resources.registry().domains]
+        answer = {"error": str(DomainNotFoundError(domain, known))}
+        context.resources.state().put(TAGGED, answer, request)
 
 
 def _counts(answer: dict[str, Any]) -> dict[str, Any]:

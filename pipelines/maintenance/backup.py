@@ -47,12 +47,14 @@ def write_backup(
     root: Path,
     version: str,
     attention: bool = False,
+    replaces: bool = False,
 ) -> Manifest:
     """Write `state.db` and the current caches of these domains into one file, while everything may be in use.
 
-    Which notes were chosen is left out unless `attention` asks for it. Raises BackupError, CacheCorruptError: damaged
-    databases are not backed up.
+    Which notes were chosen is left out unless `attention` asks for it; only with `replaces` may the file exist.
+    Raises BackupError, CacheCorruptError: damaged databases are not backed up.
     """
+    _require_free(target, replaces=replaces)
     with _clear_errors(target), work_folder(state, "backup") as folder:
         source = State(state)
         numbers = {domain: source.cache_number(domain) for domain in domains}
@@ -71,6 +73,13 @@ def write_backup(
         )
         _write_archive(target, folder, manifest)
     return manifest
+
+
+def _require_free(target: Path, *, replaces: bool) -> None:
+    if target.is_dir():
+        raise BackupError(f"{target} is a folder; name the file to write, as in {target / 'everindex.tar'}")
+    if not replaces and os.path.lexists(target):
+        raise BackupError(f"{target} exists and was kept; name another file, or replace it with --force")
 
 
 @contextmanager

@@ -116,6 +116,11 @@ def _is_prose(text: str) -> bool:
     return text.startswith(("[", "!", "<")) or "://" in _COLON.split(text, 1)[0]
 
 
+def _quoted(text: str) -> str:
+    """Return a text in quotes as it is written, except for control characters."""
+    return repr(text).replace("\\\\", "\\")
+
+
 def _clean(name: str) -> str:
     return name.strip(" *`").removeprefix("#").strip("/")
 
@@ -132,7 +137,7 @@ def _entries(items: Sequence[Item], errors: list[tuple[int, str]]) -> Iterator[T
         if entry is None:
             continue
         for number, name in enumerate((entry.tag, *entry.aliases)):
-            what = f"the alias {name!r}" if number else repr(name)
+            what = f"the alias {_quoted(name)}" if number else _quoted(name)
             if before := lines.get(name.casefold()):
                 errors.append((line, f"{what} is already a name on line {before}; remove one of them"))
             lines.setdefault(name.casefold(), line)
@@ -153,7 +158,7 @@ def _entry(item: Item) -> TagEntry | None:
     tag = _clean(head)
     if not is_tag(tag):
         raise ValueError(
-            f"{head!r} is not a tag: use no spaces, punctuation or plain numbers; write `- tag: description`"
+            f"{_quoted(head)} is not a tag: use no spaces, punctuation or plain numbers; write `- tag: description`"
         )
     aliases, status = _facts(facts)
     return TagEntry(tag, item.section, rest[0] if rest else "", aliases, status, item.first + 1)
@@ -187,12 +192,12 @@ def find_renames(
         if not rest and (_is_prose(item.text) or len(item.text.split()) > _LONGEST_NAME):
             continue
         if len(rest) != 1 or not is_tag(old) or not is_tag(rest[0]):
-            errors.append((line, f"{item.text!r} is not a rename of a tag; write `- old -> new`"))
+            errors.append((line, f"{_quoted(item.text)} is not a rename of a tag; write `- old -> new`"))
         elif old == rest[0]:
-            errors.append((line, f"{old!r} is renamed to itself; remove the line"))
+            errors.append((line, f"{_quoted(old)} is renamed to itself; remove the line"))
         elif old.casefold() in written:
             before = written[old.casefold()][2]
-            errors.append((line, f"{old!r} is already renamed on line {before}; remove one of them"))
+            errors.append((line, f"{_quoted(old)} is already renamed on line {before}; remove one of them"))
         else:
             written[old.casefold()] = (old, rest[0], line)
     rules = {old: new for old, (_, new, _) in written.items()}
@@ -201,11 +206,15 @@ def find_renames(
     for old, new, line in written.values():
         last = renamed(new, rules)
         if last is None:
-            errors.append((line, f"the rename of {old!r} leads back to itself; remove one of its steps"))
+            errors.append(
+                (line, f"the rename of {_quoted(old)} leads back to itself; remove one of its steps")
+            )
         elif last.casefold() not in tags:
             alias = find(Taxonomy(tuple(entries)), last)
-            hint = f"it is an alias of {alias.tag!r}" if alias else "add it, or correct its name"
-            errors.append((line, f"{old!r} is renamed to {last!r}, which is not in this taxonomy; {hint}"))
+            hint = f"it is an alias of {_quoted(alias.tag)}" if alias else "add it, or correct its name"
+            errors.append(
+                (line, f"{_quoted(old)} is renamed to {_quoted(last)}, which is not in this taxonomy; {hint}")
+            )
         else:
             found[line - 1] = (old, tags[last.casefold()])
     return found

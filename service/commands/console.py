@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -13,6 +14,9 @@ from rich.text import Text
 
 from queue_config.visible import visible, visible_json
 
+_UNLIMITED = 10_000
+"""Columns of what is no terminal."""
+
 
 class Terminal(Console):
     """A console that escapes control and bidirectional characters and does not interpret markup.
@@ -22,6 +26,8 @@ class Terminal(Console):
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
+        if not self.is_terminal and "COLUMNS" not in os.environ:
+            self.width = _UNLIMITED  # a file or another program reads it: nothing may be wrapped or cut
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string as styled text; without this, rich drops a few of these characters."""

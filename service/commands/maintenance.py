@@ -98,13 +98,15 @@ def verify(vault: Path | None, state: Path | None, *, repair: bool) -> None:
 @app.command()
 @click.argument("file", type=PATH, help="The file to write.")
 @click.option("--attention", is_flag=True, help="Also write which notes were chosen.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @vault_option
 @state_option
-def backup(file: Path, vault: Path | None, state: Path | None, *, attention: bool) -> None:
+def backup(file: Path, vault: Path | None, state: Path | None, *, attention: bool, force: bool) -> None:
     """Write decisions, history and indexes into one file. Everindex may be running."""
     from service.usecases.maintenance import back_up  # noqa: PLC0415
 
-    _print_plain([back_up(resources_of(options_given(vault, state)), file, attention=attention)])
+    resources = resources_of(options_given(vault, state))
+    _print_plain([back_up(resources, file, attention=attention, replaces=force)])
 
 
 @app.command()

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.http.errors import problem
-from service.http.message_pages import message_page
+from service.http.message_pages import SIGNED_IN, message_page, wants_page
 from service.http.sessions import CODE_SECONDS, SESSION_SECONDS, Sessions
 
 _PAGES = ("/", "/graph", "/ops")
@@ -33,11 +33,7 @@ def add_signing_in(app: FastAPI, sessions: Sessions) -> None:
         """
         cookie = sessions.redeem(code)
         if cookie is None:
-            return problem(
-                request.scope,
-                401,
-                f"this link was used, or is older than {CODE_SECONDS:.0f} s; run `everindex open`",
-            )
+            return _no_code(request)
         text = message_page("Signed in", "Everindex opens.", signed_in=False, goes_to=_page_named(to))
         response = HTMLResponse(text)
         response.set_cookie(
@@ -51,6 +47,16 @@ def add_signing_in(app: FastAPI, sessions: Sessions) -> None:
         sessions.sign_out(request.headers)
         response.delete_cookie(sessions.cookie, httponly=True, samesite="strict")
         return {"signed_in": False}
+
+
+def _no_code(request: Request) -> Response:
+    """Answer a link that was used or is too old: a person who has it needs another, not only to sign in."""
+    why = f"A link signs in once, within {CODE_SECONDS:.0f} seconds. Run `everindex open` for a new one."
+    if not wants_page(request.scope):
+        return problem(request.scope, 401, f"this link was used, or is too old. {why}")
+    signed_in = bool(request.scope.get("state", {}).get(SIGNED_IN))
+    page = message_page("This link was used, or is too old", why, signed_in=signed_in)
+    return HTMLResponse(page, 401, {"Vary": "Accept"})
 
 
 def _page_named(path: str) -> str:

@@ -19,9 +19,8 @@ from urllib.parse import urlencode
 from pipelines.durable_files import write_atomic
 from pipelines.errors import NotRunningError, ServiceError
 from queue_config.folders import state_home
-from service.runtime.proof import PROOF_PATH, new_nonce, proof
+from service.runtime.proof import LOOPBACK, PROOF_PATH, new_nonce, proof
 from service.runtime.refusals import refusal
-from service.runtime.sockets import LOOPBACK
 from service.runtime.tokens import read_token
 from workers.vault_paths import VAULT_FILE
 

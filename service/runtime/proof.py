@@ -12,6 +12,8 @@ import hmac
 import re
 import secrets
 
+LOOPBACK = "127.0.0.1"
+"""The address at which a program reaches the service of its machine."""
 PROOF_PATH = "/proof/"
 _NONCE = re.compile(r"[0-9a-f]{32}")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 
 from pipelines.errors import ConfigurationError
-
-LOOPBACK = "127.0.0.1"
+from service.runtime.proof import LOOPBACK
 
 
 def bind(port: int, host: str = LOOPBACK) -> socket.socket:
@@ -25,7 +25,14 @@ def bind(port: int, host: str = LOOPBACK) -> socket.socket:
         server.bind((host, port))
     except OSError as error:
         server.close()
+        reason = f"used by {_listener(port)}" if error.errno == errno.EADDRINUSE else error.strerror
         raise ConfigurationError(
-            f"port {port} on {host} cannot be used ({error.strerror}); choose another with --port"
+            f"port {port} on {host} cannot be used ({reason}); choose another with --port"
         ) from error
     return server
+
+
+def _listener(port: int) -> str:
+    from service.runtime.listeners import listener  # noqa: PLC0415 - only an error needs it
+
+    return listener(port)

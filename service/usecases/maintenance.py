@@ -124,8 +124,11 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
         time.sleep(_POLL_SECONDS)
 
 
-def back_up(resources: Resources, file: Path, *, attention: bool = False) -> str:
-    """Write a backup, with `attention` also which notes were chosen; return the message for the user."""
+def back_up(resources: Resources, file: Path, *, attention: bool = False, replaces: bool = False) -> str:
+    """Write a backup, with `attention` also which notes were chosen; return the message for the user.
+
+    Only with `replaces` may the file exist. Raises BackupError, CacheCorruptError.
+    """
     manifest = write_backup(
         file,
         resources.place.state,
@@ -134,6 +137,7 @@ def back_up(resources: Resources, file: Path, *, attention: bool = False) -> str
         root=resources.root,
         version=version("everindex"),
         attention=attention,
+        replaces=replaces,
     )
     caches = counted(len(manifest.caches), "cache")
     return f"{file}: state and {caches} of {manifest.root}, {file.stat().st_size / 1e6:.1f} MB"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from pipelines.errors import ConfigurationError, EverindexError
-from queue_config.folders import state_home
 from queue_config.private import TOKEN, NotPrivateError, check_secrets
 from service.runtime.client import Service, running
+from service.runtime.listeners import listener
 from service.runtime.sockets import bind
 from service.runtime.systemd import UnitPaths, unit_folder
 from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
@@ -30,25 +29,11 @@ def check_port(looked_at: Installation) -> Iterator[Finding]:
     except ConfigurationError:
         yield failure(
             "port",
-            f"port {port} is used by {_listener(port)}",
+            f"port {port} is used by {listener(port)}",
             "choose another with --port or EVERINDEX_PORT, or end that program",
         )
     else:
         yield ok("port", f"{port} is free")
-
-
-def _listener(port: int) -> str:
-    """Name the program that listens on a port of this machine."""
-    home = state_home()
-    services = (running(folder) for folder in home.iterdir()) if home.is_dir() else ()
-    for service in filter(None, services):
-        if service.port == port:
-            return f"Everindex on {service.root}"
-    with suppress(psutil.Error):  # not every system lets a user ask
-        for one in psutil.net_connections("tcp"):
-            if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
-                return f"another program ({psutil.Process(one.pid).name()}, process {one.pid})"
-    return "another program"
 
 
 def check_service(looked_at: Installation) -> Iterator[Finding]:

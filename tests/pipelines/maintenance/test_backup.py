@@ -37,13 +37,30 @@ from pipelines.store.vanished import Vanished
 from tests.pipelines.conftest import House
 
 
-def back_up(house: House, name: str = "backup.tar") -> Path:
+def back_up(house: House, name: str = "backup.tar", *, replaces: bool = False) -> Path:
     State(house.state).close()
     target = house.root.parent / name
     write_backup(
-        target, house.state, ["vault"], vault_id=house.identity.vault_id, root=house.root, version="0.1.0"
+        target,
+        house.state,
+        ["vault"],
+        vault_id=house.identity.vault_id,
+        root=house.root,
+        version="0.1.0",
+        replaces=replaces,
     )
     return target
+
+
+def test_a_file_that_exists_is_replaced_only_on_request_and_a_folder_is_named(house):
+    file = back_up(house)
+    before = file.read_bytes()
+    with pytest.raises(BackupError, match=r"backup.tar exists and was kept; .* --force"):
+        back_up(house)
+    assert file.read_bytes() == before
+    assert back_up(house, replaces=True) == file
+    with pytest.raises(BackupError, match=f"{house.root} is a folder; name the file to write"):
+        back_up(house, house.root.name, replaces=True)
 
 
 def restore(house: House, file: Path) -> Path:
@@ -233,7 +250,7 @@ def test_a_backup_that_fails_leaves_the_last_one_and_no_crumbs(filled, monkeypat
 
     monkeypatch.setattr("pipelines.maintenance.backup.tarfile.TarFile.addfile", full)
     with pytest.raises(BackupError, match="No space left"):
-        back_up(filled)
+        back_up(filled, replaces=True)
     assert (file.read_bytes(), sorted(p.name for p in filled.state.iterdir())) == before
     assert not list(file.parent.glob(".backup*"))
 

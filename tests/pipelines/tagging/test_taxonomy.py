@@ -199,6 +199,7 @@ def test_any_text_is_read_or_refused(text):
         ("\n- 1984: x", "t.md:2: '1984' is not a tag"),
         ("- #two words", "t.md:1: '#two words' is not a tag"),
         ("- moat:why", "t.md:1: 'moat:why' is not a tag"),
+        ("- a\\b", "t.md:1: 'a\\b' is not a tag"),
         ("- moat – why it lasts", "t.md:1: 'moat – why it lasts' is not a tag"),
         ("- a: x\n- A: y", "t.md:2: 'A' is already a name on line 1"),
         ("- a: x (aliases: b)\n- B: y", "t.md:2: 'B' is already a name on line 1"),

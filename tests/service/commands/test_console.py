@@ -69,3 +69,11 @@ def test_a_line_is_printed_as_it_is_but_for_what_is_made_visible(text):
 def test_no_text_is_markup(text):
     assert printed(text, styled=False) == text + "\n"
     assert text in printed(table_of(text), styled=False)
+
+
+def test_a_table_that_no_terminal_shows_is_not_cut(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    table = Table(box=None)
+    table.add_column("model")
+    table.add_row("organisation/model-" + "x" * 200)
+    assert "x" * 200 in printed(table, styled=False)

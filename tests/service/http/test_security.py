@@ -519,6 +519,16 @@ def test_a_code_is_given_to_the_token_alone(real):
         assert real.post(f"/session{more}", headers=browser, content="{}").status_code == 403
 
 
+def test_a_link_that_was_used_says_so_and_how_to_get_another(real):
+    code = real.post("/session").json()["code"]
+    assert real.get(f"/open/{code}").status_code == 200
+    page = real.get(f"/open/{code}", headers={"Accept": "text/html"})
+    assert page.status_code == 401
+    assert "This link was used, or is too old" in page.text
+    assert "<code>everindex open</code>" in page.text
+    assert "was used, or is too old" in real.get(f"/open/{code}").json()["detail"]
+
+
 def test_a_browser_signs_out_and_its_cookie_goes(real):
     code = real.post("/session").json()["code"]
     cookie = real.get(f"/open/{code}").headers["set-cookie"].partition(";")[0]

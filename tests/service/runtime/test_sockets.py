@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_port_that_is_taken_is_named():
     with bind(0) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigurationError, match=str(port)):
+        with pytest.raises(ConfigurationError, match=rf"port {port} .* process {os.getpid()}\)"):
             bind(port)
 
 
