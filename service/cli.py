@@ -28,6 +28,7 @@ from service.commands import (
     install,
     links,
     listing,
+    note_log,
     services,
     setup,
     tags,
@@ -38,14 +39,15 @@ from service.commands.console import complain, err
 from service.commands.terminal import Commands
 
 _PARTS = (
-    *(services, setup, demo, doctor, install, completion),
+    *(services, setup, demo, doctor, install, completion, note_log),
     *(ask, context, listing, names, links, deep, ignoring, agents),
     *(tags, evidence, evaluate, attention, upkeep),
 )
 # As the help shows them: by who uses them, in the order in which a user meets them.
 _SECTIONS = {
     "Your notes": (
-        *("init", "up", "demo", "open", "search", "list", "show", "titles", "similar", "status", "why"),
+        *("init", "up", "demo", "open", "search", "list", "show", "titles", "similar"),
+        *("status", "why", "log"),
         *("ignore", "links", "backlinks", "orphans", "communities", "graph", "traverse", "deep"),
         *("context", "mcp"),
     ),

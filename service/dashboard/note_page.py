@@ -10,13 +10,17 @@ from service.dashboard.document_html import render_document
 from service.dashboard.note_html import RenderedNote, render_note
 from service.dashboard.note_inlines import Targets
 from service.dashboard.rendering import Pages
+from service.usecases.note_log import log_entries
 from service.usecases.reading import Reader
+from service.usecases.search import SearchService
 from workers.attention import chosen
-from workers.resources import Resources
+
+_LATEST_ENTRIES = 5
 
 
-def add_note_page(app: FastAPI, pages: Pages, reader: Reader, resources: Resources) -> None:
+def add_note_page(app: FastAPI, pages: Pages, reader: Reader, questions: SearchService) -> None:
     """Add the route."""
+    resources = questions.resources
 
     @app.get("/notes/{path:path}", response_class=HTMLResponse, include_in_schema=False)
     def note_page(path: str, *, raw: bool = False) -> HTMLResponse:
@@ -29,4 +33,5 @@ def add_note_page(app: FastAPI, pages: Pages, reader: Reader, resources: Resourc
             rendered = render_document(note.title, note.node.chunks if note.node else ())
         elif not (raw or note.heavy):
             rendered = render_note(note.text, targets)
-        return pages.show("note", note=note, rendered=rendered, raw=raw)
+        log = log_entries(questions, note.path, _LATEST_ENTRIES)
+        return pages.show("note", note=note, rendered=rendered, raw=raw, log=log)

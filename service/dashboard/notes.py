@@ -14,6 +14,7 @@ from pipelines.retrieval.titles import fold_name
 from pipelines.retrieval.traverse import MOST_HOPS
 from service.dashboard.rendering import Pages
 from service.usecases.links import Graph
+from service.usecases.note_log import log_entries
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.titles import TitleHit
 from service.usecases.search import SearchService
@@ -24,6 +25,7 @@ from service.usecases.walk_phrases import nearest_first, way_to, why_kept, why_l
 
 _LONGEST_NAME = 1_000
 _MOST_NAMES = 20
+_MOST_ENTRIES = 100
 
 
 class NotePages:
@@ -68,6 +70,7 @@ class NotePages:
             node=node,
             names=called or found,
             same=bool(called),
+            log=log_entries(self._questions, standing["path"], _MOST_ENTRIES) if standing else [],
             proposals=self._tags.context.proposals().of_note(node.domain, node.path) if node else [],
         )
 

@@ -121,7 +121,7 @@ def add_ops(
         pages, questions=questions, names=names, tags=tags, graph=graph, traversal=traversal
     )
     add_note_pages(app, note_pages)
-    add_note_page(app, pages, Reader(questions, names), operations.resources)
+    add_note_page(app, pages, Reader(questions, names), questions)
     add_review_page(app, pages, questions, tags)
     listeners = Listeners(pulse)
 

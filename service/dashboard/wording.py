@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from service.usecases.phrases import counted
+from service.usecases.phrases import counted, what_happened
 
 _UNITS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
@@ -110,5 +110,5 @@ BACKGROUND = ("reconcile_vault", "recompute_graph", "prepare_sentences", "propos
 
 FILTERS = {
     "count": count, "span": span, "millis": millis, "size": size, "ago": ago, "moment": moment, "clock": clock,
-    "task": task, "lines": lines, "counted": counted,
+    "task": task, "lines": lines, "counted": counted, "what_happened": what_happened,
 }  # fmt: skip

@@ -16,6 +16,17 @@ def moment(at: str) -> str:
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
+def second(at: str) -> str:
+    """Return an ISO 8601 time to the second, in this machine's time zone."""
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def what_happened(action: str, renamed_to: str | None, renamed_from: str | None) -> str:
+    """Return an action of a note's log with the other path of a renamed note: `renamed to Garden/Soil.md`."""
+    ways = ((renamed_to, "to"), (renamed_from, "from"))
+    return action + "".join(f" {way} {path}" for path, way in ways if path)
+
+
 def as_sum(score: float, signals: Mapping[str, float]) -> str:
     """Return a score as the sum of its signals: `0.9 = meaning 0.5 + words 0.4`."""
     terms = [f"{'−' if value < 0 else '+'} {name} {_plain(abs(value))}" for name, value in signals.items()]

@@ -16,8 +16,9 @@ from pipelines.store.facts import RELOADED
 from queue_config.queue import Queue
 from service.http.message_pages import SIGNED_IN
 from service.usecases.explaining import explain
+from service.usecases.note_log import MOST_ENTRIES, log_of_note
 from service.usecases.schemas.health import Health, HealthInBrief, Readiness
-from service.usecases.schemas.notes import NodeAnswer, PathState
+from service.usecases.schemas.notes import NodeAnswer, NoteLogAnswer, PathState
 from service.usecases.schemas.search import (
     FARTHEST_OFFSET,
     LONGEST_QUERY,
@@ -125,6 +126,11 @@ def _add_notes(app: FastAPI, questions: SearchService) -> None:
     def why_path(path: str) -> PathState:
         """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
         return PathState(**questions.why(path))
+
+    @app.get("/log/{path:path}")
+    def log(path: str, limit: Annotated[int, Query(ge=1, le=MOST_ENTRIES)] = 50) -> NoteLogAnswer:
+        """Return what happened to a note, newest first, also if it is gone."""
+        return log_of_note(questions, path, limit)
 
 
 def _readiness(questions: SearchService) -> Readiness:

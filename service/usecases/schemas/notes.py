@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from pipelines.store.note_log import NoteAction
 from service.usecases.schemas.locator import Place
 from service.usecases.schemas.search import example
 
@@ -93,3 +94,37 @@ class PathState(BaseModel):
     rule: IgnoreRule | None = Field(
         None, description="the rule that ignores it: the last that matches it or one of its folders"
     )
+
+
+class LogEntry(BaseModel):
+    """What happened to a note at a time (UTC, ISO 8601)."""
+
+    at: str
+    domain: str
+    action: NoteAction
+    renamed_to: str | None = Field(description="in the log of the old path: the new one")
+    renamed_from: str | None = Field(description="in the log of the new path: the old one")
+    passages: int | None = Field(description="passages that the note was split into; null: not counted")
+    texts_embedded: int = Field(description="texts that were embedded; vectors that were known are reused")
+    vectors_pending: bool = Field(description="more of its texts were embedded later")
+    ms: float = Field(description="time that it took; of work for several notes this note's share")
+    model: str
+    pipeline: str = Field(description="version of what splits notes, and its settings")
+    error: str | None = Field(description="why the note was parked; null once it is removed")
+
+
+class NoteLogAnswer(BaseModel):
+    """The answer of `GET /log/<path>`, newest first."""
+
+    model_config = example(
+        path="Concepts/Moats.md",
+        entries=[
+            {"at": "2026-11-21T05:51:27.204+00:00", "domain": "finance", "action": "indexed",
+             "renamed_to": None, "renamed_from": None, "passages": 4, "texts_embedded": 1,
+             "vectors_pending": False, "ms": 21.4, "model": "all-MiniLM-L6-v2",
+             "pipeline": "5:200/40/1200", "error": None}
+        ],
+    )  # fmt: skip
+
+    path: str
+    entries: list[LogEntry]
