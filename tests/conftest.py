@@ -60,7 +60,10 @@ SLOW = (
     *(
         "pipelines/embedding",
         "pipelines/maintenance",
-        *(f"pipelines/documents/test_{name}.py" for name in ("confinement", "sandbox")),
+        *(
+            f"pipelines/documents/test_{name}.py"
+            for name in ("confinement", "readers_without_rights", "sandbox")
+        ),
         *(f"pipelines/store/test_{name}.py" for name in ("edges", "history")),
         *(f"pipelines/tagging/test_{name}.py" for name in ("haiku", "renames")),
     ),

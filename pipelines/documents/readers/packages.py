@@ -24,8 +24,8 @@ Element = Any
 """An element of lxml, which has no types."""
 
 MOST_MEMBERS = 10_000
-LARGEST_TREE = 30_000_000
-"""Bytes of a part that is parsed as a whole; a tree takes several times as much memory."""
+LARGEST_TREE = 10_000_000
+"""Bytes of a part that is parsed as a whole; its tree can take twenty times as much memory."""
 _PIECE = 1 << 20
 _COMPOUND_FILE = bytes.fromhex("d0cf11e0a1b11ae1")
 _MEMBER = b"PK\x01\x02"
@@ -113,7 +113,10 @@ class Package:
     def tree(self, part: str) -> Element:
         """Return the root element of a part."""
         if part in self.parts and self._members[part].file_size > LARGEST_TREE:
-            raise self.damaged(part, f"is larger than {LARGEST_TREE // 1_000_000} MB")
+            name = self.written_name(part)
+            raise DocumentError(
+                f"{self._path!r} has more than {LARGEST_TREE:,} bytes in its part {name!r}; split it"
+            )
         parser = etree.XMLParser(**_SAFE)
         try:
             for piece in self.pieces(part):

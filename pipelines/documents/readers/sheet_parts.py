@@ -12,7 +12,7 @@ from pipelines.documents.limits import MOST_CELLS
 from pipelines.documents.readers.packages import Package
 
 _ROW_OR_FILLED = re.compile(
-    rb"""<(?:\w+:)?(?:(row)[\s>]|c\s[^<>]*?\br\s*=\s*["']([A-Za-z]+)([0-9]+)["'][^<>]*(?<!/)>\s*<[^/])"""
+    rb"""<(?:\w+:)?(?:(row)[\s>]|c\s(?>[^<>]*?\br\s*=\s*["']([A-Za-z]+)([0-9]+)["'])[^<>]*+(?<!/)>\s*<[^/])"""
 )
 """The start of a row, or the place of a cell that holds something: empty cells with a format are no content."""
 _LONGEST_TAG = 65_536

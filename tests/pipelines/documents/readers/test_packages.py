@@ -182,7 +182,7 @@ def test_an_archive_with_ten_thousand_members_is_refused(path):
 @each_format
 def test_a_part_that_is_too_large_for_a_tree_is_refused(path, monkeypatch):
     monkeypatch.setattr(packages, "LARGEST_TREE", 100)
-    assert "is larger than" in refusal(path, written(path))
+    assert refusal(path, written(path)) == "has more than 100 bytes in its part '_rels/.rels'; split it"
 
 
 @each_format

@@ -159,6 +159,14 @@ def test_rows_after_the_limit_of_cells_are_cut_before_they_cost_anything(monkeyp
     )
 
 
+def test_a_cell_with_many_addresses_costs_no_quadratic_time():
+    """Searching in vain from each of them would take ten minutes."""
+    data = saved(book_of(S=[["a"], ["b"]]))
+    cell = "<c " + 'r="A1" ' * 200_000 + "/></sheetData>"
+    data = with_part(data, "xl/worksheets/sheet1.xml", lambda xml: xml.replace("</sheetData>", cell))
+    assert read("a.xlsx", data, {}).text == "[Sheet: S]\na\nb"
+
+
 def test_a_sheet_whose_cells_are_mostly_without_a_value_is_not_cut_silently(monkeypatch):
     for module in (sheet_parts, sheets, row_blocks):
         monkeypatch.setattr(module, "MOST_CELLS", 10)
