@@ -16,6 +16,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
+from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.errors import DocumentError
 from pipelines.frontmatter import plain
 from pipelines.yaml_guard import YAML_SURPRISES, yaml_problem
@@ -23,7 +24,6 @@ from pipelines.yaml_guard import YAML_SURPRISES, yaml_problem
 DEEPEST = 100
 """Levels of nesting that a record may have."""
 MOST_VALUES = 100_000
-MOST_CHARACTERS = 5_000_000
 
 _TAG = "tag:yaml.org,2002:"
 _TYPES = {_TAG + name for name in ("bool", "float", "int", "null", "str", "timestamp")}
