@@ -15,7 +15,9 @@ from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.errors import DocumentError
 from pipelines.locator import Locator
 
-MOST_NODES = 50_000
+MOST_NODES = 10_000
+"""Each card may be Markdown, which takes about 0.5 ms to parse on a busy machine."""
+
 MOST_EDGES = 50_000
 _CONNECTIONS = "Connections"
 _ARROWS = {(True, True): "↔", (True, False): "←", (False, True): "→", (False, False): "—"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from pipelines.documents.decoding import decode_text
 from pipelines.documents.document import Document
@@ -34,7 +34,11 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
     text, warnings = _decoded(data)
     if data and not text:
         raise DocumentError(f"{path!r} is not a web page ({'; '.join(warnings)}); check its file type")
-    page = LexborHTMLParser(text)
+    try:
+        page = LexborHTMLParser(text)
+    except SelectolaxError:
+        # Lexbor raises it where memory for the tree runs out.
+        raise DocumentError(f"{path!r} has too many elements to be read; split it") from None
     content = Content()
     for root in _roots(page):
         content.add(root)

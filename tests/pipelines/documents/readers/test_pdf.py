@@ -14,6 +14,7 @@ from pipelines.documents.assembly import note_of
 from pipelines.documents.readers.pdf import read, tidy
 from pipelines.errors import DocumentError
 from tests.pipelines.documents.blocks import blocks_of, links_of
+from tests.pipelines.documents.pdf_files import FONT, page_with, words, written
 
 STYLES = getSampleStyleSheet()
 CABBAGE = "Cabbage came first, because “Größe” counts."
@@ -42,23 +43,6 @@ def flowing(*parts, **properties):
     file = io.BytesIO()
     SimpleDocTemplate(file, invariant=1, **properties).build(list(parts))
     return file.getvalue()
-
-
-def written(*objects):
-    """Return a PDF of objects that no library would write; the first one is its catalog."""
-    parts, offsets = [b"%PDF-1.7\n"], []
-    for number, content in enumerate(objects, 1):
-        offsets.append(sum(map(len, parts)))
-        parts.append(b"%d 0 obj %s endobj\n" % (number, content))
-    start = sum(map(len, parts))
-    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    trailer = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, start)
-    return b"".join([*parts, b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1), table, trailer])
-
-
-def page_saying(text):
-    stream = b"BT /F1 12 Tf 72 700 Td (%s) Tj ET" % text
-    return b"<< /Length %d >> stream\n%s\nendstream" % (len(stream), stream)
 
 
 # Documents
@@ -195,15 +179,14 @@ def test_a_file_that_only_its_owner_may_change_is_read():
 
 
 def test_an_outline_that_runs_in_a_circle_and_a_page_that_is_missing_do_no_harm():
-    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 6 0 R /Resources << /Font << /F1 7 0 R >> >> >>"
     data = written(
         b"<< /Type /Catalog /Pages 2 0 R /Outlines 3 0 R >>",
         b"<< /Type /Pages /Kids [4 0 R 99 0 R] /Count 2 >>",
         b"<< /First 5 0 R /Last 5 0 R /Count 1 >>",
-        page,
+        page_with(6, 7),
         b"<< /Title (Round) /Parent 5 0 R /First 5 0 R /Next 5 0 R /Dest [4 0 R /Fit] >>",
-        page_saying(b"A page that is in its place."),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        words(b"A page that is in its place."),
+        FONT,
     )
     document = read("a.pdf", data, {})
     assert blocks_of(document) == [("A page that is in its place.", ("Round",), "p. 1")]
