@@ -81,9 +81,12 @@ def init(
     if as_json:
         print_json({"vault": str(seen.root), "files": [_row(file, written) for file in files]})
         return
-    _print_end(seen.root, new, written, runs=_runs(seen.root, state))
     if new and not (agreed or asks or dry_run):
-        raise click.UsageError("there is no terminal to ask on; --yes writes these files")
+        raise click.UsageError("nothing was written: there is no terminal to ask on; --yes writes these files")
+    if new and dry_run:
+        out.say(f"Nothing was written. Next: {this_command()} init {shlex.quote(str(seen.root))}")
+        return
+    _print_end(seen.root, new, written, runs=_runs(seen.root, state))
 
 
 def _root(given: dict[str, Any]) -> Path:

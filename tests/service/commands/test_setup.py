@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -66,6 +67,7 @@ def test_a_dry_run_writes_nothing(notes):
     done = everindex(notes, "--yes", "--dry-run", "--domain", "Garden")
     assert done.exit_code == 0
     assert "    - work\n" in done.stdout
+    assert re.search(r"\nNothing was written. Next: \S+ init \S+\n\Z", done.stdout)
     assert created(notes) == []
 
 
@@ -74,6 +76,7 @@ def test_without_a_terminal_the_files_are_shown_and_the_option_that_writes_them(
     assert done.exit_code == 2
     assert "    - work\n" in done.stdout
     assert "--yes writes these files" in done.stderr
+    assert "Next:" not in done.stdout
     assert created(notes) == []
 
 
