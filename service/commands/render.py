@@ -178,7 +178,7 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
         eta = f", about {max(left)} s left" if left else ""
         owed = counted(facts["vectors_pending"], "passage is", "passages are")
         console.print(f"{owed} not searched by meaning yet{eta}")
-    _print_warned(console, sum(domain["warned"] for domain in facts["domains"].values()))
+    _print_warned(console, sum(domain.get("warned", 0) for domain in facts["domains"].values()))
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
     if others := facts.get("other_files"):

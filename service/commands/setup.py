@@ -82,7 +82,9 @@ def init(
         print_json({"vault": str(seen.root), "files": [_row(file, written) for file in files]})
         return
     if new and not (agreed or asks or dry_run):
-        raise click.UsageError("nothing was written: there is no terminal to ask on; --yes writes these files")
+        raise click.UsageError(
+            "nothing was written: there is no terminal to ask on; --yes writes these files"
+        )
     if new and dry_run:
         out.say(f"Nothing was written. Next: {this_command()} init {shlex.quote(str(seen.root))}")
         return

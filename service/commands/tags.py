@@ -94,7 +94,7 @@ def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *
         out.say(f"nothing was proposed for {one['path']}{': ' if one['reason'] else ''}{one['reason']}")
     if more := answer["nothing_count"] - len(answer["nothing"]):
         out.print(f"nor for {counted(more, 'more note')}")
-    if aside := answer["set_aside"]:
+    if aside := answer.get("set_aside"):
         waits = counted(aside, "tag waits", "tags wait")
         out.say(f"{waits} for notes that no domain of _domains.yaml contains, until one does again")
     spent = answer["spent_today"]
