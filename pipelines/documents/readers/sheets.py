@@ -21,6 +21,7 @@ from pipelines.errors import DocumentError
 
 MOST_PLACES = 4_000_000
 """Places in the rectangle around a sheet's cells: calamine keeps 32 bytes for each, empty or not."""
+_WITHOUT_CELLS = ("chartsheet", "dialogsheet")
 _WHOLE = 1e15
 """Excel keeps 15 digits, so that whole numbers below this are exact."""
 
@@ -42,7 +43,7 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
     package = Package(path, data)
     main = package.main_part("workbook", "an Excel workbook (.xlsx or .xlsm)")
     title, metadata = core_properties(package)
-    sheets = [_Sheet(name, part, survey(package, part)) for name, part in _worksheets(package, main)]
+    sheets = [_Sheet(name, part, survey(package, part)) for name, part in _worksheets(path, package, main)]
     builder = Builder()
     blocks = RowBlocks(builder)
     with _damage(path), load_workbook(BytesIO(_readable(package, data, sheets))) as workbook:
@@ -80,7 +81,7 @@ def _add(blocks: RowBlocks, workbook: CalamineWorkbook, sheets: Sequence[_Sheet]
         yield f"sheets not read: {', '.join(unread)}"
 
 
-def _worksheets(package: Package, main: str) -> Iterator[tuple[str, str]]:
+def _worksheets(path: str, package: Package, main: str) -> Iterator[tuple[str, str]]:
     """Yield the name and part of each sheet of cells, hidden ones included, in the order of their tabs."""
     relations = package.relations(main)
     for sheet in listed(package.tree(main), "sheets"):
@@ -89,6 +90,11 @@ def _worksheets(package: Package, main: str) -> Iterator[tuple[str, str]]:
             raise package.damaged(main, f"lists the sheet {attribute(sheet, 'name')!r}, which is missing")
         if relation.kind == "worksheet":
             yield attribute(sheet, "name"), relation.target
+        elif relation.kind not in _WITHOUT_CELLS:
+            raise DocumentError(
+                f"{path!r} has the sheet {attribute(sheet, 'name')!r} of a kind that calamine cannot read"
+                f" ({relation.kind}, such as macros of Excel 4); delete it, or save the workbook as .xlsx"
+            )
 
 
 def _too_sparse(sheet: _Sheet) -> str:

@@ -214,6 +214,21 @@ def test_the_outermost_cells_are_found_wherever_the_file_is_read_in_pieces(monke
     assert "span 12 places" in read("a.xlsx", data, {}).warnings[0]
 
 
+def test_a_sheet_of_macros_is_named_because_the_workbook_cannot_be_read():
+    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet"
+    data = saved(book_of(S=[["a"]]))
+    data = with_part(
+        data,
+        "xl/_rels/workbook.xml.rels",
+        lambda xml: xml.replace(kinds, "http://schemas.microsoft.com/office/2006/relationships/xlMacrosheet"),
+    )
+    sentence = (
+        r"^'a\.xlsm' has the sheet 'S' of a kind that calamine cannot read \(xlMacrosheet, such as macros"
+    )
+    with pytest.raises(DocumentError, match=sentence):
+        read("a.xlsm", data, {})
+
+
 @pytest.mark.parametrize(
     ("part", "old", "new", "reason"),
     [
