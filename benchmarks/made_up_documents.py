@@ -148,6 +148,19 @@ def as_json(number: int) -> bytes:
     return json.dumps(record(number), indent=2).encode()
 
 
+def code(number: int) -> bytes:
+    """Return a module of Python with a class and functions."""
+    parts = [
+        f'"""{words(number, 10)}"""',
+        "import os",
+        f"class Thing{number}:\n    def name(self):\n        return 1",
+    ]
+    parts += [
+        f'def part_{n}(given):\n    """{words(number + n, 10)}"""\n    return given + {n}' for n in range(5)
+    ]
+    return "\n\n\n".join(parts).encode()
+
+
 MAKERS: dict[str, Callable[[int], bytes]] = {
     "txt": text,
     "canvas": canvas,
@@ -160,5 +173,6 @@ MAKERS: dict[str, Callable[[int], bytes]] = {
     "ipynb": notebook,
     "yaml": yaml,
     "json": as_json,
+    "py": code,
 }
 """What makes a document of a number, by the end of its name."""

@@ -95,6 +95,10 @@ def test_a_document_that_takes_too_long_is_abandoned(sandbox, monkeypatch, what)
     pid_of(sandbox)
 
 
+def test_what_python_loads_only_when_it_is_needed_is_there(sandbox):
+    assert sandbox.read("a.canvas", b"decode", {}).text == "語 2026"
+
+
 def test_one_process_reads_a_hundred_documents(sandbox):
     assert len({pid_of(sandbox, f"{number}.canvas") for number in range(100)}) == 1
 
@@ -174,13 +178,14 @@ def test_the_process_ends_with_its_parent():
         "from pipelines.documents.sandbox import Sandbox\n"
         f"sandbox = Sandbox({HOSTILE!r})\n"
         "print(sandbox.read('a.canvas', b'words', {}).text, flush=True)\n"
-        "sandbox.read('b.canvas', b'hang', {})\n"
+        "sandbox.read('b.canvas', b'hang', {}, beat=lambda _: print('it hangs', flush=True))\n"
     )
     root = Path(process.__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=root, text=True
     ) as parent:
         child = psutil.Process(int(parent.stdout.readline().split()[-1].removesuffix(".")))
+        assert parent.stdout.readline() == "it hangs\n"
         os.kill(parent.pid, signal.SIGKILL)
     gone, _ = psutil.wait_procs([child], timeout=60)
     assert gone

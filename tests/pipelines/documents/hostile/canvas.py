@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from pipelines.documents.document import Builder, Document
@@ -30,6 +31,11 @@ def words(_given):
 
 def long(given):
     return "ä" * given["characters"]
+
+
+def decode(_given):
+    year = datetime.strptime("24.11.2026", "%d.%m.%Y").astimezone().year
+    return f"{'語'.encode('big5').decode('big5')} {year}"
 
 
 def refuse(_given):
