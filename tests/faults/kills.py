@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
@@ -19,6 +20,7 @@ KILLS = (
 )
 # Fewer edits a round than a mass deletion has, and fewer notes a folder.
 _EDITS = (2, 9)
+_SUFFIXES = (".md", ".md", ".md", ".txt", ".canvas")
 _LARGEST_FOLDER = 15
 _FEWEST, _MOST = 40, 90
 _LONGEST_PAUSE = 1.2
@@ -58,30 +60,35 @@ class Editor:
 
     def save_at_length(self) -> None:
         """Give a note a long text."""
-        self._any_note().write_text(f"{self.text()}\n\n{self._words(4000)}", encoding="utf-8")
+        path = self._any_note()
+        path.write_text(self.text(path, self._words(4000)), encoding="utf-8")
 
     # What can be done
 
     def _create(self) -> None:
         path = self._free_path()
-        path.write_text(self.text(), encoding="utf-8", newline="")
+        path.write_text(self.text(path), encoding="utf-8", newline="")
 
     def _move_in(self) -> None:
-        beside = self._outside / "note.md"
-        beside.write_text(self.text(), encoding="utf-8")
-        beside.rename(self._free_path())
+        beside, path = self._outside / "note", self._free_path()
+        beside.write_text(self.text(path), encoding="utf-8")
+        beside.rename(path)
 
     def _save(self) -> None:
-        self._any_note().write_text(self.text(), encoding="utf-8", newline="")
+        path = self._any_note()
+        path.write_text(self.text(path), encoding="utf-8", newline="")
 
     def _save_atomically(self) -> None:
         path = self._any_note()
         beside = path.with_name(f".{path.name}.tmp")
-        beside.write_text(self.text(), encoding="utf-8")
+        beside.write_text(self.text(path), encoding="utf-8")
         beside.rename(path)
 
     def _append(self) -> None:
-        with self._any_note().open("a", encoding="utf-8") as file:
+        path = self._any_note()
+        if path.suffix == ".canvas":  # what follows its end would break it
+            return
+        with path.open("a", encoding="utf-8") as file:
             for _ in range(3):
                 file.write(f"\n\nOne more note: {self._words(12)}")
                 file.flush()
@@ -90,16 +97,17 @@ class Editor:
         path = self._any_note()
         before = path.read_bytes()
         self._save()
-        path.write_text(self.text(), encoding="utf-8")
+        path.write_text(self.text(path), encoding="utf-8")
         time.sleep(self._chance.random() * 0.5)
         path.write_bytes(before)
 
     def _rename(self) -> None:
-        self._any_note().rename(self._free_path())
+        path = self._any_note()
+        path.rename(self._free_path(path.suffix))
 
     def _change_case(self) -> None:
         path = self._any_note()
-        other = path.with_name(path.name.swapcase().replace(".MD", ".md"))
+        other = path.with_name(path.stem.swapcase() + path.suffix)
         if not other.exists():
             path.rename(other)
 
@@ -115,7 +123,11 @@ class Editor:
     # With what
 
     def _notes(self) -> list[Path]:
-        return sorted(path for path in self._root.rglob("*.md") if not path.name.startswith("."))
+        return sorted(
+            path
+            for path in self._root.rglob("*")
+            if path.suffix in _SUFFIXES and not path.name.startswith(".")
+        )
 
     def _folders(self) -> list[Path]:
         return sorted(p for p in self._root.rglob("*") if p.is_dir() and not p.name.startswith("."))
@@ -123,12 +135,14 @@ class Editor:
     def _any_note(self) -> Path:
         return self._chance.choice(self._notes())
 
-    def _free_path(self) -> Path:
+    def _free_path(self, suffix: str | None = None) -> Path:
         folders = [f for f in self._folders() if len(list(f.iterdir())) < _LARGEST_FOLDER]
         if not folders or self._chance.random() < 1 / 12:
             folders = [self._root / self._name("folder")]
             folders[0].mkdir()
-        return self._chance.choice(folders) / f"{self._name('Note')}.md"
+        return (
+            self._chance.choice(folders) / f"{self._name('Note')}{suffix or self._chance.choice(_SUFFIXES)}"
+        )
 
     def _name(self, kind: str) -> str:
         self._count += 1
@@ -137,8 +151,15 @@ class Editor:
     def _words(self, count: int) -> str:
         return " ".join(self._chance.choices(WORDS.split(), k=count))
 
-    def text(self) -> str:
-        """Return a text that was never there before; parts of it may have been."""
+    def text(self, path: Path, more: str = "") -> str:
+        """Return the text of a file that was never there before; parts of it may have been."""
+        text = f"{self._markdown()}\n\n{more}"
+        if path.suffix != ".canvas":
+            return text
+        card = {"id": "1", "type": "text", "text": text, "x": 0, "y": 0, "width": 400, "height": 300}
+        return json.dumps({"nodes": [card], "edges": []})
+
+    def _markdown(self) -> str:
         chance = self._chance
         self._count += 1
         parts = [f"A note, version {self._count}: {self._words(8)}."]

@@ -24,14 +24,13 @@ from pipelines.chunk import chunk_note
 from pipelines.domains import WHOLE_VAULT, Registry
 from pipelines.indexing import Ingest
 from pipelines.maintenance.verify import verify
-from pipelines.markdown import read_note
 from pipelines.store.cache import Cache
 from queue_config.settings import Settings
 from tests.whole.conftest import PATIENCE, User, wait_for
 from workers.resources import Resources
 
 COMMANDS = {"watcher": "watch", "worker": "work", "query": "serve"}
-_SUFFIXES = (".md", ".markdown")
+_SUFFIXES = (".md", ".markdown", ".txt", ".canvas")
 _MOST_RESULTS = 200
 _EVERY_NOTE_HAS = "note"
 
@@ -203,7 +202,7 @@ class Trio(User):
     def _duplicates(self, cache: Cache, ingest: Ingest) -> Iterator[str]:
         """Name the notes of which a text, a word or a vector is there more often than the chunker gives it."""
         for path in self.on_disk():
-            note = read_note(path, (self.root / path).read_bytes())
+            note = ingest.files.read(path, (self.root / path).read_bytes())
             given = Counter(chunk.text_hash for chunk in chunk_note(note, ingest.chunking))
             rows = cache.con.execute("SELECT text_hash FROM vault_chunk WHERE path = ?", (path,)).fetchall()
             if Counter(text_hash for (text_hash,) in rows) - given:

@@ -7,6 +7,7 @@ its leases, or between words and vectors. The oracle is a cache built from the d
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -17,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from pipelines.documents.reading import Files
+from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
 from pipelines.ingest import index_saved, index_words
 from pipelines.owed_vectors import embed_owed
@@ -24,8 +27,24 @@ from pipelines.reconcile import reconcile
 
 from .conftest import MAX_BYTES, House, LetGo
 
-NAMES = ["a.md", "b.md", "B.md", "caf\u00e9.md", "cafe\u0301.md", "日记.md", "x.txt"]
+NAMES = ["a.md", "b.md", "B.md", "caf\u00e9.md", "cafe\u0301.md", "日记.md", "x.txt", "plan.canvas"]
 FOLDERS = ["", "one", "one/two", "Two"]
+CANVAS = json.dumps(
+    {
+        "nodes": [
+            {
+                "id": "1",
+                "type": "text",
+                "text": "The garden soil. [[a]]",
+                "x": 0,
+                "y": 0,
+                "width": 9,
+                "height": 9,
+            },
+            {"id": "2", "type": "file", "file": "one/b.md", "x": 0, "y": 9, "width": 9, "height": 9},
+        ]
+    }
+)
 TEXTS = [
     "",
     "The garden soil.",
@@ -37,6 +56,7 @@ TEXTS = [
     "---\nbroken: [\n---\nText #tag",
     "\n\n".join(f"## Part {n}\n\nLetter {n}." for n in range(40)),
     "x" * (MAX_BYTES + 1),
+    CANVAS,
 ]
 paths = st.builds(
     lambda folder, name: f"{folder}/{name}".lstrip("/"), st.sampled_from(FOLDERS), st.sampled_from(NAMES)
@@ -48,6 +68,7 @@ class Vault(RuleBasedStateMachine):
     """A vault that is being written in while its index follows."""
 
     embedder = None  # set by the test
+    sandbox: Sandbox  # likewise
 
     @initialize()
     def begin(self):
@@ -55,6 +76,7 @@ class Vault(RuleBasedStateMachine):
         (self.base / "vault").mkdir()
         (self.base / "state").mkdir()
         self.house = House(self.base / "vault", self.base / "state", self.embedder)
+        self.house.files = Files(self.sandbox)
         self.unheard: list[str] = []
 
     def touched(self, *raws: str) -> None:
@@ -184,12 +206,16 @@ class Vault(RuleBasedStateMachine):
 @pytest.mark.timeout(900)
 def test_quiet_means_equal_to_the_disk(tiny_embedder):
     Vault.embedder = tiny_embedder
-    run_state_machine_as_test(
-        Vault,
-        settings=settings(
-            max_examples=int(os.environ.get("EXAMPLES", "25")),
-            stateful_step_count=30,
-            print_blob=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    Vault.sandbox = Sandbox()
+    try:
+        run_state_machine_as_test(
+            Vault,
+            settings=settings(
+                max_examples=int(os.environ.get("EXAMPLES", "25")),
+                stateful_step_count=30,
+                print_blob=True,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    finally:
+        Vault.sandbox.close()
