@@ -65,15 +65,18 @@ def _decode(path: str, data: bytes) -> tuple[str, list[str]]:
 
 
 def _sniffed(lines: Sequence[str]) -> str:
-    """Return the delimiter by which most of the first lines have as many fields as the header, and that is most."""
+    """Return the delimiter that cuts most of the first lines, and at least half, into equally many fields.
+
+    Lines above the table, such as a title, need not fit. Of two delimiters, the one that gives more fields wins.
+    """
     sample = [line for line in lines[: 2 * _SAMPLE] if line.strip()][:_SAMPLE]
     best = (0, 0)
     found = _NO_DELIMITER
     for delimiter in _DELIMITERS:
-        widths = [len(fields) for fields in csv.reader(sample, delimiter=delimiter) if fields]
-        width = widths[0] if widths else 0
-        score = (Counter(widths)[width], width)
-        if width > 1 and score > best:
+        records = csv.reader(sample, delimiter=delimiter, skipinitialspace=True)
+        widths = Counter(len(record) for record in records)
+        score = max(((count, width) for width, count in widths.items() if width > 1), default=(0, 0))
+        if score > best and 2 * score[0] >= widths.total():
             best, found = score, delimiter
     return found
 
@@ -96,7 +99,7 @@ class _Records:
         number = 0
         while self._at < len(self._lines):
             try:
-                for record in csv.reader(self._upcoming(), delimiter=self._delimiter, strict=True):
+                for record in self._reader():
                     number += 1
                     self._began = self._at
                     yield record
@@ -122,6 +125,10 @@ class _Records:
         unnamed = len(self._unclosed) - _NAMED
         others = f" and {unnamed:,} more" if unnamed > 0 else ""
         return f"{rows} {shown}{others}{more}: quotation marks do not match and were read as text"
+
+    def _reader(self) -> Iterator[list[str]]:
+        """Return what parses the next records; it raises csv.Error at the first that makes no sense."""
+        return csv.reader(self._upcoming(), delimiter=self._delimiter, skipinitialspace=True, strict=True)
 
     def _upcoming(self) -> Iterator[str]:
         while self._at < len(self._lines) and self._at - self._began < _LONGEST_RECORD:

@@ -78,6 +78,17 @@ def test_a_list_with_one_column_is_not_cut_at_its_commas():
     ]
 
 
+def test_lines_above_the_table_do_not_hide_its_delimiter():
+    data = b'Account 1234, Ada\n\nday;text;sum\n1;rent, May;-700,00\n2;"food; drink";-9,50\n'
+    assert texts(data) == [
+        "Account 1234, Ada\nday | text | sum\n1 | rent, May | -700,00\n2 | food; drink | -9,50"
+    ]
+
+
+def test_spaces_after_the_delimiter_do_not_hide_quotation_marks():
+    assert texts(b'a, b\n1, "x, y"\n2, "z"\n') == ["a | b\n1 | x, y\n2 | z"]
+
+
 def test_the_line_in_which_excel_states_the_delimiter_is_no_row():
     assert blocks(read("a.csv", b"sep=|\r\na|b,c\r\n1|2\r\n", {})) == [("a | b,c\n1 | 2", rows(2, 2))]
 
