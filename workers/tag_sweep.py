@@ -12,6 +12,7 @@ import structlog
 
 from pipelines import vault
 from pipelines.comparison import last_comparison
+from pipelines.domains import DOMAINS_FILE, Registry
 from pipelines.durable_files import write_atomic
 from pipelines.errors import EverindexError, NoteChangedError
 from pipelines.late_writes import UNCLAIMED, Late, late_writes, leftovers, settle
@@ -35,6 +36,9 @@ QUIET_SECONDS = 5.0
 
 LATE_WRITE = "late-write"
 """The kind of the problem that late saves are kept because they could not be merged."""
+
+FORMER_QUEUE = "former-queue"
+"""The kind of the problem that the review queue of a domain that is gone is still there; its subject is the path."""
 
 _LOOK_ANYWAY_SECONDS = 30.0
 
@@ -97,16 +101,30 @@ class TagSweep:
             problems.clear(VOCABULARY_PROBLEM, slug)
 
     def _clear_reports_of_gone_domains(self) -> None:
-        present = {domain.slug for domain in self.context.resources.registry().domains}
+        registry = self.context.resources.registry()
+        present = {domain.slug for domain in registry.domains}
         for one in self.context.resources.problems().reported():
-            if one.kind in (VOCABULARY_PROBLEM, QUEUE_PROBLEM) and one.subject not in present:
+            of_gone = one.kind in (VOCABULARY_PROBLEM, QUEUE_PROBLEM) and one.subject not in present
+            if of_gone or (one.kind == FORMER_QUEUE and not self._is_former_queue(one.subject, registry)):
                 self.context.resources.problems().clear(one.kind, one.subject)
+
+    def _is_former_queue(self, path: str, registry: Registry) -> bool:
+        """Say whether a file is there that was a review queue and is none of the current domains."""
+        root = self.context.resources.root
+        return path not in registry.generated and vault.look(root, vault.path_on_disk(root, path)) is not None
 
     def _follow_domains(self) -> None:
         """Take what is known of notes to their new domains when `_domains.yaml` changed, and at the first sweep."""
         registry = self.context.resources.registry()
         if registry.domains != self.domains:
             follow_domains(self.context.proposals(), registry)
+            former = {domain.within(domain.review_queue) for domain in self.domains}
+            for path in sorted(one for one in former if self._is_former_queue(one, registry)):
+                message = (
+                    f"{path!r} is the review queue of a domain that {DOMAINS_FILE} no longer has, and is not read:"
+                    " what waited is in the queues of the domains that own the notes now; delete it"
+                )
+                self.context.resources.problems().report(FORMER_QUEUE, path, message)
             self.domains = registry.domains
 
     def _withdraw(self, domain: Domain) -> None:

@@ -554,6 +554,20 @@ def test_a_queue_is_written_for_what_followed_its_note_to_a_domain_without_a_voc
     assert ("review_tags", "beds") in tasks
 
 
+def test_the_queue_of_a_former_domain_is_a_problem_until_it_is_deleted(proposed):
+    review_now(proposed.context, proposed.domain, apply=False)
+    with_domains(proposed, "beds: {path: Beds}\n")
+
+    def said():
+        proposed.sweep()
+        return [one for one in find_problems(proposed.resources, proposed.queue) if "is not read" in one]
+
+    (problem,) = said()
+    assert problem.startswith("'_review-queue.md' is the review queue of a domain that")
+    (proposed.root / "_review-queue.md").unlink()
+    assert said() == []
+
+
 def test_a_change_made_in_a_former_domain_is_undone_in_the_one_that_owns_its_note_now(proposed):
     with_domains(proposed, "beds: {path: Beds}\n")
     (change,) = proposed.context.proposals().changes.latest(10)
