@@ -16,6 +16,8 @@ _MATCHES = {
 }
 _BY_WORD = "found by a name or by words; nothing is close in meaning"
 _ALIKE = 3
+_WIDE = 110
+"""Columns from which a table has room for a model's name with its organisation or folder."""
 
 
 def shown_hits(answer: dict[str, Any], *, every: bool) -> list[dict[str, Any]]:
@@ -156,19 +158,9 @@ def print_node(console: Console, node: dict[str, Any]) -> None:
 
 def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str, str]]) -> None:
     """Print one row per domain, then the problems."""
-    from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
-
     where = "running" if facts["running"] else "not running"
     console.print(f"{facts['vault']} ({where})", soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
-    columns = ("notes", "chunks", "vectors", "pending", "parked", "ignored")
-    table.add_column("domain")
-    for name in columns:
-        table.add_column("passages" if name == "chunks" else name, justify="right")
-    table.add_column("model", overflow="fold")
-    for slug, domain in facts["domains"].items():
-        table.add_row(slug, *(f"{domain[name]:,}" for name in columns), domain["model"])
-    console.print(table)
+    _print_domains(console, facts["domains"])
     if facts["pending"]:
         console.print(
             f"{counted(facts['pending'], 'note waits', 'notes wait')}, the oldest for {facts['oldest_pending_s']} s"
@@ -194,6 +186,22 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
         console.print(Text(problem, "red"))
     for note in parked:
         console.print(Text(f"parked: {note['path']} ({note['kind']}): {note['reason']}", "yellow"))
+
+
+def _print_domains(console: Console, domains: dict[str, dict[str, Any]]) -> None:
+    """Print a table with a row per domain."""
+    from rich.table import Table  # noqa: PLC0415 - a search prints none, and need not load it
+
+    table = Table(box=None, pad_edge=False)
+    columns = ("notes", "chunks", "vectors", "pending", "parked", "ignored")
+    table.add_column("domain")
+    for name in columns:
+        table.add_column("passages" if name == "chunks" else name, justify="right")
+    table.add_column("model", overflow="fold")
+    for slug, domain in domains.items():
+        model = domain["model"] if console.width >= _WIDE else domain["model"].rpartition("/")[2]
+        table.add_row(slug, *(f"{domain[name]:,}" for name in columns), model)
+    console.print(table)
 
 
 def _print_warned(console: Console, count: int) -> None:

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from service.commands.console import Terminal
-from service.commands.render import print_communities, print_search
+from service.commands.render import print_communities, print_search, print_status
 
 HIT = {
     "title": "Soil",
@@ -100,3 +100,23 @@ def test_what_an_answer_counts_has_the_right_number():
     isolated = {"communities": [], "isolated": {"fitness": 1, "finance": 2, "x": 0}}
     lines = "fitness: 1 note belongs to no community\nfinance: 2 notes belong to no community\n"
     assert said(print_communities, isolated) == lines
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, "  all-MiniLM-L6-v2"), (120, "  org/all-MiniLM-L6-v2")])
+def test_a_status_names_the_model_whole_at_any_width(width, shown):
+    counts = dict.fromkeys(("notes", "chunks", "vectors", "pending", "parked", "ignored", "warned"), 0)
+    facts = {
+        "running": True,
+        "vault": "/v",
+        "domains": {"nutrition": counts | {"model": "org/all-MiniLM-L6-v2", "seconds_left": None}},
+        "pending": 0,
+        "vectors_pending": 0,
+        "last_reconcile": None,
+        "watcher": None,
+        "problems": [],
+    }
+    terminal = Terminal()
+    terminal.file = io.StringIO()
+    terminal.width = width
+    print_status(terminal, facts, [])
+    assert shown in terminal.file.getvalue()
