@@ -6,11 +6,11 @@ import re
 
 from pipelines.links import inner_target
 
-_QUERY = re.compile(r"\?[^#]*")
+_QUERY = re.compile(r"^([^#?]*)\?[^#]*")
 _LONGEST = 4_096
 
 
 def file_at(address: str) -> tuple[str, str] | None:
     """Return the target and the fragment of a relative address, percent-decoded and without its query, or None."""
-    where = inner_target(_QUERY.sub("", address.strip()[:_LONGEST], count=1))
+    where = inner_target(_QUERY.sub(r"\1", address.strip()[:_LONGEST]))
     return where if where is not None and where[0] else None

@@ -108,7 +108,7 @@ def test_words_below_a_drawing_are_never_lost():
 
 
 def test_frontmatter_is_never_taken_for_a_drawing():
-    text = "---\nexcalidraw-plugin: a\nx: |\n## Drawing\n  ```json\n---\nWords.\n"
+    text = "---\n%%\n## Drawing\n```json\n---\nWords.\n"
     note = parse_note("a.md", text)
     assert (note.body_end, indexed(text).splitlines()[-1]) == (len(text), "Words.")
 

@@ -90,7 +90,7 @@ def test_groups_nest_and_the_innermost_holds_a_card():
             node("2", "text", 800, 10, 100, 50, text="Roof"),
             node("3", "text", 500, 500, text="Table"),
             node("4", "text", 600, 640, 180, 100, text="Sticks out a little"),
-            node("5", "text", 950, 950, 400, 400, text="Mostly outside"),
+            node("5", "text", 950, 500, 400, 400, text="Mostly outside"),
         ),
         {},
     )
