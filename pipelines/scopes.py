@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -58,6 +58,11 @@ def _named(key: object, node: yaml.Node | None, file: str) -> str:
         return key
     line = line_of(node, (key,))
     raise ScopesFileError(f"{file}:{line}: a scope's name is one line of at most {LONGEST_NAME} signs")
+
+
+def filters_of(root: Path, parameters: Sequence[tuple[str, str]]) -> Filters:
+    """Parse filters as `parse_filters` does, with the scopes of a vault's `_scopes.yaml`."""
+    return parse_filters(parameters, scopes_of(root))
 
 
 def _scope(scope: str, value: object, node: yaml.Node | None, file: str) -> Filters:

@@ -1,4 +1,4 @@
-"""A worker in a thread of the test: it takes tasks from a vault's queue as `everindex work` does."""
+"""A vault with an index, and a worker in a thread of the test that takes tasks as `everindex work` does."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pipelines.heartbeat import heartbeat
 from queue_config.settings import Settings
+from service.usecases.indexing import index_once
 from workers.requested import make_request_task
 from workers.resources import Resources
 from workers.tasks import make_tasks
 
 _LOOK_SECONDS = 0.01
+
+
+def indexed(vault: Path, state: Path, model: Path) -> Settings:
+    """Index a vault with one note, `Soil.md`, and return its settings."""
+    (vault / "Soil.md").write_text("# Soil\n\nclay\n")
+    made = Settings(vault=vault, state=state, embedding_model=str(model))
+    index_once(Resources(made), lambda *_: None)
+    return made
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def _quotations(text: str) -> Iterator[tuple[int, int]]:
             continue
         end = _end(text, at + 1, _CLOSED_BY[mark])
         if end is None and mark in _SINGLE:
-            unclosed += mark  # nor is any later one: the text is searched once
+            unclosed += mark  # no later one is closed, either, so the text is searched once
             at += 1
             continue
         yield at, end or len(text)

@@ -15,7 +15,7 @@ How = Literal["opened", "read", "cited", "promoted"]
 """A person opened it, an agent read it, a result cited it, or an accepted tag was written into it."""
 
 WINDOW_S = 30 * 60.0
-"""Of the choices of a note within so many seconds, one counts."""
+"""Several choices of a note within this many seconds count as one."""
 
 KEPT_S = 70 * 24 * 3600.0
 """Choices that are older count less than a thousandth, and are deleted."""

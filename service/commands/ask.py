@@ -94,12 +94,11 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
             "Missing argument 'QUERY...': give words."
             " On a terminal that shows Unicode, `everindex search` alone searches as you type"
         )
-    from pipelines.filters import parse_filters  # noqa: PLC0415
-    from pipelines.scopes import scopes_of  # noqa: PLC0415
+    from pipelines.scopes import filters_of  # noqa: PLC0415
     from service.commands.opening import open_hit  # noqa: PLC0415 - likewise
 
     service = need_service(given)
-    parse_filters(filters, scopes_of(service.root))
+    filters_of(service.root, filters)
     chosen = choose_note(
         lambda question: service.call("GET", "/search", filters, q=question, k=k, fold=not every), every=every
     )
@@ -115,11 +114,10 @@ def _found(
     service = service_of(given)
     if service:
         return service.root, service.call("GET", "/search", filters, q=question, **wanted)
-    from pipelines.filters import parse_filters  # noqa: PLC0415 - a tenth of a plain search's time
-    from pipelines.scopes import scopes_of  # noqa: PLC0415 - likewise
+    from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
 
     questions = questions_of(given)
-    parsed = parse_filters(filters, scopes_of(questions.resources.root))
+    parsed = filters_of(questions.resources.root, filters)
     answer = questions.search(question, wanted.pop("k"), parsed, **wanted)
     return questions.resources.root, answer.model_dump(mode="json")
 

@@ -82,14 +82,13 @@ def _asked(given: dict[str, Any], question: str, filters: Pairs, wanted: dict[st
     if service:
         answer: dict[str, Any] = service.call("GET", "/context", filters, q=question, **wanted)
         return answer
-    from pipelines.filters import parse_filters  # noqa: PLC0415 - help has to be instant
-    from pipelines.scopes import scopes_of  # noqa: PLC0415 - likewise
+    from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
     from service.usecases.context import Contexts  # noqa: PLC0415 - likewise
     from service.usecases.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION  # noqa: PLC0415
 
     asked = {"budget": DEFAULT_BUDGET, "compress": DEFAULT_COMPRESSION, **wanted}
     questions = questions_of(given)
-    parsed = parse_filters(filters, scopes_of(questions.resources.root))
+    parsed = filters_of(questions.resources.root, filters)
     return Contexts(questions).ask(question, parsed, **asked).model_dump(mode="json")
 
 

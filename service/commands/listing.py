@@ -33,12 +33,11 @@ def list_notes(
     filters: Pairs, order: Order, vault: Path | None, state: Path | None, *, as_json: bool
 ) -> None:
     """List the notes of the index, with date, kind and number of passages."""
-    from pipelines.filters import parse_filters  # noqa: PLC0415 - help has to be instant
-    from pipelines.scopes import scopes_of  # noqa: PLC0415 - likewise
+    from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
     from service.usecases.listing import list_notes as find  # noqa: PLC0415 - likewise
 
     questions = questions_of(options_given(vault, state))
-    answer = find(questions, parse_filters(filters, scopes_of(questions.resources.root)), order)
+    answer = find(questions, filters_of(questions.resources.root, filters), order)
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return

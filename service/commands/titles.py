@@ -79,10 +79,9 @@ def _similar(given: dict[str, Any], path: str, k: int, filters: Pairs) -> Any:
     if service:
         return service.call("GET", f"/similar/{quote(path)}", filters, k=k)
 
-    from pipelines.filters import parse_filters  # noqa: PLC0415 - help has to be instant
-    from pipelines.scopes import scopes_of  # noqa: PLC0415 - likewise
+    from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
     from service.usecases.titles import TitleSearch  # noqa: PLC0415 - likewise
 
     questions = questions_of(given)
-    parsed = parse_filters(filters, scopes_of(questions.resources.root))
+    parsed = filters_of(questions.resources.root, filters)
     return TitleSearch(questions).similar(path, k, parsed).model_dump(mode="json")

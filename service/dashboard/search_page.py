@@ -20,9 +20,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
-from pipelines.filters import HAS, NAMES, parse_filters
+from pipelines.filters import HAS, NAMES
 from pipelines.obsidian import open_link
-from pipelines.scopes import scopes_of
+from pipelines.scopes import filters_of
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
 from service.http.sessions import Sessions
@@ -193,7 +193,7 @@ class _SearchPage:
         if not asked.q.strip():
             return None, None
         try:
-            filters = parse_filters(asked.filters, scopes_of(self._questions.resources.root))
+            filters = filters_of(self._questions.resources.root, asked.filters)
             return self._questions.search(asked.q, _SHOWN, filters, explain=True, offset=asked.offset), None
         except (FilterError, DomainNotFoundError, ScopesFileError) as error:
             return None, str(error)

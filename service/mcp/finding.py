@@ -6,9 +6,8 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from pipelines.errors import NotFoundError
-from pipelines.filters import parse_filters
 from pipelines.retrieval.citations import Reason, status_of
-from pipelines.scopes import scopes_of
+from pipelines.scopes import filters_of
 from service.mcp.answers import (
     Checked,
     CheckedQuote,
@@ -34,7 +33,7 @@ _DEEPER = "few notes are near: `traverse` with this question and deep=true may f
 def search(library: Library, asked: Search) -> Found:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
-    filters = parse_filters(asked.filters(), scopes_of(library.questions.resources.root))
+    filters = filters_of(library.questions.resources.root, asked.filters())
     answer = library.questions.search(
         asked.query, asked.limit, filters, offset=turn.offset, audience=library.audience
     )

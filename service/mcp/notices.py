@@ -1,4 +1,4 @@
-"""Change notices: a client that watches a note is told when the index has a new version of it.
+"""Change notices: tell the clients that watch a note when the index has a new version of it.
 
 One thread follows the caches' commits while anybody watches. It looks only at the notes that are watched, as each
 client sees them, so a note that a client must not see never causes a notice.

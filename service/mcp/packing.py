@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from pipelines.errors import CacheError
-from pipelines.filters import parse_filters
-from pipelines.scopes import scopes_of
+from pipelines.scopes import filters_of
 from service.mcp.answers import Freshness, Omitted, Packed, Passage, freshness_of, place, warnings_of
 from service.mcp.arguments import Context
 from service.mcp.library import Library
@@ -41,7 +40,7 @@ def context(library: Library, asked: Context) -> Packed:
     started = time.perf_counter()
     try:
         answer = _by_recipe(library, asked) if asked.recipe and asked.note else _asked(library, asked)
-    except (CacheError, OSError) as error:  # of a note's name, which is looked up before
+    except (CacheError, OSError) as error:  # the index failed while it looked up the note's name
         answer = library.contexts.failed(_wanted(library, asked), error, started)
     return _packed(answer)
 
@@ -49,7 +48,7 @@ def context(library: Library, asked: Context) -> Packed:
 def _asked(library: Library, asked: Context) -> ContextAnswer:
     return library.contexts.ask(
         asked.question or "",
-        parse_filters(asked.filters(), scopes_of(library.questions.resources.root)),
+        filters_of(library.questions.resources.root, asked.filters()),
         budget=asked.budget or DEFAULT_BUDGET,
         compress=asked.compress or DEFAULT_COMPRESSION,
         audience=library.audience,

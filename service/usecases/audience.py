@@ -73,7 +73,7 @@ class Audience:
             return
         owner, private = self._private(self.resources, domain)
         if private.known - frozenset(owner.configuration):
-            raise FilterError("communities cannot be told where notes are private")
+            raise FilterError("communities are not available to agents in a domain that has private notes")
 
     def sees(self, domain: str, path: str) -> bool:
         """Say whether the asker may see a path of a domain's cache. Raises CacheError."""

@@ -12,8 +12,8 @@ from pipelines import vault
 from pipelines.context.compressing import Mode
 from pipelines.context.recipes import Filled, Recipe, fill, read_recipe
 from pipelines.errors import EverindexError, FilterError, NoteNotFoundError, ScopesFileError
-from pipelines.filters import Filters, parse_filters
-from pipelines.scopes import scopes_of
+from pipelines.filters import Filters
+from pipelines.scopes import filters_of
 from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache
 from pipelines.store.passages import NodeRow
@@ -104,7 +104,7 @@ def _values(node: NodeRow) -> Mapping[str, object]:
 def _gathered(
     questions: SearchService, slot: Filled, slug: str, cache: Cache, path: str, audience: Audience
 ) -> Gathered:
-    filters = parse_filters(slot.where, scopes_of(questions.resources.root))
+    filters = filters_of(questions.resources.root, slot.where)
     of_slot = partial(
         gather, questions, slot.query, notes=slot.k, without=(path,), slot=slot.heading, audience=audience
     )

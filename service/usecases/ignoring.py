@@ -32,7 +32,7 @@ def stop_indexing(questions: SearchService, path: str) -> IgnoredAnswer:
             raise VaultNotWritableError(
                 f"{ignore_file.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
             ) from error
-    # The bytes of a name may be no text; the answer is.
+    # A file name may contain bytes that are not text; the answer must not.
     return IgnoredAnswer(path=file.key, file=ignore_file.IGNORE_FILE, line=vault.note_key(line))
 
 

@@ -8,8 +8,7 @@ from fastapi import FastAPI, Query
 from starlette.requests import Request
 
 from pipelines.context.compressing import Mode
-from pipelines.filters import parse_filters
-from pipelines.scopes import scopes_of
+from pipelines.scopes import filters_of
 from service.usecases.context import Contexts
 from service.usecases.context_recipes import context_by_recipe
 from service.usecases.schemas.context import (
@@ -42,7 +41,7 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
         """
         own = ("q", "budget", "compress")
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
-        filters = parse_filters(pairs, scopes_of(questions.resources.root))
+        filters = filters_of(questions.resources.root, pairs)
         return contexts.ask(q, filters, budget=budget, compress=compress)
 
     @app.get("/context/{recipe}")
@@ -61,5 +60,5 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
     @app.post("/context")
     def context_of(body: ContextRequest) -> ContextAnswer:
         """Return the same for a JSON body, for long questions."""
-        filters = parse_filters(body.given_filters, scopes_of(questions.resources.root))
+        filters = filters_of(questions.resources.root, body.given_filters)
         return contexts.ask(body.question, filters, budget=body.budget, compress=body.compress)

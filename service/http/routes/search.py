@@ -10,8 +10,7 @@ from fastapi import FastAPI, Query, Response
 from starlette.requests import Request
 
 from pipelines import vault
-from pipelines.filters import parse_filters
-from pipelines.scopes import scopes_of
+from pipelines.scopes import filters_of
 from pipelines.store.facts import RELOADED
 from queue_config.queue import Queue
 from service.http.message_pages import SIGNED_IN
@@ -86,7 +85,7 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         """
         own = ("q", "k", "explain", "offset", "fold")
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
-        filters = parse_filters(pairs, scopes_of(questions.resources.root))
+        filters = filters_of(questions.resources.root, pairs)
         return questions.search(q, k, filters, explain=explain, offset=offset, fold=fold)
 
     @app.get("/explain")
@@ -109,7 +108,7 @@ def _add_asked_by_body(app: FastAPI, questions: SearchService) -> None:
         return questions.search(
             asked.q,
             asked.k,
-            parse_filters(asked.filters, scopes_of(questions.resources.root)),
+            filters_of(questions.resources.root, asked.filters),
             explain=asked.explain,
             offset=asked.offset,
             fold=asked.fold,

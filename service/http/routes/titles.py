@@ -8,8 +8,7 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 from starlette.requests import Request
 
-from pipelines.filters import parse_filters
-from pipelines.scopes import scopes_of
+from pipelines.scopes import filters_of
 from service.usecases.schemas.titles import MOST_SIMILAR, MOST_TITLES, SimilarAnswer, TitlesAnswer
 from service.usecases.titles import TitleSearch
 
@@ -36,4 +35,4 @@ def add_names(app: FastAPI, names: TitleSearch, root: Path) -> None:
         Every other parameter is a filter, as in `GET /search`.
         """
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] != "k"]
-        return names.similar(path, k, parse_filters(pairs, scopes_of(root)))
+        return names.similar(path, k, filters_of(root, pairs))

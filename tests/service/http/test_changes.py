@@ -20,7 +20,7 @@ from service.usecases.ignoring import stop_indexing
 from service.usecases.indexing import index_once
 from service.usecases.search import SearchService
 from tests.browser.serving import cookie_of
-from tests.working import worker
+from tests.working import indexed, worker
 from workers.resources import Resources
 
 PORT = 8745
@@ -28,10 +28,7 @@ PORT = 8745
 
 @pytest.fixture
 def settings(vault, tmp_path, tiny_model):
-    (vault / "Soil.md").write_text("# Soil\n\nclay\n")
-    made = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
-    index_once(Resources(made), lambda *_: None)
-    return made
+    return indexed(vault, tmp_path / "state", tiny_model)
 
 
 @pytest.fixture

@@ -134,9 +134,7 @@ def test_a_recipe_by_community_tells_nothing_of_the_notes_that_make_it(server):
 
     for answer in as_client(server, use):
         assert answer.structured_content["passages"] == []
-        assert "communities cannot be told where notes are private" in str(
-            answer.structured_content["warnings"]
-        )
+        assert "communities are not available to agents" in str(answer.structured_content["warnings"])
 
 
 def test_a_private_note_answers_like_one_that_does_not_exist(server):

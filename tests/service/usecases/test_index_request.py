@@ -12,13 +12,12 @@ import pytest
 from pipelines.errors import NoteNotFoundError, VaultNotFoundError
 from pipelines.store.connection import rows
 from queue_config import inspect as queue_inspect
-from queue_config.settings import Settings
 from service.usecases.audience import Audience
 from service.usecases.index_request import IndexRequests
 from service.usecases.indexing import index_once
 from service.usecases.search import SearchService
 from tests.canaries import HIDDEN, NOTES, leaks
-from tests.working import idle_worker, worker
+from tests.working import idle_worker, indexed, worker
 from workers.comparing import compare
 from workers.requested import make_request_task
 from workers.resources import Resources
@@ -27,10 +26,7 @@ from workers.tasks import make_tasks
 
 @pytest.fixture
 def settings(vault, tmp_path, tiny_model):
-    (vault / "Soil.md").write_text("# Soil\n\nclay\n")
-    made = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
-    index_once(Resources(made), lambda *_: None)
-    return made
+    return indexed(vault, tmp_path / "state", tiny_model)
 
 
 @pytest.fixture
