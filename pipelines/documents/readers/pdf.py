@@ -33,7 +33,7 @@ _END_OF_LINE = re.compile(r"[^\S\n]+\n")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)(\d\d)")
 # A file name or what programs write instead of a title.
-_NO_TITLE = re.compile(r"\.\w{2,5}$|^untitled\b|^\W*$", re.IGNORECASE)
+_NO_TITLE = re.compile(r"\.\w{2,5}$|^untitled\b|^Microsoft \w+ - |^\W*$", re.IGNORECASE)
 _NOTHING = {"anonymous", "unknown", "unspecified", ""}
 _REASONS = {
     raw.FPDF_ERR_PASSWORD: "is encrypted; save a copy without a password",

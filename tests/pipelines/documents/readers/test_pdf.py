@@ -114,6 +114,27 @@ def test_a_note_of_it_has_the_page_of_each_passage():
     assert (chunk.section, chunk.heading_path, chunk.place.shown()) == ("Wind", ("Chapter 1", "Wind"), "p. 2")
 
 
+@pytest.mark.parametrize(
+    ("stated", "title"),
+    [
+        ("Soil and water", "Soil and water"),
+        ("  A   title\nof two lines ", "A title of two lines"),
+        ("Version 2.0 of the plan", "Version 2.0 of the plan"),
+        ("report_final.docx", ""),
+        ("Microsoft Word - Plan for May", ""),
+        ("untitled", ""),
+        ("(anonymous)", ""),
+        (" - ", ""),
+    ],
+)
+def test_a_stated_title_counts_unless_it_is_a_file_name_or_a_placeholder(stated, title):
+    def page(canvas):
+        canvas.setTitle(stated)
+        lines(canvas, "Words on a page that can be read.")
+
+    assert read("a.pdf", drawn(page), {}).title == title
+
+
 # Scans
 
 
