@@ -139,7 +139,7 @@ class ReaderProcess:
                 self._send(rest)
             if self._from in able:
                 got += self._received(path)
-            if head == 0 and len(got) >= wanted:
+            if wanted == wire.PREFIX.size and len(got) >= wanted:
                 head, body = wire.sizes(path, got)
                 wanted += head + body
         if len(got) > wanted:

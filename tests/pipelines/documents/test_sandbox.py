@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -32,6 +33,7 @@ FAILURES = {
     "flood": (DocumentError, "more parts or text than can be indexed"),
     "announce_much": (DocumentError, "more parts or text than can be indexed"),
     "answer_garbage": (ParserDiedError, "an answer that is not valid"),
+    "answer_without_a_head": (ParserDiedError, "an answer that is not valid"),
     "answer_too_much": (ParserDiedError, "its process gave more than an answer"),
     "say_nothing_more": (ParserDiedError, "its process ended"),
 }
@@ -156,6 +158,12 @@ def test_stop_ends_a_document_that_hangs_and_reads_no_other(sandbox):
 def test_stop_leaves_no_process_behind(sandbox):
     pid = pid_of(sandbox)
     sandbox.stop()
+    assert not psutil.pid_exists(pid)
+
+
+def test_a_sandbox_that_nobody_closes_leaves_no_process_behind():
+    pid = pid_of(Sandbox(HOSTILE))
+    gc.collect()
     assert not psutil.pid_exists(pid)
 
 

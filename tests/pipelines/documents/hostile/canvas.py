@@ -169,6 +169,11 @@ def answer_garbage(_given):
     hang(_given)
 
 
+def answer_without_a_head(_given):
+    say(b"\0\0\0\0" + b"\0" * 7 + b"\x05" + b"words")
+    hang(_given)
+
+
 def answer_too_much(given):
     say(bytes.fromhex(given["frame"]) * 2)
     hang(given)
