@@ -14,6 +14,7 @@ from typing import Literal
 from pipelines.errors import FilterError
 from pipelines.frontmatter import is_tag
 from pipelines.lines import line_start
+from pipelines.normal_forms import normal_form
 
 HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task", "warning")
 """The values of the filter `has`."""
@@ -60,7 +61,7 @@ class Filters:
 
 def fold(text: str) -> str:
     """Return a text in the form in which it is compared: composed (NFC), without case."""
-    return unicodedata.normalize("NFC", text).casefold()
+    return normal_form("NFC", text).casefold()
 
 
 def has_task(text: str) -> bool:

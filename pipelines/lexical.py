@@ -4,7 +4,6 @@ After that, the FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) only fol
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from itertools import chain, pairwise
 from typing import Literal
 
 from pipelines.chunk import CJK
+from pipelines.normal_forms import normal_form
 from pipelines.stopwords import STOPWORDS
 
 MOST_TERMS = 64
@@ -220,7 +220,7 @@ def _composed(text: str) -> str:
 
 def without_diacritics(text: str, form: Literal["NFC", "NFD", "NFKD"]) -> str:
     """Return a text in a Unicode normal form, without the diacritics that are separate characters in it."""
-    return _DIACRITIC.sub("", unicodedata.normalize(form, text))
+    return _DIACRITIC.sub("", normal_form(form, text))
 
 
 def _parts(word: str) -> list[str]:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from unicodedata import normalize
 from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
+
+from pipelines.normal_forms import normal_form
 
 NOTE_SUFFIXES = (".md", ".markdown")
 # What Obsidian embeds besides notes.
@@ -37,7 +38,7 @@ def name_key(path: str) -> str:
 
     Diacritics and punctuation count, unlike when a question names a note (`retrieval.named.words_of_name`).
     """
-    return _lower(normalize("NFC", path.rpartition("/")[2]))
+    return _lower(normal_form("NFC", path.rpartition("/")[2]))
 
 
 def _lower(text: str) -> str:
@@ -73,7 +74,7 @@ def resolve(target: str, source: str, named: Callable[[str], Sequence[str]]) -> 
     whose path ends with the target, the one with the shortest path. A target that begins with `./`, `../` or `/`
     means only that one place, and one that ends with `/`, `.` or `..` is a folder, so it means no file.
     """
-    target = normalize("NFC", target.strip())
+    target = normal_form("NFC", target.strip())
     if not target:
         return Resolved(source, ambiguous=False)
     if target.rpartition("/")[2] in _FOLDERS:

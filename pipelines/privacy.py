@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pipelines.frontmatter import LARGEST_BLOCK, strings
 from pipelines.model import OwnPrivacy, Privacy
+from pipelines.normal_forms import normal_form
 
 PRIVATE = "private"
 """The name of the property, tag and folder that make a note private without any setting."""
@@ -149,7 +149,7 @@ def _means_yes(value: object) -> bool:
 
 def _composed(text: str) -> str:
     """Return a text with look-alike characters unified and invisible ones removed."""
-    return _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
+    return _UNSEEN.sub("", normal_form("NFKC", text))
 
 
 def _plain(name: str) -> str:

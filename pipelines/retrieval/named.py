@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from pipelines import lexical
 from pipelines.chunk import CJK
+from pipelines.normal_forms import normal_form
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.titles import fold_name
 from pipelines.store import notes as store
@@ -100,7 +101,7 @@ class NoteNames:
 
 
 def _typed(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return " ".join(normal_form("NFKC", name).casefold().split())
 
 
 def _worth(path: str, title: str, aliases: Sequence[str]) -> dict[str, float]:

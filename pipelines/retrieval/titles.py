@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from rapidfuzz.distance import JaroWinkler
 
 from pipelines import lexical
 from pipelines.links import NOTE_SUFFIXES
+from pipelines.normal_forms import normal_form
 
 Matched = Literal["title", "alias", "path"]
 
@@ -50,7 +50,7 @@ def names_of(domain: str, path: str, title: str, aliases: Sequence[str]) -> list
 def fold_name(name: str) -> str:
     """Return a name as it is compared: no case, no diacritics, one space per run of `/`, `-`, `_`, `.` and spaces."""
     if not name.isascii():
-        name = unicodedata.normalize("NFKC", lexical.without_diacritics(name, "NFKD"))
+        name = normal_form("NFKC", lexical.without_diacritics(name, "NFKD"))
     return _BETWEEN_WORDS.sub(" ", name.casefold()).strip()
 
 
