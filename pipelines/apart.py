@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pipelines import lexical
 from pipelines.child import Child
 from pipelines.chunk import chunk_note
+from pipelines.documents.assembly import note_from
+from pipelines.documents.document import Document
 from pipelines.errors import ChildDiedError, ParserDiedError, ParserMemoryError
-from pipelines.markdown import read_note
 from pipelines.model import Chunk, ChunkSettings, Note
 
 # What a character costs besides the 2 us that every character takes, as a multiple of those.
@@ -78,15 +79,15 @@ class ApartParser:
         self._child.stop()
 
     def parse(
-        self, path: str, found: bytes | Note, chunking: ChunkSettings, beat: Callable[[float], None]
+        self, path: str, found: bytes | Document, chunking: ChunkSettings, beat: Callable[[float], None]
     ) -> Parsed:
         """Parse the bytes of Markdown, or split a document; every two seconds call `beat` with the seconds so far.
 
         Raises ParserDiedError if the child dies, ParserMemoryError if it needs too much memory, ApartStoppedError
         after `stop`, and whatever the parser or `beat` raises.
         """
-        if isinstance(found, Note) and len(found.text) <= _SHORT:
-            return _split(found, chunking)
+        if isinstance(found, Document) and len(found.text) <= _SHORT:
+            return _split(note_from(path, found), chunking)
         try:
             parsed: Parsed = self._child.call(parse_whole, path, found, chunking, MOST_MEMORY, beat=beat)
         except ChildDiedError as error:
@@ -94,14 +95,14 @@ class ApartParser:
         return parsed
 
 
-def parse_whole(path: str, found: bytes | Note, chunking: ChunkSettings, most_memory: int) -> Parsed:
+def parse_whole(path: str, found: bytes | Document, chunking: ChunkSettings, most_memory: int) -> Parsed:
     """Parse the bytes of Markdown, or split a document, into a note, its chunks, and the words of each chunk.
 
     Raises ParserMemoryError if this process would use more than `most_memory` bytes.
     """
     try:
         with _at_most(most_memory):
-            return _split(found if isinstance(found, Note) else read_note(path, found), chunking)
+            return _split(note_from(path, found), chunking)
     except MemoryError:
         raise ParserMemoryError(
             f"{path!r} needs more than {most_memory / 2**30:.1f} GiB of memory to parse; split it"

@@ -118,10 +118,8 @@ def index_apart(
                 continue
             content = vault.read(ingest.root, row.raw, ingest.max_bytes)
             sha = content.sha256
-            read = (
-                ingest.files.read(row.path, content.data, beat) if is_read_apart(row.path) else content.data
-            )
-            found = parser.parse(row.path, read, ingest.chunking, beat)
+            extracted = ingest.files.extract(row.path, content.data, beat)
+            found = parser.parse(row.path, extracted, ingest.chunking, beat)
             ready = _Prepared(row, content, found.note, found.chunks, found.words, ms=ms_since(began))
             _commit_all(cache, [ready], {}, outcome)
     ingest.record(outcome.events)

@@ -10,10 +10,16 @@ from pipelines.documents.document import Document
 from pipelines.documents.formats import format_of
 from pipelines.frontmatter import read_properties
 from pipelines.lines import line_starts
+from pipelines.markdown import read_note
 from pipelines.model import Heading, Link, LinkKind, Note
 from pipelines.privacy import own_privacy
 
 _LONGEST_TITLE = 500
+
+
+def note_from(path: str, found: bytes | Document) -> Note:
+    """Return a note from the bytes of Markdown, or from a document."""
+    return note_of(path, found) if isinstance(found, Document) else read_note(path, found)
 
 
 def note_of(path: str, document: Document) -> Note:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pipelines.documents.assembly import note_of
+from pipelines.documents.assembly import note_from
 from pipelines.documents.document import Document
 from pipelines.documents.formats import format_of
 from pipelines.documents.readers import plain_text
 from pipelines.documents.sandbox import Sandbox
-from pipelines.markdown import read_note
 from pipelines.model import Note
 
 Options = Mapping[str, Mapping[str, object]]
@@ -45,19 +44,26 @@ class Files:
     options: Options = field(default_factory=dict)
     is_private: Callable[[str], bool] = lambda _path: False
 
-    def read(self, path: str, data: bytes, beat: Callable[[float], None] = _unheard) -> Note:
-        """Return the note that a file's bytes give; every two seconds call `beat` with the seconds spent so far.
+    def read(self, path: str, data: bytes) -> Note:
+        """Return the note that a file's bytes give.
 
-        Raises NoteError if it is no readable document, ApartStoppedError, and what `beat` raises.
+        Raises NoteError if it is no readable document, ApartStoppedError.
+        """
+        return note_from(path, self.extract(path, data))
+
+    def extract(self, path: str, data: bytes, beat: Callable[[float], None] = _unheard) -> bytes | Document:
+        """Return the document in a file's bytes; those of Markdown as they are.
+
+        Every two seconds call `beat` with the seconds spent so far. Raises NoteError if it is no readable document,
+        ApartStoppedError, and what `beat` raises.
         """
         form = format_of(path)
         if form is None or not form.reader:
-            return read_note(path, data)
+            return data
         options = self.options.get(form.name, {})
         if not form.apart:
-            return note_of(path, plain_text.read(path, data, options))
-        document = self.reader.read(path, data, options, private=self.is_private(path), beat=beat)
-        return note_of(path, document)
+            return plain_text.read(path, data, options)
+        return self.reader.read(path, data, options, private=self.is_private(path), beat=beat)
 
 
 def is_read_apart(path: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from pipelines import apart, child
 from pipelines.apart import ApartParser, is_heavy
+from pipelines.documents import assembly
 from pipelines.ingest import index_apart, index_saved, index_words
 from pipelines.store.leases import APART, MAX_ATTEMPTS
 
@@ -86,6 +87,21 @@ def test_whether_a_note_is_heavy_does_not_depend_on_its_line_endings(ending):
     for name, text in HOSTILE.items():
         assert is_heavy(text.replace("\n", ending).encode()), name
     assert not is_heavy(ORDINARY.replace("\n", ending).encode())
+
+
+@pytest.mark.parametrize("name", ["long.txt", "long.csv"])
+def test_no_thread_waits_until_a_long_document_has_become_a_note(house, apart_house, monkeypatch, name):
+    def refuse(**_given):
+        raise AssertionError(
+            "a long document was judged in this process, where each expression stops all threads"
+        )
+
+    monkeypatch.setattr(assembly, "own_privacy", refuse)
+    house.write("_domains.yaml", "vault:\n  legacy: true\n  formats: [txt, csv]\n")
+    house.write(name, "a,b [\n" * 40_000)
+    house.notice(name)
+    apart_house.together()
+    assert apart_house.alone().committed == 1
 
 
 def test_a_note_that_takes_too_much_memory_is_parked_alone_and_says_so(house, apart_house, monkeypatch):
