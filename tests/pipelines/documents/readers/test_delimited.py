@@ -115,6 +115,13 @@ def test_a_mark_that_a_later_row_seems_to_close_swallows_no_row():
     assert blocks(document) == [('a | b\n1 | "open\n2 | x\n3 | right\n4 | y', rows(2, 5))]
 
 
+def test_a_mark_that_is_closed_a_thousand_rows_below_swallows_no_row():
+    data = b'a,b\n1,"open\n' + b"row,1\n" * 1_000 + b'last",2\n'
+    document = read("a.csv", data, {})
+    assert blocks(document)[-1][1].last == 1_003
+    assert document.warnings == ("row 2: quotation marks do not match and were read as text",)
+
+
 def test_many_such_marks_cost_no_quadratic_time(monkeypatch):
     monkeypatch.setattr(delimited, "_MOST_UNCLOSED", 3)
     document = read("a.csv", b'a,b\n1,"x y\n' + b'2,"x"y\n' * 9, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from copy import deepcopy
 from datetime import UTC, datetime
 
 import pptx
@@ -49,6 +50,9 @@ def test_each_slide_becomes_a_block_with_its_texts_table_and_notes():
     slide = add_slide(deck, TITLE_AND_TEXT, "Why now")
     slide.placeholders[1].text = "Costs fall\nDemand\vrises"
     slide.notes_slide.notes_text_frame.text = "Pause here.\nThen ask."
+    number = deepcopy(slide.notes_slide.notes_placeholder._element)
+    number.xpath(".//p:ph")[0].set("type", "sldNum")
+    slide.notes_slide.shapes._spTree.append(number)
     slide = add_slide(deck, TITLE_ONLY, "Figures")
     table = slide.shapes.add_table(2, 2, *BOX).table
     for row, cells in enumerate([("year", "sum"), ("2026", "7 m")]):
