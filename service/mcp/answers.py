@@ -208,6 +208,7 @@ class CheckedQuote(BaseModel):
     quote: str | None
     verified: bool
     reason: QuoteReason
+    place: str | None = Field(default=None, description="where in a document it was found, as in `p. 3`")
 
 
 class Checked(Answer):

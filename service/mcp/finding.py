@@ -141,5 +141,9 @@ def _path_meant(library: Library, name: str) -> str | None:
 
 def _checked(one: VerifiedQuote) -> CheckedQuote:
     return CheckedQuote(
-        path=one.path, quote=one.quote, verified=one.citation_verified, reason=one.citation_reason
+        path=one.path,
+        quote=one.quote,
+        verified=one.citation_verified,
+        reason=one.citation_reason,
+        place=one.place.shown if one.place else None,
     )

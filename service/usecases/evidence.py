@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -18,16 +18,15 @@ from pipelines.store.connection import snapshot
 from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
 from pipelines.store.passages import ChunkRow, chunks_of, whole_sections
 from service.usecases.audience import OWNER, Audience
+from service.usecases.evidence_shown import shown_hit, verified
 from service.usecases.schemas.evidence import (
     Cited,
     DeletedAnswer,
     RecordAnswer,
     RecordCitation,
-    RecordHit,
     RecordsAnswer,
     RecordSummary,
     Source,
-    VerifiedQuote,
     VerifyAnswer,
     WriteBack,
 )
@@ -70,7 +69,8 @@ class Records:
         answers = []
         for cited in quotes:
             citation, _, reason = _resolve(cited, None, indexed)
-            answers.append(_verified(citation, reason))
+            chunks = [chunk for chunk, _ in indexed(citation.path)]
+            answers.append(verified(citation, reason, chunks))
         return VerifyAnswer(quotes=answers, citations_status=status_of(a.citation_reason for a in answers))
 
     def ask(self, question: str, k: int = 10, domain: str | None = None) -> RecordAnswer:
@@ -150,7 +150,7 @@ class Records:
         checks = check_citations([(one.quote, one.text_hashes) for one in record.citations], record.texts)
         citations = [
             RecordCitation(
-                **_verified(cited, check.reason).model_dump(),
+                **verified(cited, check.reason).model_dump(),
                 **source(cited.path, cited.source_hash).model_dump(),
                 text=record.texts[cited.text_hashes[0]] if len(cited.text_hashes) == 1 else None,
             )
@@ -162,9 +162,7 @@ class Records:
             domain=record.domain,
             match=record.match,
             asked_at=record.asked_at,
-            evidence=[
-                _shown_hit(hit, record.texts, source(hit.path, hit.source_hash)) for hit in record.hits
-            ],
+            evidence=[shown_hit(hit, record.texts, source(hit.path, hit.source_hash)) for hit in record.hits],
             notes=record.notes,
             curated_at=record.curated_at,
             citations=citations,
@@ -271,30 +269,4 @@ def _hit(hit: SearchHit, passage: _Passage | None) -> EvidenceHit:
         chunk=passage.position if passage else None,
         text_hash=passage.text_hash if passage else None,
         source_hash=passage.source_hash if passage else None,
-    )
-
-
-def _shown_hit(hit: EvidenceHit, texts: Mapping[str, str], source: Source) -> RecordHit:
-    return RecordHit(
-        path=hit.path,
-        title=hit.title,
-        section=hit.section,
-        domain=hit.domain,
-        lines=(hit.first_line, hit.last_line),
-        excerpt=hit.excerpt,
-        score=hit.score,
-        position=hit.chunk,
-        text_hash=hit.text_hash,
-        text=texts[hit.text_hash] if hit.text_hash else None,
-        **source.model_dump(),
-    )
-
-
-def _verified(cited: Citation, reason: Reason) -> VerifiedQuote:
-    return VerifiedQuote(
-        path=cited.path,
-        quote=cited.quote,
-        text_hash=cited.text_hashes[0] if len(cited.text_hashes) == 1 else None,
-        citation_verified=reason == "match",
-        citation_reason=reason,
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipelines.retrieval.citations import Reason, Status
+from service.usecases.schemas.locator import Place
 from service.usecases.schemas.search import LONGEST_QUERY
 
 MOST_CITATIONS = 200
@@ -69,6 +70,9 @@ class VerifiedQuote(BaseModel):
     )
     citation_verified: bool
     citation_reason: Reason
+    place: Place | None = Field(
+        None, description="where in a document that is not Markdown the quote was found"
+    )
 
 
 class VerifyAnswer(BaseModel):

@@ -122,6 +122,7 @@ def test_a_quote_is_looked_for_in_every_chunk_of_its_note(program, settings):
         "text_hash": "",
         "citation_verified": True,
         "citation_reason": "match",
+        "place": None,
     }
 
 

@@ -1,0 +1,47 @@
+"""Turn evidence as it is stored and checked into the schemas of the answers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from pipelines.retrieval.citations import Reason
+from pipelines.store.evidence import Citation, EvidenceHit
+from pipelines.store.passages import ChunkRow
+from service.usecases.schemas.evidence import RecordHit, Source, VerifiedQuote
+from service.usecases.schemas.locator import place_of
+
+
+def shown_hit(hit: EvidenceHit, texts: Mapping[str, str], source: Source) -> RecordHit:
+    """Return a hit of a record with the passage that the record stores; `texts` are its passages by hash."""
+    return RecordHit(
+        path=hit.path,
+        title=hit.title,
+        section=hit.section,
+        domain=hit.domain,
+        lines=(hit.first_line, hit.last_line),
+        excerpt=hit.excerpt,
+        score=hit.score,
+        position=hit.chunk,
+        text_hash=hit.text_hash,
+        text=texts[hit.text_hash] if hit.text_hash else None,
+        **source.model_dump(),
+    )
+
+
+def verified(cited: Citation, reason: Reason, chunks: Iterable[ChunkRow] = ()) -> VerifiedQuote:
+    """Return a quote with its verdict, and its place among the chunks of a document."""
+    only = cited.text_hashes[0] if len(cited.text_hashes) == 1 else None
+    found = (one for one in chunks if one.place and reason == "match" and _hash(one.text) == only)
+    return VerifiedQuote(
+        path=cited.path,
+        quote=cited.quote,
+        text_hash=only,
+        citation_verified=reason == "match",
+        citation_reason=reason,
+        place=next((place_of(one.place) for one in found), None),
+    )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
