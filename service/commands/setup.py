@@ -25,7 +25,7 @@ from service.commands.terminal import (
     vault_of,
     vault_option,
 )
-from service.usecases.phrases import counted
+from service.usecases.phrases import by_format, counted
 
 if TYPE_CHECKING:
     from service.usecases.vault_setup import Choices, PlannedFile
@@ -48,6 +48,7 @@ _ANSWERS = {"": True, "y": True, "yes": True, "n": False, "no": False}
 )
 @click.option("--no-ignore", is_flag=True, help="Write no .everindexignore.")
 @click.option("--no-vocabulary", is_flag=True, help="Write no _taxonomy.md.")
+@click.option("--no-documents", is_flag=True, help="Name no formats of documents in _domains.yaml.")
 @click.option("--yes", is_flag=True, help="Ask nothing, and write the files.")
 @click.option("--dry-run", is_flag=True, help="Ask nothing, and only show the files.")
 @json_option
@@ -60,6 +61,7 @@ def init(
     *,
     no_ignore: bool,
     no_vocabulary: bool,
+    no_documents: bool,
     yes: bool,
     dry_run: bool,
     as_json: bool,
@@ -69,12 +71,13 @@ def init(
 
     seen = _survey(_root(options_given(folder or vault, state)), quiet=as_json)
     asks = not (yes or dry_run or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
-    choices = _choices(seen, domains, None if no_ignore else ignored, vocabulary=not no_vocabulary)
+    choices = _choices(seen, domains, None if no_ignore else ignored)
+    choices = replace(choices, vocabulary=not no_vocabulary, documents=not no_documents)
     if asks:
         choices = _ask(seen, choices, domains=not domains, ignored=not (ignored or no_ignore))
     files = plan(seen, choices)
     if not as_json:
-        _print_plan(seen, files)
+        _print_plan(seen, choices, files)
     new = [file for file in files if not file.exists]
     agreed = (yes and not dry_run) or (asks and new and _is_yes(f"Write {_files(len(new))}?"))
     written = [file.path for file, was_written in write(seen.root, new) if was_written] if agreed else []
@@ -105,14 +108,12 @@ def _survey(root: Path, *, quiet: bool) -> Survey:
         return survey(root)
 
 
-def _choices(
-    seen: Survey, domains: Sequence[str], ignored: Sequence[str] | None, *, vocabulary: bool
-) -> Choices:
-    """Return what the options ask for; `ignored` is None for nothing, and empty for what should be ignored."""
+def _choices(seen: Survey, domains: Sequence[str], ignored: Sequence[str] | None) -> Choices:
+    """Return the folders that options name; `ignored` is None for nothing, and empty for what should be ignored."""
     from service.usecases.vault_setup import Choices  # noqa: PLC0415 - likewise
 
     folders = () if ignored is None else ignored or seen.ignorable()
-    return Choices(_without_slashes(domains), _without_slashes(folders), vocabulary)
+    return Choices(_without_slashes(domains), _without_slashes(folders))
 
 
 def _without_slashes(folders: Iterable[str]) -> tuple[str, ...]:
@@ -122,13 +123,17 @@ def _without_slashes(folders: Iterable[str]) -> tuple[str, ...]:
 
 def _ask(seen: Survey, choices: Choices, *, domains: bool, ignored: bool) -> Choices:
     """Ask for what no option decided."""
-    from service.usecases.vault_setup import offered_domains  # noqa: PLC0415 - likewise
+    from service.usecases.vault_setup import offered_domains, offered_formats  # noqa: PLC0415 - likewise
 
     if ignored:
         choices = replace(choices, ignored=_ask_ignored(seen.ignorable()))
-    offered = offered_domains(seen.without(choices.ignored)) if domains else {}
+    left = seen.without(choices.ignored)
+    offered = offered_domains(left) if domains else {}
     if offered:
         choices = replace(choices, domains=_ask_domains(offered))
+    if choices.documents and (formats := offered_formats(left)):
+        files = counted(sum(formats.values()), "other file")
+        choices = replace(choices, documents=_is_yes(f"Index {files}, too ({by_format(formats)})?"))
     return choices
 
 
@@ -167,12 +172,13 @@ def _answer(question: str) -> str:
     return input().strip()
 
 
-def _print_plan(seen: Survey, files: Sequence[PlannedFile]) -> None:
+def _print_plan(seen: Survey, choices: Choices, files: Sequence[PlannedFile]) -> None:
     """Print what was found, and each file with all of its text."""
     from service.usecases.vault_setup import LEAST_USES  # noqa: PLC0415 - likewise
 
     read = "" if seen.read == len(seen.notes) else f"; the tags of the newest {seen.read:,} were read"
     out.say(f"{seen.root}: {counted(len(seen.notes), 'note')}{read}")
+    _print_documents(seen.without(choices.ignored))
     for file in files:
         if file.exists:
             out.say(f"{file.path} exists, and stays as it is.", "dim")
@@ -184,6 +190,22 @@ def _print_plan(seen: Survey, files: Sequence[PlannedFile]) -> None:
         out.say(
             f"There is nothing to set up: no tag is on {LEAST_USES} notes or more, and no folder to ignore."
         )
+
+
+def _print_documents(seen: Survey) -> None:
+    """Print which other files could be indexed, and what to install before they can be read."""
+    from pipelines.documents.formats import FORMATS  # noqa: PLC0415 - likewise
+
+    counts = seen.other_formats()
+    if counts:
+        files = counted(sum(counts.values()), "other file")
+        out.say(f"{files} could be indexed, by `formats:` in _domains.yaml: {by_format(counts)}")
+    missing: dict[str, list[str]] = {}
+    for form in FORMATS:
+        if form.name in counts and (command := form.lacks):
+            missing.setdefault(command, []).append(form.name)
+    for command, names in missing.items():
+        out.say(f"To read {', '.join(names)}: {command}", "yellow")
 
 
 def _runs(root: Path, state: Path | None) -> bool:

@@ -11,6 +11,11 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def by_format(counts: Mapping[str, int]) -> str:
+    """Return how many files have each format: `9 pdf, 4 csv`."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
 def moment(at: str) -> str:
     """Return an ISO 8601 time to the minute, in this machine's time zone."""
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")

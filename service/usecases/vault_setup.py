@@ -12,6 +12,7 @@ from unicodedata import normalize
 import yaml
 
 from pipelines import beneath, domains, ignore_file
+from pipelines.documents.formats import NAMES, OF_A_NEW_VAULT, FormatName, format_of
 from pipelines.domains import DOMAINS_FILE, WHOLE_VAULT, Registry
 from pipelines.errors import NotFoundError, TaxonomyError, UnsafePathError
 from pipelines.identity import DOT_FOLDER
@@ -47,11 +48,15 @@ Only these tags are proposed for your notes. Describe each after a colon, becaus
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What to set up: folders that become domains, folders to ignore (as on disk), and whether to collect tags."""
+    """What to set up: folders that become domains, folders to ignore (as on disk), and what else to collect.
+
+    `vocabulary`: the tags in use. `documents`: the formats of files that could be indexed.
+    """
 
     domains: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     vocabulary: bool = True
+    documents: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,14 @@ def offered_domains(seen: Survey) -> dict[str, int]:
     return dict(list(found.items())[:_MOST_FOLDERS]) if len(found) > 1 else {}
 
 
+def offered_formats(seen: Survey) -> dict[str, int]:
+    """Return the formats that `formats:` may name, with the number of files of each that are not indexed yet.
+
+    A vault that has a `_domains.yaml` is offered none.
+    """
+    return {} if _exists(seen.root, DOMAINS_FILE) else seen.other_formats()
+
+
 def plan(seen: Survey, choices: Choices) -> tuple[PlannedFile, ...]:
     """Return the files to create, and those that exist and stay.
 
@@ -94,8 +107,9 @@ def plan(seen: Survey, choices: Choices) -> tuple[PlannedFile, ...]:
     left = seen.without(ignored)
     files: list[PlannedFile] = []
     registry = seen.registry
-    if owned:
-        text = _domains_text(owned)
+    others = left.others if choices.documents and offered_formats(left) else ()
+    if owned or others:
+        text = _domains_text(owned, others)
         files.append(PlannedFile(DOMAINS_FILE, text))
         if not _exists(seen.root, DOMAINS_FILE):
             registry = Registry(domains.parse(text), text)
@@ -149,16 +163,45 @@ def _exists(root: Path, path: str) -> bool:
     return True
 
 
-def _domains_text(folders: Sequence[str]) -> str:
-    """Return a `_domains.yaml` in which each folder is a domain, and one more domain owns all other notes."""
-    taken = {_REST}
+class _InOneLine(list[str]):
+    """A list that is written in brackets."""
+
+
+class _Writer(yaml.SafeDumper):
+    """Writes mappings in blocks, and lists of formats in a line each."""
+
+
+_Writer.add_representer(
+    _InOneLine,
+    lambda writer, names: writer.represent_sequence("tag:yaml.org,2002:seq", names, flow_style=True),
+)
+
+
+def _domains_text(folders: Sequence[str], others: Sequence[str]) -> str:
+    """Return a `_domains.yaml` in which each folder is a domain, and one more domain owns all other notes.
+
+    Each domain has the formats of its files among `others`, beside those of a new vault.
+    """
+    taken, wanted = {_REST}, dict[str, set[FormatName]]()
     values: dict[str, dict[str, object]] = {_REST: {"legacy": True}}
     for folder in (normalize("NFC", one) for one in folders):
         values[_slug(folder, taken)] = {"path": folder}
     # PyYAML quotes what would be read as something else, but reads Unicode's line breaks back as spaces unless they
     # are escaped.
     readable = all(folder.isprintable() for folder in folders)
-    return _DOMAINS_HEAD + yaml.safe_dump(values, allow_unicode=readable, sort_keys=False, width=1_000)
+    text = _dumped(values, readable=readable)
+    registry = Registry(domains.parse(text), text)
+    for path in others:
+        owner, form = registry.owner(path), format_of(path)
+        if owner and form:
+            wanted.setdefault(owner.slug, set(OF_A_NEW_VAULT)).add(form.name)
+    for slug, names in wanted.items():
+        values[slug]["formats"] = _InOneLine(name for name in NAMES if name in names)
+    return _DOMAINS_HEAD + _dumped(values, readable=readable)
+
+
+def _dumped(values: dict[str, dict[str, object]], *, readable: bool) -> str:
+    return yaml.dump(values, Dumper=_Writer, allow_unicode=readable, sort_keys=False, width=1_000)
 
 
 def _slug(folder: str, taken: set[str]) -> str:

@@ -11,12 +11,14 @@ from pathlib import Path
 from unicodedata import normalize
 
 from pipelines import apart, domains, vault
+from pipelines.documents.formats import NAMES, format_of
 from pipelines.domains import Registry
 from pipelines.errors import NoteError
 from pipelines.frontmatter import read_frontmatter, read_properties
 from pipelines.markdown import decode, read_note
 from pipelines.model import FoundFile
 from pipelines.reconcile import rules_of
+from pipelines.vault import disk_key
 from pipelines.vault_scan import scan_vault
 
 _MOST_READ = 5_000
@@ -36,18 +38,29 @@ class SeenNote:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The notes of a vault that no rule ignores, its domains, and how many of the notes were read for their tags."""
+    """The notes of a vault that no rule ignores, its domains, and how many of the notes were read for their tags.
+
+    `others` are the paths of files that could be indexed, but whose format no domain names.
+    """
 
     root: Path
     registry: Registry
     notes: tuple[SeenNote, ...]
     read: int
+    others: tuple[str, ...] = ()
 
     def without(self, folders: Collection[str]) -> Survey:
         """Return the same survey without the notes in some folders, named as they are on disk."""
         left_out = frozenset(folders)
         left = (note for note in self.notes if left_out.isdisjoint(_folders_around(note.file.raw)))
-        return replace(self, notes=tuple(left))
+        keys = frozenset(map(disk_key, left_out))
+        others = (path for path in self.others if keys.isdisjoint(_folders_around(path)))
+        return replace(self, notes=tuple(left), others=tuple(others))
+
+    def other_formats(self) -> dict[str, int]:
+        """Return the number of files of each format that could be indexed, in the order of the table of formats."""
+        counts = Counter(form.name for path in self.others if (form := format_of(path)))
+        return {name: counts[name] for name in NAMES if counts[name]}
 
     def top_folders(self) -> dict[str, int]:
         """Return the number of notes in each top-level folder (as on disk), those with most notes first.
@@ -82,13 +95,14 @@ def survey(root: Path) -> Survey:
     Raises VaultNotFoundError, and DomainsFileError if there is an invalid `_domains.yaml`.
     """
     registry = domains.load(root)
-    found = list(scan_vault(root, rules_of(root, registry)).notes.values())
+    scan = scan_vault(root, rules_of(root, registry))
+    found = list(scan.notes.values())
     found.sort(key=lambda file: (-file.mtime_ns, file.path))
     notes = (
         SeenNote(file, _tags_of(root, file) if number < _MOST_READ else ())
         for number, file in enumerate(found)
     )
-    return Survey(root, registry, tuple(notes), min(len(found), _MOST_READ))
+    return Survey(root, registry, tuple(notes), min(len(found), _MOST_READ), tuple(scan.others))
 
 
 def _tags_of(root: Path, file: FoundFile) -> tuple[str, ...]:

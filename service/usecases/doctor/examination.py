@@ -17,7 +17,7 @@ from service.usecases.doctor.state import (
     check_private_files,
     check_state,
 )
-from service.usecases.doctor.vault import check_files, check_id, check_times, check_watching
+from service.usecases.doctor.vault import check_files, check_id, check_readers, check_times, check_watching
 
 _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_python,
@@ -28,6 +28,7 @@ _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_models,
     check_id,
     check_files,
+    check_readers,
     check_watching,
     check_state,
     check_private_files,

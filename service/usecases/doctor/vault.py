@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pipelines import domains
 from pipelines.beneath import walk
+from pipelines.documents.formats import FORMATS
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import DomainsFileError, JudgedQueriesError, VaultIdError
 from pipelines.identity import DOT_FOLDER, ID_FILE, read_id
@@ -79,6 +80,26 @@ def check_files(looked_at: Installation) -> Iterator[Finding]:
             read_judged(root)
         except JudgedQueriesError as error:
             yield failure("queries", str(error), f"correct {QUERIES_FILE}; `everindex eval` needs it")
+
+
+def check_readers(looked_at: Installation) -> Iterator[Finding]:
+    """Look for the libraries that read the formats that the vault's domains name."""
+    if looked_at.root is None:
+        return
+    try:
+        named = {name for domain in domains.load(looked_at.root).domains for name in domain.formats or ()}
+    except DomainsFileError:
+        return  # `check_files` says what is wrong with the file
+    missing: dict[str, list[str]] = {}
+    for form in FORMATS:
+        if form.name in named and (command := form.lacks):
+            missing.setdefault(command, []).append(form.name)
+    for command, names in missing.items():
+        yield warning(
+            "readers",
+            f"{DOMAINS_FILE} names {', '.join(names)}, but no reader is installed, so such files are ignored",
+            f"run: {command}",
+        )
 
 
 def check_watching(looked_at: Installation) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ import redis
 from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
+from pipelines.documents import formats
 from pipelines.store.state import State
 from queue_config.folders import config_file, state_home
 from queue_config.private import QUEUE_KEY, TOKEN, read_secret
@@ -321,6 +322,15 @@ def test_an_invalid_file_of_the_vault(place, name, text, check, cure):
     assert code == 1
     assert name in found[check]["message"]
     assert cure in found[check]["cure"]
+
+
+def test_a_format_whose_reader_is_not_installed(place, monkeypatch):
+    (place.root / "_domains.yaml").write_text("all: {legacy: true, formats: [md, pdf, csv]}\n")
+    monkeypatch.setattr(formats, "find_spec", {}.get)
+    code, found = diagnose(place.root)
+    assert code == 0
+    assert found["readers"]["message"].startswith("_domains.yaml names pdf, but no reader")
+    assert found["readers"]["cure"] == "run: pip install 'everindex[documents]'"
 
 
 def test_a_vault_on_a_network_file_system(place, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines import domains
+from pipelines.documents import formats
 from pipelines.errors import NotFoundError
 from queue_config.settings import Settings
 from service.cli import app
@@ -85,6 +86,17 @@ def test_options_leave_files_out(notes):
     assert done.exit_code == 0
     assert "There is nothing to set up" in done.stdout
     assert created(notes) == []
+
+
+def test_documents_are_named_with_what_to_install_before_they_can_be_read(notes, monkeypatch):
+    (notes / "report.pdf").write_bytes(b"x")
+    (notes / "prices.csv").write_text("apple;2\n")
+    monkeypatch.setattr(formats, "find_spec", lambda package: None if package == "pypdfium2" else package)
+    done = everindex(notes, "--dry-run")
+    assert "2 other files could be indexed, by `formats:` in _domains.yaml: 1 csv, 1 pdf\n" in done.stdout
+    assert "To read pdf: pip install 'everindex[documents]'\n" in done.stdout
+    assert "      formats: [md, txt, canvas, csv, pdf]\n" in done.stdout
+    assert "formats: [" not in everindex(notes, "--dry-run", "--no-documents").stdout
 
 
 def test_a_program_reads_what_is_planned_and_what_was_written(notes):

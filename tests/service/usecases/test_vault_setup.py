@@ -18,7 +18,15 @@ from pipelines.frontmatter import is_tag
 from pipelines.reconcile import rules_of
 from pipelines.tagging import taxonomy
 from pipelines.vault_scan import scan_vault
-from service.usecases.vault_setup import LEAST_NOTES, Choices, PlannedFile, offered_domains, plan, write
+from service.usecases.vault_setup import (
+    LEAST_NOTES,
+    Choices,
+    PlannedFile,
+    offered_domains,
+    offered_formats,
+    plan,
+    write,
+)
 from service.usecases.vault_survey import survey
 
 
@@ -74,6 +82,33 @@ def test_each_domain_has_the_vocabulary_of_its_own_notes(vault):
         for one in registry.domains
     }
     assert tags == {"vault": ["inbox"], "garden": ["soil"], "work": ["meeting"]}
+
+
+def test_each_new_domain_names_the_formats_of_the_documents_in_it(vault):
+    notes_in(vault / "Work")
+    for path in ("Größe.pdf", "Work/costs.xlsx", "Work/plan.docx", "Trash/old.csv"):
+        (vault / path).parent.mkdir(exist_ok=True)
+        (vault / path).write_bytes(b"x")
+    found = survey(vault).without(["Trash"])
+    assert found.other_formats() == {"xlsx": 1, "pdf": 1, "docx": 1}
+    assert set_up(vault, Choices(("Work",), ("Trash",), documents=True)) == {
+        "_domains.yaml",
+        ".everindexignore",
+    }
+    assert "  formats: [md, txt, canvas, xlsx, docx]\n" in (vault / "_domains.yaml").read_text()
+    assert {one.slug: one.formats for one in domains.load(vault).domains} == {
+        "vault": ("md", "txt", "canvas", "pdf"),
+        "work": ("md", "txt", "canvas", "xlsx", "docx"),
+    }
+    assert offered_formats(survey(vault)) == {}
+
+
+def test_documents_alone_are_reason_for_a_file_of_domains_unless_declined(vault):
+    (vault / "report.pdf").write_bytes(b"x")
+    assert plan(survey(vault), Choices(documents=False)) == ()
+    assert offered_formats(survey(vault)) == {"pdf": 1}
+    assert set_up(vault, Choices()) == {"_domains.yaml"}
+    assert "report.pdf" in scan_vault(vault, rules_of(vault, domains.load(vault))).notes
 
 
 def test_what_is_ignored_counts_for_nothing_else(vault):
