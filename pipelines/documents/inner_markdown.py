@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from pipelines.documents.document import DocumentLink
 from pipelines.lines import line_starts
 from pipelines.markdown import parse_note
 from pipelines.model import Heading, Note
+from pipelines.privacy import PRIVATE
+
+_MOST_TAGS = 10_000
+"""Characters of all tags; the wire takes 65,536 bytes of properties."""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerMarkdown:
-    """The headings and links of a Markdown text; a link's offset is that of the line on which it stands."""
+    """The headings, links and tags of a Markdown text; a link's offset is that of the line on which it stands."""
 
     headings: tuple[Heading, ...] = ()
     links: tuple[DocumentLink, ...] = ()
+    tags: tuple[str, ...] = ()
 
     def links_from(self, offset: int) -> Iterator[DocumentLink]:
         """Yield the links of a text that stands at an offset of its document."""
@@ -24,12 +29,20 @@ class InnerMarkdown:
 
 
 def read_markdown(path: str, text: str) -> InnerMarkdown:
-    """Return the headings and the links to other files of a Markdown text, by the rules for notes."""
+    """Return the headings, the links to other files and the tags of a Markdown text, by the rules for notes."""
     # Parsing costs a hundred times as much as this, and most cards are a few words.
     if "[" not in text and "#" not in text:
         return InnerMarkdown()
     note = parse_note(path, text)
-    return InnerMarkdown(note.headings, tuple(_links(note)))
+    return InnerMarkdown(note.headings, tuple(_links(note)), note.tags)
+
+
+def tags_metadata(tags: Iterable[str]) -> dict[str, object]:
+    """Return the property with the tags of a document's parts; where they are too many, it counts as private."""
+    distinct = list(dict.fromkeys(tags))
+    if sum(map(len, distinct)) + len(distinct) > _MOST_TAGS:
+        return {PRIVATE: True}
+    return {"tags": distinct} if distinct else {}
 
 
 def _links(note: Note) -> Iterator[DocumentLink]:

@@ -15,6 +15,7 @@ from typing import Any
 from pipelines.documents.document import LONGEST_LABEL, Document, DocumentLink
 from pipelines.errors import DocumentError, ParserDiedError, ParserMemoryError
 from pipelines.locator import KINDS, Block, Locator
+from pipelines.privacy import PRIVATE
 
 Buffer = bytes | bytearray | memoryview
 PREFIX = struct.Struct(">IQ")
@@ -52,8 +53,10 @@ def packed(document: Document) -> tuple[bytes, bytes]:
         warnings.append(f"only the first {MOST_LINKS:,} of {len(document.links):,} links were read")
     metadata = document.metadata
     if len(_as_json(metadata).encode("utf-8", "replace")) > _MOST_METADATA:
-        metadata = {}
-        warnings.append(f"its metadata has more than {_MOST_METADATA:,} bytes and was left out")
+        metadata = {PRIVATE: True}  # it may say so, and what may be private is
+        warnings.append(
+            f"its metadata has more than {_MOST_METADATA:,} bytes and was left out, so it counts as private"
+        )
     head = {
         "title": document.title[:LONGEST_SENTENCE],
         "metadata": metadata,

@@ -9,7 +9,7 @@ from itertools import groupby
 from pipelines.documents.canvas_nodes import MOST_GROUPS, Node, nodes_of, objects_in, string_in
 from pipelines.documents.decoding import decode_text
 from pipelines.documents.document import Builder, Document, DocumentLink
-from pipelines.documents.inner_markdown import read_markdown
+from pipelines.documents.inner_markdown import read_markdown, tags_metadata
 from pipelines.documents.json_values import parse_json
 from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.errors import DocumentError
@@ -47,6 +47,7 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
     left_out = min(len(listed), MOST_NODES) - len(nodes)
     groups = sum(node.kind == "group" for node in nodes)
     return reading.builder.document(
+        metadata=tags_metadata(reading.tags),
         warnings=(
             *warnings,
             *_cut("nodes", MOST_NODES, len(listed)),
@@ -54,7 +55,7 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
             *_cut("edges", MOST_EDGES, len(edges)),
             *([f"nodes that are not of a known form were left out: {left_out}"] if left_out else []),
             *([f"only the first {MOST_CHARACTERS:,} characters were read"] if reading.is_full else []),
-        )
+        ),
     )
 
 
@@ -69,6 +70,7 @@ class _Reading:
     def __init__(self, path: str) -> None:
         self._path = path
         self.builder = Builder()
+        self.tags: dict[str, None] = {}
         self.is_full = False
 
     def add_cards(self, nodes: Iterable[Node]) -> None:
@@ -90,6 +92,7 @@ class _Reading:
         first = inner.headings[0] if inner.headings else None
         headings = (*card.labels, first.text) if first and first.start == 0 and first.text else card.labels
         start = self._add(text, headings, card.name)
+        self.tags |= dict.fromkeys(inner.tags)
         for link in inner.links_from(start):
             self.builder.link(link)
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 
 from pipelines.documents.decoding import decode_text
 from pipelines.documents.document import Builder, Document
-from pipelines.documents.inner_markdown import InnerMarkdown, read_markdown
+from pipelines.documents.inner_markdown import InnerMarkdown, read_markdown, tags_metadata
 from pipelines.documents.json_values import parse_json
 from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.documents.open_headings import OpenHeadings
 from pipelines.errors import DocumentError
 from pipelines.locator import Locator
+from pipelines.privacy import PRIVATE, named
 
 MOST_CELLS = 20_000
 MOST_OUTPUT = 2_000
@@ -40,7 +41,9 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
         if reading.is_full:
             break
     return reading.builder.document(
-        title=reading.title, metadata=_metadata(value), warnings=(*warnings, *reading.warnings(len(cells)))
+        title=reading.title,
+        metadata=tags_metadata(reading.tags) | _metadata(value),
+        warnings=(*warnings, *reading.warnings(len(cells))),
     )
 
 
@@ -50,6 +53,7 @@ class _Reading:
     def __init__(self, path: str) -> None:
         self.builder = Builder()
         self.title = ""
+        self.tags: dict[str, None] = {}
         self.is_full = False
         self._path = path
         self._headings = OpenHeadings()
@@ -64,6 +68,7 @@ class _Reading:
         source, inner = _source(self._path, cell)
         headings = self._headings.open_all((heading.level, heading.text) for heading in inner.headings)
         self.title = self.title or next((h.text for h in inner.headings if h.level == 1), "")
+        self.tags |= dict.fromkeys(inner.tags)
         outputs = _outputs(cell)
         self._shortened += len(outputs) > MOST_OUTPUT
         text = "\n\n".join(filter(None, (source, outputs[:MOST_OUTPUT])))
@@ -144,7 +149,7 @@ def _joined(value: object) -> str:
 
 
 def _metadata(value: object) -> dict[str, object]:
-    """Return the title and the authors that a notebook states."""
+    """Return the title and the authors that a notebook states, and whether it is private."""
     stated = value.get("metadata") if isinstance(value, dict) else None
     if not isinstance(stated, dict):
         return {}
@@ -157,4 +162,5 @@ def _metadata(value: object) -> dict[str, object]:
     metadata: dict[str, object] = {"author": names} if names else {}
     if isinstance(title, str) and title.strip():
         metadata["title"] = title
-    return metadata
+    private = list(named(stated, PRIVATE))
+    return metadata | ({PRIVATE: private} if private else {})

@@ -171,12 +171,12 @@ def test_what_is_longer_than_an_answer_may_be_is_cut_and_said():
         builder.document(title="t" * 2_000, metadata={"x": "y" * 70_000}, warnings=("own",) * 200)
     )
     assert (len(document.blocks), len(document.links)) == (wire.MOST_BLOCKS, wire.MOST_LINKS)
-    assert document.metadata == {}
+    assert document.metadata == {"private": True}
     assert len(document.warnings) == 100
     assert document.warnings[:4] == (
         "only the first 50,000 of 50,005 parts were read",
         "only the first 20,000 of 20,001 links were read",
-        "its metadata has more than 65,536 bytes and was left out",
+        "its metadata has more than 65,536 bytes and was left out, so it counts as private",
         "own",
     )
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.documents.assembly import note_of
 from pipelines.documents.readers.canvas import read
 from pipelines.errors import DocumentError
 from tests.pipelines.documents.blocks import blocks_of, links_of
@@ -244,3 +245,16 @@ def test_a_canvas_with_any_damage_gives_a_document_or_a_reason(data):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     with suppress(DocumentError):
         read("a.canvas", bytes(damaged), {}).text.encode()
+
+
+@pytest.mark.parametrize("text", ["A surprise. #private", "---\ntags: [Private/family]\n---\nA surprise."])
+def test_a_canvas_with_a_card_that_is_tagged_private_is_private(text):
+    document = read(
+        "a.canvas", canvas(node("a", "text", 0, 0, text=text), node("b", "text", 9, 9, text="b")), {}
+    )
+    assert note_of("a.canvas", document).privacy.private
+
+
+def test_a_canvas_with_too_many_tags_to_keep_counts_as_private():
+    text = " ".join(f"#tag{number}" for number in range(2_000))
+    assert read("a.canvas", canvas(node("a", "text", 0, 0, text=text)), {}).metadata == {"private": True}

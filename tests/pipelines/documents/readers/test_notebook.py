@@ -178,3 +178,12 @@ def test_a_notebook_with_any_damage_gives_a_document_or_a_reason(data):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     with suppress(DocumentError):
         read("a.ipynb", bytes(damaged), {}).text.encode()
+
+
+def test_a_notebook_that_says_that_it_is_private_is_private():
+    stated = saved(code("1"), private=True)
+    nested = saved(code("1"), jupytext={"Private": "yes"})
+    tagged = saved(v4.new_markdown_cell("Salaries. #private"))
+    for data in (stated, nested, tagged):
+        assert note_of("a.ipynb", read("a.ipynb", data, {})).privacy.private
+    assert not note_of("a.ipynb", read("a.ipynb", saved(code("# 1"), private=False), {})).privacy.private
