@@ -156,6 +156,16 @@ def test_a_note_without_text_and_one_that_is_parked_have_their_pages(browser):
     assert "max_note_mb" in page.text
 
 
+def test_what_could_not_be_read_of_a_document_is_said_on_its_page(browser, written, settings):
+    (written / "Torn.canvas").write_text("{nope")
+    (written / "Old.txt").write_bytes("Größe".encode("cp1252"))
+    index_once(Resources(settings), lambda *_: None)
+    torn = shown(browser, "/notes/Torn.canvas").partition("<article")[2].partition("</article>")[0]
+    assert "No text of this file is indexed: document: &#39;Torn.canvas&#39; is not valid JSON" in torn
+    assert "<dt>Warnings</dt><dd>not UTF-8 at byte 2" in shown(browser, "/notes/Old.txt")
+    assert "<dt>Warnings</dt>" not in shown(browser, "/notes/Soil.md")
+
+
 def test_a_name_with_odd_characters_has_a_page(browser):
     page = shown(browser, f"/notes/{quote('a b #? ü.md')}")
     assert "<title>Odd name" in page
