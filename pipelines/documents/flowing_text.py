@@ -42,7 +42,7 @@ class FlowingText:
         return len(self._parts)
 
     def since(self, pieces: int) -> str:
-        """Return on one line what was written after there were so many pieces."""
+        """Return, on one line, the text that follows the first `pieces` pieces."""
         return " ".join("".join(self._parts[pieces:]).split())
 
     def write(self, text: str) -> None:

@@ -24,7 +24,7 @@ class InnerMarkdown:
     tags: tuple[str, ...] = ()
 
     def links_from(self, offset: int) -> Iterator[DocumentLink]:
-        """Yield the links of a text that stands at an offset of its document."""
+        """Yield the links of a text that begins at an offset of its document."""
         return (replace(link, at=link.at + offset) for link in self.links)
 
 

@@ -1,4 +1,4 @@
-"""Parse JSON that nobody vouches for."""
+"""Parse JSON from an untrusted source."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class ReaderProcess:
         try:
             sent = os.write(self._to, rest[0][:_PIECE])
         except BrokenPipeError:
-            rest.clear()  # it has ended, or listens no more; what it says is waited for
+            rest.clear()  # it has ended, or closed its input; its answer, if any, is still read
             return
         rest[0] = rest[0][sent:]
         if not rest[0]:

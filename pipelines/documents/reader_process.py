@@ -1,4 +1,4 @@
-"""The process that reads documents: it loads the readers that it is told, gives up its rights, answers questions.
+"""The process that reads documents: it loads the readers it needs, gives up its rights, and answers questions.
 
 The parent (`sandbox`) starts it with the package of the readers and their names as arguments. A question comes on
 standard input, its answer goes to what was standard output (`wire`). It ends when the parent closes its input.

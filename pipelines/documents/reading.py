@@ -1,4 +1,4 @@
-"""Read a file into a note, whatever its format is."""
+"""Read a file of any format into a note."""
 
 from __future__ import annotations
 

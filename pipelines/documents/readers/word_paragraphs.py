@@ -21,7 +21,7 @@ _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
 _WRITTEN = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
 Mark = Callable[[str, str], str]
-"""Returns what stands in the text for a reference to a note, from its kind (`footnote`, `endnote`) and id."""
+"""Returns the mark that replaces a reference to a note, given its kind (`footnote`, `endnote`) and id."""
 
 
 @dataclass(slots=True)
