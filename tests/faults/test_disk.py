@@ -8,7 +8,7 @@ from tests.sweeps import share
 
 from . import acts, disk
 
-STRIDE = share(120, 20)
+STRIDE = share(240, 20)
 FIRST = 20  # writes of a database that is not in WAL mode yet: unlike all others
 SEED = int(os.environ.get("EVERINDEX_TEST_SEED", "0"))
 
