@@ -41,8 +41,11 @@ class Locator:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return a stored place."""
-        return cls(**json.loads(text))
+        """Return a stored place. Raises ValueError if the text is not one."""
+        stored = json.loads(text)
+        if not isinstance(stored, dict) or stored.keys() != cls.__dataclass_fields__.keys():
+            raise ValueError(f"not a place in a document: {text[:100]!r}")
+        return cls(**stored)
 
 
 @dataclass(frozen=True, slots=True)

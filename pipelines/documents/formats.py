@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import PurePosixPath
 from typing import Literal, get_args
 
 FormatName = Literal[
@@ -99,7 +98,9 @@ _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes}
 
 def format_of(path: str) -> Format | None:
     """Return the format of a file by the end of its name, or None if it is none that can be indexed."""
-    return _BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
+    # Not `PurePath.suffix`, by which `.md` has none.
+    _, dot, end = path.rpartition("/")[2].rpartition(".")
+    return _BY_SUFFIX.get(f"{dot}{end}".lower()) if dot else None
 
 
 def is_wanted(path: str, names: Collection[str]) -> bool:

@@ -209,7 +209,8 @@ def _print_warned(console: Console, count: int) -> None:
     if count:
         notes = counted(count, "note has parts that", "notes have parts that")
         console.print(
-            Text(f"{notes} could not be read: `everindex list -f has=warning` names them", "yellow")
+            Text(f"{notes} could not be read: `everindex list -f has=warning` names them", "yellow"),
+            soft_wrap=True,
         )
 
 

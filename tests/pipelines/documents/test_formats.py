@@ -24,6 +24,8 @@ def test_no_two_formats_share_a_suffix():
         ("x.tar.gz", None),
         ("pdf", None),
         ("folder.pdf/readme", None),
+        (".md", "md"),
+        ("a/.md", "md"),
     ],
 )
 def test_a_format_is_told_by_the_end_of_the_name(path, name):

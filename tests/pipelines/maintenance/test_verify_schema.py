@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipelines.documents.reading import Files
+from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
 from pipelines.errors import CacheCorruptError, CacheError
 from pipelines.maintenance.rebuild import build_beside
@@ -30,12 +32,14 @@ NOTES = {
     * 40,
     "river.md": "# River\n\nA boat on the river, see [[garden#Tomato|the tomato]].\n\n## Sail\n\nWe sail. To [[bread]].",
     "deep/bread.md": "# Bread\n\nFlour, yeast, oven: getUserById and 麵包. See [[river]].",
+    "year.canvas": '{"nodes": [{"id": "a", "type": "text", "text": "Prune the pears.", "x": 0, "y": 0, "width": 9,'
+    ' "height": 9}]}',
     "ignored.md": "Not a note.",
     ".everindexignore": "ignored.md\n",
     "pic.png": "no picture",
     "large.md": "x" * 1_000_001,
 }
-JSON = ("frontmatter", "tags", "aliases", "warnings", "heading_path")
+JSON = ("frontmatter", "tags", "aliases", "warnings", "heading_path", "locator")
 QUESTIONS = ["garden soil", "river boat", "getUserById", "麵包", "tomato -boat"]
 
 
@@ -89,12 +93,20 @@ NOT_DERIVED = {
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory, tiny_embedder):
+def files():
+    """What reads the documents of every house; starting it anew for each would take minutes."""
+    with closing(Sandbox()) as sandbox:
+        yield Files(sandbox)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, tiny_embedder, files):
     """A vault and its cache, complete: sentences, ranks, a parked note, an ignored one."""
     base = tmp_path_factory.mktemp("built")
     for folder in ("vault", "state"):
         (base / folder).mkdir()
     house = House(base / "vault", base / "state", tiny_embedder)
+    house.files = files
     for path, text in NOTES.items():
         house.write(path, text)
     finish(house)
@@ -105,11 +117,12 @@ def built(tmp_path_factory, tiny_embedder):
 
 
 @pytest.fixture
-def house(built, tmp_path, tiny_embedder):
+def house(built, tmp_path, tiny_embedder, files):
     base, _ = built
     for folder in ("vault", "state"):
         shutil.copytree(base / folder, tmp_path / folder, copy_function=copy)
     made = House(tmp_path / "vault", tmp_path / "state", tiny_embedder)
+    made.files = files
     finish(made)  # the copies have inodes of their own
     yield made
     made.cache.close()
