@@ -41,6 +41,8 @@ class ReaderProcess:
 
     def __init__(self, package: str, readers: Iterable[str]) -> None:
         self.readers = frozenset(readers)
+        self.has_refused = False
+        """Whether its last answer was a reader's refusal."""
         self._files = 0
         self._memory_at_start = 0.0
         self._popen = subprocess.Popen(  # noqa: S603 - our own module, in the Python that runs this
@@ -80,10 +82,12 @@ class ReaderProcess:
         """Let it read a document. Raises what `Sandbox.read` raises."""
         head = {"path": path, "reader": reader, "options": dict(options)}
         self._files += 1
+        self.has_refused = False
         try:
             answer = self._exchange(path, (wire.frame(head, len(data)), data), MOST_SECONDS, beat)
         except TimeoutError:
             raise DocumentError(f"{path!r} took longer to read than {MOST_SECONDS:g} s; split it") from None
+        self.has_refused = wire.is_refusal(answer[0])
         return wire.document_of(path, *answer)
 
     def is_alive(self) -> bool:

@@ -93,7 +93,7 @@ def _answer(readers: Mapping[str, Read], head: dict[str, Any], data: bytes) -> t
     try:
         return wire.packed(readers[head["reader"]](path, data, head["options"]))
     except DocumentError as error:
-        reason = str(error)
+        return (wire.frame({"refused": str(error)[: wire.LONGEST_SENTENCE]}),)
     except MemoryError:
         return (wire.frame({"memory": True}),)
     except BaseException as error:  # noqa: BLE001 - libraries in Rust raise panics that are no Exception

@@ -24,8 +24,9 @@ def _unheard(_seconds: float) -> None:
 class Sandbox:
     """Reads one document at a time in a child process. Any thread may stop it permanently.
 
-    The process is kept for the next document. Another takes its place after a failure, after many documents, before
-    and after a private one, and when a format needs a reader that it did not load before it gave up its rights.
+    The process is kept for the next document, also when its reader refused one. Another takes its place after any
+    other failure, after many documents, before and after a private one, and when a format needs a reader that it did
+    not load before it gave up its rights.
     """
 
     def __init__(self, readers: str = _READERS) -> None:
@@ -61,16 +62,17 @@ class Sandbox:
         with self._reading:
             if private:
                 self._end()
-            done = False
+            process, failed = None, True
             try:
                 process = self._ready(form.reader, path, beat, alone=private)
                 document = process.read(form.reader, path, data, options, beat)
-                done = not private and not process.is_worn()
+                failed = False
             except EverindexError:
                 self._check_running()  # it may have failed because it was stopped
+                failed = process is None or not process.has_refused
                 raise
             finally:
-                if not done:
+                if failed or private or process is None or process.is_worn():
                     self._end()
         return document
 

@@ -1,8 +1,8 @@
 """What a process without rights and its parent say to each other: frames of a JSON head and a body of bytes.
 
 A question's head is `{path, reader, options}`, its body the file. An answer's head is `{ready}`, `{document}`,
-`{error}` or `{memory}`, its body the document's text in UTF-8. The parent trusts no answer: a hostile document may
-have taken the process over.
+`{refused}` (the reader says why), `{error}` (the reader failed) or `{memory}`, its body the document's text in UTF-8.
+The parent trusts no answer: a hostile document may have taken the process over.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ LONGEST_SENTENCE = 1_000
 _LONGEST_NAME = 4_096
 _DEEPEST = 100
 _GREATEST = 2**31
+_REFUSAL = b'{"refused":'
 
 
 def frame(head: Mapping[str, object], body_size: int = 0) -> bytes:
@@ -93,6 +94,11 @@ def sizes(path: str, prefix: Buffer) -> tuple[int, int]:
     return head, body
 
 
+def is_refusal(head: Buffer) -> bool:
+    """Say whether an answer is a reader's refusal, after which its process is as it was."""
+    return bytes(head[: len(_REFUSAL)]) == _REFUSAL
+
+
 def document_of(path: str, head: Buffer, body: Buffer) -> Document:
     """Return the document of an answer.
 
@@ -104,8 +110,9 @@ def document_of(path: str, head: Buffer, body: Buffer) -> Document:
         raise DocumentError(f"{path!r} has more parts than can be indexed; split it")
     try:
         answer = _dict(json.loads(data), None)
-        if "error" in answer:
-            refused: Exception = DocumentError(_sentence(path, _text(answer["error"], _GREATEST)))
+        reason = answer.get("refused", answer.get("error"))
+        if reason is not None:
+            refused: Exception = DocumentError(_sentence(path, _text(reason, _GREATEST)))
         elif "memory" in answer:
             refused = ParserMemoryError(f"{path!r} needs too much memory to read; split it")
         else:

@@ -105,6 +105,14 @@ def test_one_process_reads_a_hundred_documents(sandbox):
     assert len({pid_of(sandbox, f"{number}.canvas") for number in range(100)}) == 1
 
 
+def test_thousands_of_damaged_documents_need_no_process_each(sandbox):
+    before = pid_of(sandbox)
+    for _ in range(3):
+        with pytest.raises(DocumentError, match=r"^'b.canvas' cannot be read: the reader says why"):
+            sandbox.read("b.canvas", b"decline", {})
+    assert pid_of(sandbox) == before
+
+
 def test_another_process_takes_its_place_after_many_documents(sandbox, monkeypatch):
     monkeypatch.setattr(process, "MOST_FILES", 3)
     pids = [pid_of(sandbox) for _ in range(6)]

@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pipelines.documents.document import Builder, Document
+from pipelines.errors import DocumentError
 
 NATIVE = ctypes.CDLL(None, use_errno=True)
 HOLDING = ctypes.PyDLL(None)
@@ -36,6 +37,10 @@ def long(given):
 def decode(_given):
     year = datetime.strptime("24.11.2026", "%d.%m.%Y").astimezone().year
     return f"{'語'.encode('big5').decode('big5')} {year}"
+
+
+def decline(_given):
+    raise DocumentError("the reader says why")
 
 
 def refuse(_given):
