@@ -31,6 +31,8 @@ _TOML = re.compile(r"\ufeff?\s*\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*$", re.D
 _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 )
+# Two Arabic phrases that are one character each, by their first letters: 5 MB of them would become 90 MB.
+_LONG_LIGATURES = (("\ufdfa", "\u0635\u0644"), ("\ufdfb", "\u062c\u0644"))
 _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 _UNREADABLE = (tomllib.TOMLDecodeError, RecursionError, ValueError)
 
@@ -149,6 +151,8 @@ def _means_yes(value: object) -> bool:
 
 def _composed(text: str) -> str:
     """Return a text with look-alike characters unified and invisible ones removed."""
+    for ligature, letters in _LONG_LIGATURES:
+        text = text.replace(ligature, letters)
     return _UNSEEN.sub("", normal_form("NFKC", text))
 
 

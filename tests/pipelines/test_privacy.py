@@ -1,12 +1,14 @@
 """Whether a note may leave the machine; where it cannot be known, it may not."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.markdown import parse_note
 from pipelines.model import Privacy
-from pipelines.privacy import may_leave
+from pipelines.privacy import may_leave, own_privacy
 
 OPEN = Privacy()
 
@@ -237,3 +239,15 @@ def test_no_other_name_is_a_folder_named_private(path):
 )
 def test_a_hostile_text_costs_its_length(text):
     assert may_leave(OPEN, path="a.md", text=text, frontmatter={}, tags=(), warnings=()) is None
+
+
+def test_a_text_of_long_ligatures_is_not_spelt_out():
+    tracemalloc.start()
+    try:
+        privacy = own_privacy(
+            path="a.txt", text="\ufdfa" * 200_000 + "\nprivate: yes", frontmatter={}, tags=(), warnings=()
+        )
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+    assert privacy.private
