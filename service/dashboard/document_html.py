@@ -12,7 +12,7 @@ from service.usecases.schemas.notes import NodeChunk
 
 _MOST_OUTLINED = 200
 _PART = Markup(
-    '<section id="{id}" data-end="{end}"><h2>{name}</h2>\n<pre class="read">{text}</pre></section>\n'
+    '<section id="{id}" data-end="{end}"><h2{anchor}>{name}</h2>\n<pre class="read">{text}</pre></section>\n'
 )
 
 
@@ -22,7 +22,10 @@ def render_document(title: str, chunks: Iterable[NodeChunk]) -> RenderedNote:
     for name, several in groupby(chunks, key=_name):
         part = list(several)
         first, last = part[0].lines[0], part[-1].lines[1]
-        body += _PART.format(id=f"L{first}", end=last, name=name, text=_text(part))
+        place = part[0].place
+        # What `[[report.pdf#page=3]]` names.
+        anchor = Markup(' id="page={}"').format(place.first) if place and place.kind == "page" else ""
+        body += _PART.format(id=f"L{first}", end=last, anchor=anchor, name=name, text=_text(part))
         outline.append(OutlineEntry(2, name, f"L{first}"))
     heading = Markup("<h1>{}</h1>").format(title)
     return RenderedNote((), Markup(), heading, body, tuple(outline[:_MOST_OUTLINED]))

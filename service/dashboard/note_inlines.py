@@ -6,7 +6,7 @@ Every tag and attribute name is written here; from the note come escaped text an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
@@ -72,11 +72,13 @@ def note_address(path: str) -> str:
 class Targets:
     """Where the links of a note lead: `meant` has the file of each target that the index knows, or None.
 
-    `opener` returns the address with which another program opens a file of the vault.
+    `opener` returns the address with which another program opens a file of the vault. `documents` are the files
+    beside Markdown that have a page.
     """
 
     meant: Mapping[str, str | None]
     opener: Callable[[str], str]
+    documents: Collection[str] = ()
 
     def address(self, target: str, fragment: str) -> str | None:
         """Return where a link leads, or None if it means no file."""
@@ -86,6 +88,8 @@ class Targets:
         path = self.meant.get(target)
         if path is None:
             return None
+        if path in self.documents:
+            return note_address(path) + (f"#{quote(fragment, safe='=')}" if fragment else "")
         return note_address(path) + place if path.lower().endswith(NOTE_SUFFIXES) else self.opener(path)
 
     def why_dead(self, target: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -41,7 +42,8 @@ class OpenNote:
     """A note that is open before a reader.
 
     `markdown`: its text is Markdown; `heavy`: it takes long to parse. `meant`: the file that each target of its links
-    means, or None. `node` is None while nothing of it is indexed.
+    means, or None; `documents`: those of these files that are not Markdown and are in the index. `node` is None while
+    nothing of the note is indexed.
     """
 
     path: str
@@ -50,6 +52,7 @@ class OpenNote:
     markdown: bool
     heavy: bool
     meant: dict[str, str | None]
+    documents: frozenset[str]
     standing: dict[str, Any]
     node: NodeAnswer | None
     backlinks: list[Backlink]
@@ -94,6 +97,7 @@ class Reader:
             markdown=vault.is_markdown(path),
             heavy=is_heavy(data),
             meant={written: file if file in named else None for written, file in meant.items()},
+            documents=self._documents(named),
             standing=self._questions.why(path, audience=audience),
             node=node,
             backlinks=self._backlinks(node) if node else [],
@@ -101,6 +105,13 @@ class Reader:
             evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
             if audience.sees_all
             else [],
+        )
+
+    def _documents(self, files: Collection[str]) -> frozenset[str]:
+        """Return the files beside Markdown that a ledger knows."""
+        others = [file for file in files if not vault.is_markdown(file)]
+        return frozenset(
+            file for _, cache in self._questions.readers() for file in cache.ledger.stat_of(others)
         )
 
     def _backlinks(self, node: NodeAnswer) -> list[Backlink]:

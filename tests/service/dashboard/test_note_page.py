@@ -72,6 +72,16 @@ def test_links_lead_where_the_index_says_also_into_another_domain(browser, writt
     )
 
 
+def test_a_link_to_a_document_leads_to_its_page(browser, written, settings):
+    (written / "Plan.canvas").write_text('{"nodes": [{"id": "1", "type": "text", "text": "Dig the bed"}]}')
+    (written / "Twin.md").write_text("[[Plan.canvas]] and ![[Plan.canvas#page=3]]\n")
+    index_once(Resources(settings), lambda *_: None)
+    assert links(shown(browser, "/notes/Twin.md"), "article") == [
+        "/notes/Plan.canvas",
+        "/notes/Plan.canvas#page=3",
+    ]
+
+
 def test_obsidian_is_given_the_name_that_the_disk_has(browser, written, settings):
     decomposed = written / "Mu\u0308sli.md"
     decomposed.write_text("oats")
