@@ -218,10 +218,10 @@ class Cache:
 
     def _upsert_node(self, note: Note, content: FileContent) -> str | None:
         tags = json.dumps(note.tags, ensure_ascii=False)
-        row = self.con.execute(
-            "SELECT title, aliases, tags FROM vault_node WHERE path = ?", (note.path,)
-        ).fetchone()
-        if row and (row[0], row[2]) != (note.title, tags):
+        row = first(self.con, "SELECT title, aliases, tags FROM vault_node WHERE path = ?", (note.path,))
+        if row is None:
+            self.edges.came_or_went(note.path)
+        elif (row[0], row[2]) != (note.title, tags):
             self.edges.graph_changed()  # communities are labelled by titles and tags
         self.con.execute(
             "INSERT OR REPLACE INTO vault_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -243,6 +243,7 @@ class Cache:
 
     def _remove(self, path: str) -> None:
         self.chunks.remove_all(path)
+        self.edges.came_or_went(path)
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
         privacy_rows.forget(self.con, path)
         self.edges.replace_links(path, ())

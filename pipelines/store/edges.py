@@ -17,6 +17,7 @@ import apsw
 from pipelines.links import NOTE_SUFFIXES, link_names_of, name_key, resolve, target_name
 from pipelines.model import EdgeKind, Link
 from pipelines.store.connection import one, transaction
+from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 from pipelines.store.ledger import below
 
@@ -160,6 +161,14 @@ class Edges:
         now = self._clock()
         # A time in the future was recorded before a reboot reset the clock.
         return bool(now - last >= _QUIET_SECONDS or now - first >= _LONGEST_WAIT_SECONDS or last > now)
+
+    def came_or_went(self, path: str) -> None:
+        """Record that the ranks are behind if links lead to a note that is indexed from now on, or no longer.
+
+        Its file may have been there all the time, so no link has changed: its format was not wanted.
+        """
+        if first(self._con, "SELECT 1 FROM vault_edge WHERE target = ? LIMIT 1", (path,)):
+            self.graph_changed()
 
     def graph_changed(self) -> None:
         """Record that the ranks are behind (inside the caller's transaction)."""

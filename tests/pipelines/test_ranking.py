@@ -56,6 +56,19 @@ def test_ranks_written_before_a_reboot_do_not_wait_for_the_clock(house):
     assert due(house)
 
 
+def test_ranks_are_due_when_a_linked_documents_format_is_no_longer_wanted_and_when_it_is_again(house):
+    house.write("list.txt", "Buy milk.")
+    house.write("a.md", "[[list.txt]] [[b]]")
+    house.write("b.md", "[[a]]")
+    for formats in ("md, txt", "md", "md, txt"):
+        house.write("_domains.yaml", f"vault:\n  legacy: true\n  formats: [{formats}]\n")
+        house.index()
+        house.now += 2
+        assert due(house), formats
+        rank_domain(house.cache, PLAIN)
+        assert rank_drift(house.cache, PLAIN) == []
+
+
 def test_a_note_that_links_and_is_linked_has_a_rank_and_others_have_none(house):
     fill(house)
     assert rank_domain(house.cache, PLAIN).notes == 5
