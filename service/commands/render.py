@@ -183,9 +183,11 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
     if watcher := facts["watcher"]:
         console.print(_watcher_line(watcher))
     for problem in facts["problems"]:
-        console.print(Text(problem, "red"))
+        console.print(Text(problem, "red"), soft_wrap=True)
     for note in parked:
-        console.print(Text(f"parked: {note['path']} ({note['kind']}): {note['reason']}", "yellow"))
+        console.print(
+            Text(f"parked: {note['path']} ({note['kind']}): {note['reason']}", "yellow"), soft_wrap=True
+        )
 
 
 def _print_domains(console: Console, domains: dict[str, dict[str, Any]]) -> None:

@@ -23,7 +23,13 @@ def put(root, text):
 
 def test_the_example_vaults_file_is_valid(request):
     text = (request.config.rootpath / "examples" / "vault" / DOMAINS_FILE).read_text(encoding="utf-8")
-    assert [domain.slug for domain in parse(text)] == ["finance", "fitness", "nutrition", "learning"]
+    assert [domain.slug for domain in parse(text)] == [
+        "finance",
+        "fitness",
+        "nutrition",
+        "learning",
+        "archive",
+    ]
 
 
 # Ownership

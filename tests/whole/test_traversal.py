@@ -111,7 +111,13 @@ def test_compare_says_what_deep_adds_and_what_it_costs(example):
 
 def test_deep_mode_asks_every_domain(example):
     answer = example.json("deep", QUESTION)
-    assert {part["domain"] for part in answer["domains"]} == {"finance", "fitness", "nutrition", "learning"}
+    assert {part["domain"] for part in answer["domains"]} == {
+        "finance",
+        "fitness",
+        "nutrition",
+        "learning",
+        "archive",
+    }
     assert all(part["deep"]["nodes"] and part["fast"] is None for part in answer["domains"])
 
 
