@@ -14,7 +14,6 @@ from pipelines.store.connection import row as first
 from pipelines.store.job_order import NEWEST, JobOrder
 from pipelines.store.job_rows import (
     COLUMNS,
-    LAST_ID,
     Job,
     JobFilter,
     JobState,
@@ -24,9 +23,9 @@ from pipelines.store.job_rows import (
     job_of,
     path_columns,
 )
+from pipelines.store.pruning import prune
 from pipelines.store.state_file import open_state
 
-_DELETED_AT_ONCE = 2_000
 _LOST = "its worker died before it reported a result; the sweep finds its pending work again"
 _BUCKETS: Mapping[str, tuple[float, ...]] = {
     "ran_seconds": (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0),
@@ -144,24 +143,12 @@ class History:
     def prune(self, days: float, most: int) -> int:
         """Delete the jobs older than `days`, and all but the newest `most`; return how many. The counts stay.
 
-        Uses short transactions, so that no worker waits. Raises StorageUnavailableError.
+        Raises StorageUnavailableError.
         """
         oldest = as_iso(self._clock() - timedelta(days=days))
-        deleted = 0
-        while True:
-            with transaction(self._con):
-                self._con.execute(
-                    # Ids ascend with time, so the first recent job ends the search.
-                    "DELETE FROM job_history WHERE state <> 'running' AND id IN (SELECT id FROM job_history"
-                    " WHERE id < max((SELECT max(id) FROM job_history) - :most + 1, coalesce("
-                    "  (SELECT id FROM job_history WHERE started_at >= :oldest ORDER BY id LIMIT 1), :last))"
-                    " ORDER BY id LIMIT :count)",
-                    {"most": most, "oldest": oldest, "count": _DELETED_AT_ONCE, "last": LAST_ID},
-                )
-                changes = self._con.changes()
-            deleted += changes
-            if changes == 0:
-                return deleted
+        return prune(
+            self._con, "job_history", "started_at", oldest=oldest, most=most, condition="state <> 'running'"
+        )
 
     # Reading
 

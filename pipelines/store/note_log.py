@@ -14,7 +14,8 @@ import apsw
 from pipelines.moments import as_iso
 from pipelines.store.connection import one, records, transaction
 from pipelines.store.connection import row as first
-from pipelines.store.job_rows import LAST_ID, storable
+from pipelines.store.job_rows import storable
+from pipelines.store.pruning import prune
 from pipelines.store.state_file import open_state
 
 NoteAction = Literal["indexed", "embedded", "re-embedded", "renamed", "removed", "parked"]
@@ -22,7 +23,6 @@ KEPT_PER_NOTE = 100
 """How many entries a note keeps, so that one that is saved all the time does not push out the others'."""
 
 _LONGEST_ERROR = 400
-_DELETED_AT_ONCE = 2_000
 # A renamed file is a removal and a new note, in either order, that workers record at most this far apart.
 _RENAME_SECONDS = 600
 _COLUMNS = (
@@ -136,24 +136,10 @@ class NoteLog:
     def prune(self, days: float, most: int) -> int:
         """Delete the entries older than `days`, and all but the newest `most`; return how many.
 
-        Uses short transactions, so that no worker waits. Raises StorageUnavailableError.
+        Raises StorageUnavailableError.
         """
         oldest = as_iso(self._clock() - timedelta(days=days))
-        deleted = 0
-        while True:
-            with transaction(self._con):
-                self._con.execute(
-                    # Ids ascend with time, so the first recent entry ends the search.
-                    "DELETE FROM note_log WHERE id IN (SELECT id FROM note_log"
-                    " WHERE id < max((SELECT max(id) FROM note_log) - :most + 1, coalesce("
-                    "  (SELECT id FROM note_log WHERE at >= :oldest ORDER BY id LIMIT 1), :last))"
-                    " ORDER BY id LIMIT :count)",
-                    {"most": most, "oldest": oldest, "count": _DELETED_AT_ONCE, "last": LAST_ID},
-                )
-                changes = self._con.changes()
-            deleted += changes
-            if changes == 0:
-                return deleted
+        return prune(self._con, "note_log", "at", oldest=oldest, most=most)
 
     # Reading
 

@@ -87,6 +87,7 @@ ELSEWHERE = {
     "service.http.routes.search": "asks for a comparison: the life enqueues the same task",
     "pipelines.store.history": "what jobs did, for people to read: no work depends on it",
     "pipelines.store.note_log": "what happened to notes, for people to read: no work depends on it",
+    "pipelines.store.pruning": "what is no longer kept of those two",
     "pipelines.store.processes": "which processes live, for people to read: no work depends on it",
     "pipelines.embedding.openvino": "exports a model; half an export is made anew, and needs an extra that the tests do not have",
     "pipelines.store.problems": "what is wrong, for people to read: no work depends on it",
