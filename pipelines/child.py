@@ -21,7 +21,7 @@ _STOP_SECONDS = 0.2
 _NICENESS = 10
 
 
-def _unheard(_seconds: float) -> None:
+def unheard(_seconds: float) -> None:
     """Ignore the seconds spent so far."""
 
 
@@ -36,7 +36,7 @@ class Child:
         self._stopped.set()
 
     def call(
-        self, function: Callable[..., Any], *given: object, beat: Callable[[float], None] = _unheard
+        self, function: Callable[..., Any], *given: object, beat: Callable[[float], None] = unheard
     ) -> Any:
         """Return the result of a module-level function; every two seconds call `beat` with the seconds spent so far.
 

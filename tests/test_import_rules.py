@@ -75,6 +75,7 @@ BELOW = {
     "service.runtime": (),
     "pipelines": ("pipelines", "pipelines.documents", "pipelines.store"),
     "pipelines.documents": (
+        "pipelines.child",
         "pipelines.errors",
         "pipelines.frontmatter",
         "pipelines.lines",

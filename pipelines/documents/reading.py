@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from pipelines.child import unheard
 from pipelines.documents.assembly import note_from
 from pipelines.documents.document import Document
 from pipelines.documents.formats import format_of
@@ -17,30 +17,11 @@ Options = Mapping[str, Mapping[str, object]]
 """What a domain's `documents:` says, by the name of the format."""
 
 
-def _unheard(_seconds: float) -> None:
-    """Ignore the seconds spent so far."""
-
-
-class DocumentReader(Protocol):
-    """Reads documents without trusting them; `Sandbox` is the one in use."""
-
-    def read(
-        self,
-        path: str,
-        data: bytes,
-        options: Mapping[str, object],
-        *,
-        private: bool = False,
-        beat: Callable[[float], None] = _unheard,
-    ) -> Document:
-        """Return a document; every two seconds call `beat` with the seconds spent so far. Raises NoteError."""
-
-
 @dataclass(frozen=True, slots=True)
 class Files:
     """Reads a domain's files. `options`: what it says about formats; `is_private` judges a path."""
 
-    reader: DocumentReader = field(default_factory=Sandbox)
+    reader: Sandbox = field(default_factory=Sandbox)
     options: Options = field(default_factory=dict)
     is_private: Callable[[str], bool] = lambda _path: False
 
@@ -51,7 +32,7 @@ class Files:
         """
         return note_from(path, self.extract(path, data))
 
-    def extract(self, path: str, data: bytes, beat: Callable[[float], None] = _unheard) -> bytes | Document:
+    def extract(self, path: str, data: bytes, beat: Callable[[float], None] = unheard) -> bytes | Document:
         """Return the document in a file's bytes; those of Markdown as they are.
 
         Every two seconds call `beat` with the seconds spent so far. Raises NoteError if it is no readable document,

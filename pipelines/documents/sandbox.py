@@ -9,16 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
+from pipelines.child import unheard
 from pipelines.documents.document import Document
 from pipelines.documents.formats import format_of
 from pipelines.documents.process import ReaderProcess
 from pipelines.errors import ApartStoppedError, DocumentError, EverindexError
 
 _READERS = "pipelines.documents.readers"
-
-
-def _unheard(_seconds: float) -> None:
-    """Ignore the seconds spent so far."""
 
 
 class Sandbox:
@@ -46,7 +43,7 @@ class Sandbox:
         options: Mapping[str, object],
         *,
         private: bool = False,
-        beat: Callable[[float], None] = _unheard,
+        beat: Callable[[float], None] = unheard,
     ) -> Document:
         """Read a document; every two seconds call `beat` with the seconds spent so far.
 
