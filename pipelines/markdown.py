@@ -20,8 +20,8 @@ from pipelines.markdown_parsers import BLOCKS, INLINES, wikilinks
 from pipelines.model import Heading, Link, LinkKind, Note
 from pipelines.privacy import own_privacy
 
-# Characters of a note's title and of a heading: every passage and link holds those above it.
-_LONGEST_TITLE = 500
+LONGEST_TITLE = 500
+"""Characters of a note's title and of a heading: every passage and link holds those above it."""
 CITING_PROPERTIES = {"cites", "source", "sources", "references", "up"}
 CITING_SECTIONS = {"sources", "references", "citations", "bibliography"}
 _MARKUP = re.compile(r"[\[\]\\`*_~<&!$%#\n]")
@@ -71,7 +71,7 @@ def parse_note(path: str, text: str) -> Note:
     warnings = (*front.warnings, *properties.warnings)
     return Note(
         path=path,
-        title=title[:_LONGEST_TITLE] or PurePosixPath(path).stem,
+        title=title[:LONGEST_TITLE] or PurePosixPath(path).stem,
         text=text,
         body_start=front.body_start,
         body_end=body_end,
@@ -111,7 +111,7 @@ def _parse_part(text: str, start: int, end: int, starts: Sequence[int], *, headi
         heading = headings and opener.type == "heading_open" and opener.level == 0
         children = _inline(token.content, env, markup=heading)
         if heading:
-            section = (_shown(children) if children else token.content)[:_LONGEST_TITLE]
+            section = (_shown(children) if children else token.content)[:LONGEST_TITLE]
             level = int(opener.tag[1])
             found.headings.append(Heading(level, section, line + 1, starts[line]))
             if citing is None or level <= citing:

@@ -10,11 +10,9 @@ from pipelines.documents.document import Document
 from pipelines.documents.formats import format_of
 from pipelines.frontmatter import read_properties
 from pipelines.lines import line_starts
-from pipelines.markdown import read_note
+from pipelines.markdown import LONGEST_TITLE, read_note
 from pipelines.model import Heading, Link, LinkKind, Note
 from pipelines.privacy import own_privacy
-
-_LONGEST_TITLE = 500
 
 
 def note_from(path: str, found: bytes | Document) -> Note:
@@ -31,7 +29,7 @@ def note_of(path: str, document: Document) -> Note:
     warnings = (*document.warnings, *properties.warnings)
     return Note(
         path=path,
-        title=" ".join(title.split())[:_LONGEST_TITLE] or PurePosixPath(path).stem,
+        title=" ".join(title.split())[:LONGEST_TITLE] or PurePosixPath(path).stem,
         text=document.text,
         body_start=0,
         body_end=len(document.text),

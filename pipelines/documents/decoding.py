@@ -1,9 +1,12 @@
-"""Decode a text file that need not be UTF-8."""
+"""Decode a text file that need not be UTF-8, into characters that can be stored."""
 
 from __future__ import annotations
 
 import codecs
+import re
 
+# SQLite ends a text at NUL, and half of a surrogate pair cannot be encoded; JSON and YAML can escape both.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _MARKS_OF_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -29,3 +32,8 @@ def decode_text(data: bytes) -> tuple[str, tuple[str, ...]]:
         text = text.replace("\0", "\ufffd")
         warnings.append("NUL bytes were replaced")
     return text, tuple(warnings)
+
+
+def storable(text: str) -> str:
+    """Return a text with what cannot be stored replaced by U+FFFD: NUL and lone surrogates."""
+    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 
+from pipelines.documents.decoding import storable
+from pipelines.documents.limits import DEEPEST
 from pipelines.errors import DocumentError
-
-DEEPEST = 100
-# JSON can escape what SQLite and UTF-8 cannot hold: NUL, and halves of a surrogate pair.
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def parse_json(path: str, text: str) -> object:
@@ -36,9 +33,9 @@ def _storable(value: object, depth: int) -> object:
     if depth > DEEPEST:
         raise RecursionError
     if isinstance(value, str):
-        return _UNSTORABLE.sub("\ufffd", value)
+        return storable(value)
     if isinstance(value, list):
         return [_storable(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {_UNSTORABLE.sub("\ufffd", name): _storable(item, depth + 1) for name, item in value.items()}
+        return {storable(name): _storable(item, depth + 1) for name, item in value.items()}
     return value

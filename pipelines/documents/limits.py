@@ -1,5 +1,7 @@
 """How much of a document is read; the rest is left out, and a warning says so."""
 
+DEEPEST = 100
+"""Levels of nesting of JSON, YAML, metadata and symbols."""
 MOST_CELLS = 100_000
 MOST_CHARACTERS = 5_000_000
 MOST_PAGES = 2_000

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.documents.document import LONGEST_LABEL, Document, DocumentLink
+from pipelines.documents.limits import DEEPEST
 from pipelines.errors import DocumentError, ParserDiedError, ParserMemoryError
 from pipelines.locator import KINDS, Block, Locator
 from pipelines.privacy import PRIVATE
@@ -33,7 +34,6 @@ _MOST_HEADINGS = 100
 _MOST_WARNINGS = 100
 LONGEST_SENTENCE = 1_000
 _LONGEST_NAME = 4_096
-_DEEPEST = 100
 _GREATEST = 2**31
 _REFUSAL = b'{"refused":'
 
@@ -133,7 +133,7 @@ def _sentence(path: str, message: str) -> str:
 def _document(raw: object, text: str) -> Document:
     found = _dict(raw, {"title", "metadata", "blocks", "links", "warnings"})
     metadata = _dict(found["metadata"], None)
-    _check_depth(metadata, _DEEPEST)
+    _check_depth(metadata, DEEPEST)
     if len(_as_json(metadata).encode()) > _MOST_METADATA:
         raise ValueError("metadata")
     blocks: list[Block] = []

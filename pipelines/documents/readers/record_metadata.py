@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from pipelines.documents.decoding import storable
 from pipelines.documents.formats import format_of
-from pipelines.documents.readers.record_values import Typed, Value, as_plain, storable
+from pipelines.documents.readers.record_values import Typed, Value, as_plain
 from pipelines.privacy import PRIVATE, named
 
 OWN = "_meta"

@@ -6,7 +6,6 @@ Aliases and application tags are never followed: nothing is expanded and no obje
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,20 +15,17 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from pipelines.documents.limits import MOST_CHARACTERS
+from pipelines.documents.decoding import storable
+from pipelines.documents.limits import DEEPEST, MOST_CHARACTERS
 from pipelines.errors import DocumentError
 from pipelines.frontmatter import plain
 from pipelines.yaml_guard import YAML_SURPRISES, yaml_problem
 
-DEEPEST = 100
-"""Levels of nesting that a record may have."""
 MOST_VALUES = 100_000
 
 _TAG = "tag:yaml.org,2002:"
 _TYPES = {_TAG + name for name in ("bool", "float", "int", "null", "str", "timestamp")}
 _BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
-# SQLite ends a text at NUL, and half of a surrogate pair cannot be encoded.
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _RESOLVER = Resolver()
 _DIGITS_OF_AN_INTEGER = 18
 
@@ -215,11 +211,6 @@ def as_plain(value: Value) -> object:
     if isinstance(value, str):
         return storable(value)
     return value.value if isinstance(value, Typed) else value
-
-
-def storable(text: str) -> str:
-    """Return a text with what cannot be stored replaced by U+FFFD: NUL and lone surrogates."""
-    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
 
 
 class Limit:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from pipelines.documents.decoding import storable
 from pipelines.documents.document import Builder, Document, DocumentLink
 from pipelines.documents.readers.flattening import NO_UNITS, Units, flatten, humanized, item_text
 from pipelines.documents.readers.record_metadata import KIND_KEYS, at, file_names, properties_of, text_at
-from pipelines.documents.readers.record_values import Limit, Value, parse, storable
+from pipelines.documents.readers.record_values import Limit, Value, parse
 from pipelines.frontmatter import split_wikilink
 from pipelines.locator import Locator
 

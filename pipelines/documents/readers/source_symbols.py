@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from pipelines.documents.limits import DEEPEST
 from pipelines.documents.readers.source_languages import Language
 
-_DEEPEST = 100
 _ERROR = "ERROR"
 
 
@@ -31,7 +31,7 @@ def symbols_of(root: Node, language: Language) -> list[Symbol]:
 
 def _within(node: Node, language: Language, depth: int) -> list[Symbol]:
     """Return the symbols directly in a node."""
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         return []
     found: list[Symbol] = []
     comments = _Comments()
