@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pipelines import beneath
-from pipelines.documents.formats import MARKDOWN, format_of, is_wanted
+from pipelines.documents.formats import MARKDOWN, FormatName, format_of, is_wanted
 from pipelines.errors import UnsafePathError
 from pipelines.globs import MOST_WILDCARD_CHARACTERS, Globs, Rule, read_globs
 from pipelines.obsidian import read_filters
@@ -75,6 +75,7 @@ class IgnoreRules:
         self._formats_of = formats_of
         self._filters = read_filters(root)
         self._known: dict[str, tuple[str | None, Scope]] = {}
+        self._lacking: dict[FormatName, str | None] = {}
         self.complaints: dict[str, None] = dict.fromkeys(self._filters.complaints)
 
     def enter(self, folder: str, names: Iterable[str], scope: Scope = ()) -> Scope:
@@ -211,7 +212,10 @@ class IgnoreRules:
             return None
         if not is_wanted(path, self._formats_of(path)):
             return f"{_OTHER_FORMAT}: {form.name}; add it to `formats:` of its domain in _domains.yaml to index it"
-        if command := form.lacks:
+        # Once per scan, because it searches the disk for the reader's packages.
+        if form.name not in self._lacking:
+            self._lacking[form.name] = form.lacks
+        if command := self._lacking[form.name]:
             return f"no reader for {form.name} is installed; run: {command}"
         return None
 
