@@ -10,13 +10,13 @@ from typing import Any
 from pipelines import vault
 from pipelines.apart import is_heavy
 from pipelines.errors import NoteError, NotFoundError
+from pipelines.markdown import decode
 from pipelines.model import Domain
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache
 from pipelines.store.evidence import Evidence
 from service.usecases.audience import OWNER, Audience
 from service.usecases.note_evidence import NoteEvidence, evidence_of_note
-from service.usecases.note_text import text_of
 from service.usecases.notes import describe_note
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.titles import SimilarHit
@@ -41,9 +41,9 @@ class Backlink:
 class OpenNote:
     """A note that is open before a reader.
 
-    `markdown`: its text is Markdown; `heavy`: it takes long to parse. `meant`: the file that each target of its links
-    means, or None; `documents`: those of these files that are not Markdown and are in the index. `node` is None while
-    nothing of the note is indexed.
+    `markdown`: it is Markdown; `text` is empty if not. `heavy`: it takes long to parse. `meant`: the file that each
+    target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index.
+    `node` is None while nothing of the note is indexed.
     """
 
     path: str
@@ -87,15 +87,16 @@ class Reader:
             raise NotFoundError(str(error)) from error
         if not audience.sees_all and not audience.judged(domain.slug, path, content.sha256):
             raise self._questions.no_such_note(path, audience)
-        data, meant = content.data, neighbours.meant_by(cache, path)
+        data, markdown = content.data, vault.is_markdown(path)
+        meant = neighbours.meant_by(cache, path)
         named = audience.named({file for file in meant.values() if file is not None})
         node = describe_note(domain, cache, path, self._questions.backlinks, audience)
         return OpenNote(
             path=path,
             title=node.title if node else PurePosixPath(path).stem,
-            text=text_of(cache, path, data),
-            markdown=vault.is_markdown(path),
-            heavy=is_heavy(data),
+            text=decode(data)[0] if markdown else "",
+            markdown=markdown,
+            heavy=markdown and is_heavy(data),
             meant={written: file if file in named else None for written, file in meant.items()},
             documents=self._documents(named),
             standing=self._questions.why(path, audience=audience),
