@@ -12,6 +12,7 @@ from functools import cache, partial
 from pipelines import vault
 from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
 from pipelines.filters import Filters
+from pipelines.locator import Locator
 from pipelines.moments import now_iso
 from pipelines.retrieval.citations import Reason, check_citations, check_quote, status_of
 from pipelines.store.connection import snapshot
@@ -69,8 +70,8 @@ class Records:
         answers = []
         for cited in quotes:
             citation, _, reason = _resolve(cited, None, indexed)
-            chunks = [chunk for chunk, _ in indexed(citation.path)]
-            answers.append(verified(citation, reason, chunks))
+            place = _place(citation, indexed(citation.path)) if reason == "match" else None
+            answers.append(verified(citation, reason, place))
         return VerifyAnswer(quotes=answers, citations_status=status_of(a.citation_reason for a in answers))
 
     def ask(self, question: str, k: int = 10, domain: str | None = None) -> RecordAnswer:
@@ -196,6 +197,12 @@ class Records:
             if known:
                 return known[path][0]
         return path
+
+
+def _place(cited: Citation, indexed: _Indexed) -> Locator | None:
+    """Return the place of the passage that a quote is in, if it is one passage of a document."""
+    found = (chunk.place for chunk, passage in indexed if cited.text_hashes == (passage.text_hash,))
+    return next(found, None)
 
 
 def _best_passage(hit: SearchHit, indexed: _Indexed) -> _Passage | None:

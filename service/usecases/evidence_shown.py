@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from pipelines.locator import Locator
 from pipelines.retrieval.citations import Reason
 from pipelines.store.evidence import Citation, EvidenceHit
-from pipelines.store.passages import ChunkRow
 from service.usecases.schemas.evidence import RecordHit, Source, VerifiedQuote
 from service.usecases.schemas.locator import place_of
 
@@ -29,19 +28,13 @@ def shown_hit(hit: EvidenceHit, texts: Mapping[str, str], source: Source) -> Rec
     )
 
 
-def verified(cited: Citation, reason: Reason, chunks: Iterable[ChunkRow] = ()) -> VerifiedQuote:
-    """Return a quote with its verdict, and its place among the chunks of a document."""
-    only = cited.text_hashes[0] if len(cited.text_hashes) == 1 else None
-    found = (one for one in chunks if one.place and reason == "match" and _hash(one.text) == only)
+def verified(cited: Citation, reason: Reason, place: Locator | None = None) -> VerifiedQuote:
+    """Return a quote with its verdict, and its place in a document."""
     return VerifiedQuote(
         path=cited.path,
         quote=cited.quote,
-        text_hash=only,
+        text_hash=cited.text_hashes[0] if len(cited.text_hashes) == 1 else None,
         citation_verified=reason == "match",
         citation_reason=reason,
-        place=next((place_of(one.place) for one in found), None),
+        place=place_of(place),
     )
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
