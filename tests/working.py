@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,12 +15,15 @@ from workers.requested import make_request_task
 from workers.resources import Resources
 from workers.tasks import make_tasks
 
+SOIL = {"Soil.md": "# Soil\n\nclay\n"}
 _LOOK_SECONDS = 0.01
 
 
-def indexed(vault: Path, state: Path, model: Path) -> Settings:
-    """Index a vault with one note, `Soil.md`, and return its settings."""
-    (vault / "Soil.md").write_text("# Soil\n\nclay\n")
+def indexed(vault: Path, state: Path, model: Path, files: Mapping[str, str] = SOIL) -> Settings:
+    """Write files into a vault, index it, and return its settings."""
+    for path, text in files.items():
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text(text)
     made = Settings(vault=vault, state=state, embedding_model=str(model))
     index_once(Resources(made), lambda *_: None)
     return made

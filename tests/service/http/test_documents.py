@@ -7,11 +7,9 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.tokens import read_token
-from service.usecases.indexing import index_once
-from workers.resources import Resources
+from tests.working import indexed
 
 PORT = 8742
 ROWS = "product,price\n" + "".join(f"apple sort {n},{n}\n" for n in range(2, 30))
@@ -36,11 +34,7 @@ FILES = {
 
 @pytest.fixture
 def settings(vault, tmp_path, tiny_model):
-    for name, text in FILES.items():
-        (vault / name).write_text(text)
-    made = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
-    index_once(Resources(made), lambda *_: None)
-    return made
+    return indexed(vault, tmp_path / "state", tiny_model, FILES)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from service.usecases.indexing import index_once
 from service.usecases.schemas.evidence import Cited
 from service.usecases.search import SearchService
 from tests import canaries
+from tests.working import indexed
 from workers.resources import Resources
 
 PORT = 8743
@@ -47,12 +48,7 @@ NOTES = {
 
 @pytest.fixture
 def settings(vault, tmp_path, tiny_model):
-    for path, text in NOTES.items():
-        (vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (vault / path).write_text(text)
-    made = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
-    index_once(Resources(made), lambda *_: None)
-    return made
+    return indexed(vault, tmp_path / "state", tiny_model, NOTES)
 
 
 @pytest.fixture

@@ -7,14 +7,13 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from pipelines.errors import CacheCorruptError, ContextsFileError, NoteNotFoundError, RecipeNotFoundError
-from queue_config.settings import Settings
 from service.app import create_app
 from service.cli import app as commands
 from service.runtime.tokens import read_token
 from service.usecases.context import Contexts
 from service.usecases.context_recipes import context_by_recipe
-from service.usecases.indexing import index_once
 from service.usecases.search import SearchService
+from tests.working import indexed
 from workers.resources import Resources
 
 PORT = 8744
@@ -40,11 +39,7 @@ NOTES = {
 
 @pytest.fixture
 def settings(vault, tmp_path, tiny_model):
-    for path, text in NOTES.items():
-        (vault / path).write_text(text)
-    made = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
-    index_once(Resources(made), lambda *_: None)
-    return made
+    return indexed(vault, tmp_path / "state", tiny_model, NOTES)
 
 
 @pytest.fixture

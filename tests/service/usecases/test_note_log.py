@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from pipelines.store.note_log import NoteEvent, NoteLog
-from queue_config.settings import Settings
 from service.app import create_app
 from service.cli import app
 from service.runtime.tokens import read_token
 from service.usecases.indexing import index_once
 from tests.browser.serving import cookie_of
+from tests.working import indexed
 from workers.resources import Resources
 
 PORT = 8741
@@ -24,11 +24,9 @@ PORT = 8741
 @pytest.fixture
 def settings(vault, tmp_path, tiny_model):
     """A vault in which a note was indexed, then renamed, and another was removed."""
-    (vault / "Soil.md").write_text("# Soil\n\nBread and yeast.")
-    (vault / "Gone.md").write_text("The boat.")
+    notes = {"Soil.md": "# Soil\n\nBread and yeast.", "Gone.md": "The boat."}
+    made = indexed(vault, tmp_path / "state", tiny_model, notes)
     (vault / "Garden").mkdir()
-    made = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
-    index_once(Resources(made), lambda *_: None)
     (vault / "Soil.md").rename(vault / "Garden" / "Soil.md")
     (vault / "Gone.md").unlink()
     index_once(Resources(made), lambda *_: None, confirmed=True)
