@@ -39,8 +39,8 @@ class Ingest:
 
     `present` says whether the vault is available, `encoder_ready` whether the encoder is available without a wait;
     `siblings` are the other caches. `brake` decides on indexed notes whose files are gone. `apart`: notes that take
-    long to parse are set apart for `index_apart`. `files` reads them. `record` is called with
-    what happened to each note, once it is committed.
+    long to parse are set apart for `index_apart`. `files` reads them. `record` is called with what happened to each
+    note, once it is committed.
     """
 
     domain: str
