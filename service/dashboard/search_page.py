@@ -15,17 +15,15 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import HAS, NAMES
 from pipelines.obsidian import open_link
 from pipelines.scopes import filters_of
 from service.dashboard.signing_in import add_signing_in
-from service.http.security import SCRIPTED_POLICY, WORKER_POLICY
+from service.http.security import SCRIPTED_POLICY
 from service.http.sessions import Sessions
+from service.http.static_files import Static, static_address
 from service.usecases.browsing import SUGGESTED, Browsing
 from service.usecases.health import count_notes
 from service.usecases.phrases import as_sum
@@ -42,7 +40,6 @@ _LINKED = 20
 _LONGEST_NAME = 500
 _DIGITS = 8
 _ONCE = ("since", "until")
-_WORKER = "graph-layout.js"
 _SCRIPTED = {"Content-Security-Policy": SCRIPTED_POLICY}
 _Question = Annotated[str, Query(max_length=LONGEST_QUERY)]
 
@@ -56,17 +53,6 @@ def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
     return Markup().join([*parts, escape(text[at:])])
 
 
-class _Static(StaticFiles):
-    """The files of `service/dashboard/static`."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        """Return a file; the map's worker with the policy that it needs."""
-        response = await super().get_response(path, scope)
-        if path == _WORKER:
-            response.headers["Content-Security-Policy"] = WORKER_POLICY
-        return response
-
-
 def make_templates(root: Path) -> Environment:
     """Return the templates of a vault's pages."""
     templates = Environment(
@@ -78,6 +64,7 @@ def make_templates(root: Path) -> Environment:
     templates.filters["mark"] = mark
     templates.filters["as_sum"] = as_sum
     templates.filters["quote"] = quote
+    templates.globals["static"] = static_address
     templates.globals["obsidian"] = lambda path: open_link(root, path)
     return templates
 
@@ -91,7 +78,7 @@ def add_pages(
     templates: Environment,
 ) -> None:
     """Add the HTML routes, and those that sign a browser in."""
-    app.mount("/static", _Static(packages=[("service.dashboard", "static")]), name="static")
+    app.mount("/static", Static(), name="static")
     _add_search_page(app, questions, names, traversal, templates)
     add_signing_in(app, sessions)
 

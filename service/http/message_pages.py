@@ -13,6 +13,8 @@ from markupsafe import Markup, escape
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from service.http.static_files import static_address
+
 SIGNED_IN = "signed_in"
 """In a request's state: whether the request had the token or a session's cookie."""
 
@@ -72,4 +74,5 @@ def _templates() -> Environment:
         loader=PackageLoader("service.http"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     templates.filters["commands"] = _with_commands
+    templates.globals["static"] = static_address
     return templates

@@ -25,8 +25,6 @@ _POLICY = (
 )
 # For pages that run scripts: only our own files, which may only connect to this server.
 SCRIPTED_POLICY = f"{_POLICY}; script-src 'self'; worker-src 'self'; connect-src 'self'"
-# A web worker follows the policy of its script, not of the page: this lets it load our other scripts.
-WORKER_POLICY = "default-src 'none'; script-src 'self'"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",

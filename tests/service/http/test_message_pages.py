@@ -34,7 +34,7 @@ def test_an_error_that_nobody_foresaw_has_the_same_page(browser, monkeypatch):
     page = shown(browser, "/orphans", 500)
     assert "<h1>Something went wrong</h1>" in page
     assert "secret" not in page
-    assert 'href="/static/style.css"' in page
+    assert 'href="/static/style.css?v=' in page
     assert 'aria-label="Everindex"' in page
 
 

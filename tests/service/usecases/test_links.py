@@ -123,7 +123,7 @@ def test_other_pages_run_our_own_scripts_and_no_other(browser):
         assert response.status_code == 200
         assert policy(response)["script-src"] == ["'self'"]
         for script in re.findall(r"<script[^>]*>", response.text):
-            assert re.fullmatch(r'<script type="module" src="/static/[a-z-]+\.js">', script)
+            assert re.fullmatch(r'<script type="module" src="/static/[a-z-]+\.js\?v=[0-9a-f]{12}">', script)
         assert re.findall(r"<style|\sstyle=|\son\w+=", response.text) == []
     assert "script-src" not in policy(browser.get("/static/graph.js"))
 
@@ -137,7 +137,7 @@ def test_the_map_needs_the_token_or_the_cookie(nobody):
 
 def test_everything_that_page_and_scripts_name_is_served(browser):
     texts = [browser.get("/graph").text, *(path.read_text() for path in OURS)]
-    named = {name for text in texts for name in re.findall(r'"(/static/[^"]+)"', text)}
+    named = {name for text in texts for name in re.findall(r'"(/static/[^"?]+)', text)}
     assert {f"/static/{path.name}" for path in OURS} < named
     assert len([name for name in named if "/vendor/" in name]) == 3
     for name in named:
