@@ -27,7 +27,6 @@ from pipelines.errors import (
     DomainNotFoundError,
     EverindexError,
     ModelNotAllowedError,
-    VaultNotFoundError,
 )
 from pipelines.heartbeat import lives, process_name
 from pipelines.holds import DeletionBrake
@@ -47,7 +46,7 @@ from queue_config.settings import Settings
 from workers.embedders import Embedders
 from workers.models import chosen_model, recorded_model
 from workers.stores import Stores
-from workers.vault_paths import locate_vault
+from workers.vault_paths import locate_vault, not_there
 
 GOOD_DOMAINS_FILE = "domains.good.yaml"
 _NOT_ALLOWED = "model not allowed"
@@ -91,9 +90,7 @@ class Resources:
     def require_present(self) -> None:
         """Raise VaultNotFoundError if the vault is not available."""
         if not self.present():
-            raise VaultNotFoundError(
-                f"the vault {self.root} is not there (unmounted?); its index is kept until it is back"
-            )
+            raise not_there(self.root)
 
     def registry(self) -> Registry:
         """Return the current domains, read again whenever `_domains.yaml` changes.

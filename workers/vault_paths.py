@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.durable_files import write_atomic
-from pipelines.errors import ConfigurationError, NotFoundError, StateError, VaultIdError
+from pipelines.errors import ConfigurationError, NotFoundError, StateError, VaultIdError, VaultNotFoundError
 from pipelines.identity import (
     DOT_FOLDER,
     ID_FILE,
@@ -86,6 +86,13 @@ def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) 
     if folder.is_relative_to(root):
         raise StateError(f"the state folder {folder} is inside the vault; choose one outside it (--state)")
     return VaultPaths(root, folder, identity)
+
+
+def not_there(root: Path) -> VaultNotFoundError:
+    """Return the error about a vault that is moved away or not mounted."""
+    return VaultNotFoundError(
+        f"the vault {root} is not there (moved away, or not mounted?); mount it or move it back. Its index is kept"
+    )
 
 
 def _unavailable(vault: Path | None, state: Path | None) -> VaultPaths | None:

@@ -29,15 +29,15 @@ Similarities = Callable[[Sequence[str], Quantized | None], Sequence[float] | Non
 class Found:
     """A note among the answers: its best chunk, its place in each layer, whether the file changed since indexing.
 
-    `sentences` are the quantized vectors of the chunk's sentences if they are prepared. `match`: how near it is in
-    meaning, None if that is unknown.
+    `stale` is None if that is unknown, because the vault is unavailable. `sentences` are the quantized vectors of the
+    chunk's sentences if they are prepared. `match`: how near it is in meaning, None if that is unknown.
     """
 
     domain: str
     hit: Hit
     chunk: passages.ChunkRow
     ranks: Mapping[str, int]
-    stale: bool
+    stale: bool | None
     sentences: Quantized | None
     match: Match | None = None
 
@@ -55,16 +55,17 @@ def find(
     """Return the `k` best notes of some domains for a question, and the error of each domain that failed.
 
     `depth`: how many passages each retriever returns, if not what `k` needs. A note whose file is gone is left out.
-    While the vault is unavailable (`present` false), nothing can be checked and every hit is marked stale.
+    While the vault is unavailable (`present` false), nothing can be checked: no hit is left out or called stale.
     """
     asked = Asked(sources)
+    kept: list[tuple[Placed, bool | None]]
     with asked.snapshots():
         ranked = asked.rank(query, depth or depth_for(k), now)
         if present:
             files = asked.each(lambda s: s.cache.ledger.stat_of(_paths_of(s, ranked)))
-            kept = list(islice(_on_disk(ranked, files, root), k))
+            kept = [*islice(_on_disk(ranked, files, root), k)]
         else:
-            kept = [(one, True) for one in ranked[:k]]
+            kept = [(one, None) for one in ranked[:k]]
         chunks = asked.each(lambda s: _chunks_of(s, [one for one, _ in kept]))
     found = []
     for one, stale in kept:

@@ -21,10 +21,13 @@ app = click.Group()
 def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> None:
     """Keep a file or folder out of the index, by a line in .everindexignore; the file itself stays."""
     from pipelines import ignore_file  # noqa: PLC0415 - help has to be instant
-    from workers.vault_paths import locate_vault  # noqa: PLC0415 - likewise
+    from pipelines import vault as notes  # noqa: PLC0415 - likewise
+    from workers.vault_paths import locate_vault, not_there  # noqa: PLC0415 - likewise
 
     given = located(options_given(vault, state))
     place = locate_vault(vault_of(given), given.get("state"), create=False)
+    if notes.find(place.root, place.identity) is None:
+        raise not_there(place.root)
     name = in_vault(given, path)
     if undo:
         line = ignore_file.stop_ignoring(place.root, name, place.displaced)

@@ -15,6 +15,11 @@ _MATCHES = {
     "none": "nothing close in meaning: `everindex deep` may find more",
 }
 _BY_WORD = "found by a name or by words; nothing is close in meaning"
+_STALE = {
+    True: "  changed since it was indexed",
+    False: "",
+    None: "  as it was indexed: the vault is not there",
+}
 _ALIKE = 3
 _WIDE = 110
 """Columns from which a table has room for a model's name with its organisation or folder."""
@@ -56,8 +61,7 @@ def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
     if hit["section"] not in ("", hit["title"], (hit.get("place") or {}).get("shown")):
         head.append(f" › {hit['section']}")
     console.print(head)
-    where = f"    {where_of(hit)}"
-    console.print(Text(where + ("  changed since it was indexed" if hit["stale"] else ""), "cyan"))
+    console.print(Text(f"    {where_of(hit)}{_STALE[hit['stale']]}", "cyan"))
     excerpt = Text(hit["excerpt"])
     for start, end in hit["marks"]:
         excerpt.stylize("bold yellow", start, end)

@@ -68,7 +68,9 @@ class Hit(Place):
     text: str = Field(description="sentences of the passage, as written")
     is_answer: bool = Field(description="false: only near the question, not an answer")
     modified: str
-    stale: bool = Field(description="whether the file has changed since; `read` returns it as it is now")
+    stale: bool | None = Field(
+        description="whether the file has changed since; `read` returns it as it is now; null: the vault is away"
+    )
     copies: list[str] = Field(description="notes that have the same passage")
 
 
@@ -93,7 +95,9 @@ class Passage(Place):
     slot: str | None = Field(description="the slot of the recipe that it fills")
     tokens: int
     compressed: bool = Field(description="whether the block leaves parts of it out; `read` returns it whole")
-    stale: bool = Field(description="whether the file has changed since; `read` returns it as it is now")
+    stale: bool | None = Field(
+        description="whether the file has changed since; `read` returns it as it is now; null: the vault is away"
+    )
 
 
 class Omitted(BaseModel):

@@ -127,7 +127,8 @@ class Contexts:
             wanted, rounds, packing, tokens, sum(one.tokens for one in listed), len(listed)
         )
         linked = {one.note for turn in rounds for one in turn.gathered.linked}
-        stale = {note for turn in rounds for note in turn.gathered.stale}
+        stale = {note: known for turn in rounds for note, known in turn.gathered.stale.items()}
+        unlisted = None if None in stale.values() else False  # the vault is there for all notes, or for none
         sizes = tokens.of([one.text for one in packing.chosen])
         warnings = [*wanted.warnings, *(w for turn in rounds for w in turn.gathered.warnings)]
         return ContextAnswer(
@@ -140,7 +141,7 @@ class Contexts:
             compress=wanted.compress,
             match=best_match(turn.gathered.match for turn in rounds),
             passages=[
-                _passage(one, count, is_linked=one.note in linked, stale=one.note in stale)
+                _passage(one, count, is_linked=one.note in linked, stale=stale.get(one.note, unlisted))
                 for one, count in zip(packing.chosen, sizes, strict=True)
             ],
             left_out=[_left_out(one) for one in left[:_LISTED]],
@@ -205,7 +206,7 @@ def _remarks(wanted: Wanted, rounds: Sequence[Round], count: str = "", size: str
     return remarks
 
 
-def _passage(one: Candidate, tokens: int, *, is_linked: bool, stale: bool) -> ContextPassage:
+def _passage(one: Candidate, tokens: int, *, is_linked: bool, stale: bool | None) -> ContextPassage:
     return ContextPassage(
         path=one.path,
         domain=one.domain,

@@ -50,7 +50,7 @@ class Gathered:
     page: Page
     matching: list[Candidate] = field(default_factory=list)
     linked: list[Candidate] = field(default_factory=list)
-    stale: set[tuple[str, str]] = field(default_factory=set)
+    stale: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     rows: dict[tuple[str, str], list[ChunkRow]] = field(default_factory=dict)
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ def gather(
     gathered = Gathered(page, warnings=[f"{slug}: {why}" for slug, why in page.ranked.failed.items()])
     answers = [one.first for one in page.shown[: page.answers or _NEAREST]]
     answers = [one for one in answers if one.chunk.path not in without][:notes]
-    gathered.stale = {(one.domain, one.hit.path) for one in answers if one.stale}
+    gathered.stale = {(one.domain, one.hit.path): one.stale for one in answers}
     for slug, source in page.ranked.sources.items():
         own = [one for one in answers if one.domain == slug]
         if not own or slug in page.ranked.failed:

@@ -80,7 +80,7 @@ def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: 
         model_ready=all(one.ready for one in states),
         generation=blake2b(names.encode(), digest_size=6).hexdigest(),
         failed=failed,
-        waits=storage_problem(resources.place.state),
+        waits=vault_problem(resources) or storage_problem(resources.place.state),
         model_problem=model_problem(resources),
     )
 
@@ -160,8 +160,8 @@ def model_problem(resources: Resources) -> str | None:
 def _of_the_vault(resources: Resources) -> Iterator[str]:
     if error := resources.registry().error:
         yield f"{error} (the last valid version stays in force)"
-    if not resources.present():
-        yield f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
+    if problem := vault_problem(resources):
+        yield problem
     for domain in resources.domains():
         if paused := resources.state().decisions.paused_since(domain.slug):
             yield (
@@ -174,6 +174,13 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
                 f" ({held.value.examples[0]!r} is one); they are kept until `everindex confirm-deletions`, or"
                 " until nothing about them has changed for an hour while Everindex runs"
             )
+
+
+def vault_problem(resources: Resources) -> str | None:
+    """Return the sentence about a vault that is unavailable, or None if it is there."""
+    if resources.present():
+        return None
+    return f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
 
 
 def storage_problem(folder: Path) -> str | None:

@@ -67,7 +67,9 @@ class ContextPassage(BaseModel):
     tokens: int = Field(description="of its text")
     whole: bool = Field(description="it is a whole section")
     compressed: bool = Field(description="the text leaves parts of the note out, and marks each gap")
-    stale: bool = Field(description="the file has changed since it was indexed")
+    stale: bool | None = Field(
+        description="the file has changed since it was indexed; null: unknown, because the vault is unavailable"
+    )
 
 
 class LeftOutPassage(BaseModel):

@@ -66,7 +66,7 @@ class SearchHit(BaseModel):
     """A note found by a search.
 
     `lines` are the first and last line (from 1) of its best passage; `marks` are ranges of `excerpt` to highlight;
-    `stale`: the file has changed since it was indexed.
+    `stale`: the file has changed since it was indexed; null: unknown, because the vault is unavailable.
     """
 
     path: str
@@ -81,7 +81,7 @@ class SearchHit(BaseModel):
     lines: tuple[int, int]
     place: Place | None = Field(None, description="where it is in a document that is not Markdown")
     modified: str
-    stale: bool
+    stale: bool | None
     domain: str
     excerpt_by: Literal["meaning", "words"]
     signals: dict[str, float] | None = Field(

@@ -1,4 +1,4 @@
-"""A hit says whether its file changed since it was indexed."""
+"""A hit says whether its file changed since it was indexed, if that is known."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_a_hit_is_stale_where_the_file_is_not_as_it_was_indexed(filled):
     }
 
 
-def test_while_the_vault_is_away_every_hit_is_stale_and_none_is_left_out(filled):
+def test_while_the_vault_is_away_no_hit_is_left_out_and_none_is_called_changed(filled):
     (filled.root / "gone.md").unlink()
     assert asked(filled, "garden", present=False) == dict.fromkeys(
-        ("same.md", "longer.md", "touched.md", "gone.md", "noticed.md"), True
+        ("same.md", "longer.md", "touched.md", "gone.md", "noticed.md"), None
     )
 
 

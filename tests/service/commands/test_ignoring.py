@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from pipelines.errors import UnsafePathError
+from pipelines.errors import UnsafePathError, VaultNotFoundError
 from queue_config.settings import Settings
 from service.cli import app
 from service.usecases.indexing import index_once
@@ -52,3 +52,10 @@ def test_a_file_outside_of_the_vault_is_refused(everindex, tmp_path, vault):
     with pytest.raises(UnsafePathError):
         everindex("ignore", str(tmp_path / "mine.md"))
     assert not (vault / ".everindexignore").exists()
+
+
+@pytest.mark.parametrize("undo", [(), ("--undo",)], ids=["ignore", "undo"])
+def test_of_a_vault_that_is_moved_away_no_note_is_called_missing(everindex, vault, undo):
+    vault.rename(vault.with_name("moved"))
+    with pytest.raises(VaultNotFoundError, match="is not there"):
+        everindex("ignore", "[Soil]*.md", *undo)

@@ -72,6 +72,14 @@ def test_an_answer_of_no_note_or_without_a_judgement_says_nothing_of_a_match():
     assert "match" not in said(print_search, answer(None))
 
 
+@pytest.mark.parametrize(
+    ("stale", "words"),
+    [(True, "changed since it was indexed"), (None, "the vault is not there"), (False, "Soil.md:1\n")],
+)
+def test_a_hit_says_whether_its_file_changed_and_whether_that_is_known(stale, words):
+    assert words in said(print_search, answer("strong", [HIT | {"stale": stale}]))
+
+
 def test_what_is_no_answer_is_left_out_and_counted():
     three = answer("strong", [HIT | {"title": title} for title in ("Soil", "River", "Moon")], 1)
     text = said(print_search, three)

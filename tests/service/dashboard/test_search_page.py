@@ -51,6 +51,18 @@ def test_a_hit_names_its_domain_only_where_there_are_several(browser, vault, tmp
     assert "1 note in " in page
 
 
+def test_while_the_vault_is_away_the_page_says_so_and_calls_no_hit_changed(vault, tmp_path, tiny_model):
+    (vault / "Soil.md").write_text("Soil is alive.\n")
+    settings = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+    index_once(Resources(settings), lambda *_: None)
+    browser = signed_in(settings)
+    vault.rename(vault.with_name("moved"))
+    page = shown(browser, "/parts/answers?q=soil")
+    assert "as it was indexed: the vault is not there" in page
+    assert f"the vault {vault} is not there" in page
+    assert "changed since" not in page
+
+
 def test_titles_are_those_of_the_notes_that_are_called_so(browser):
     assert "/notes/Soils/Soil%201.md" in hits(shown(browser, "/parts/titles?q=soil 1"))
     assert hits(shown(browser, "/parts/titles?q=")) == []

@@ -183,6 +183,14 @@ def test_a_changed_file_is_stale_and_a_removed_one_is_absent(contexts, vault):
     assert not {"Copy.md", "Compost.md"} & {one.path for one in answer.passages}
 
 
+def test_while_the_vault_is_away_no_passage_is_called_changed(contexts, vault):
+    vault.rename(vault.with_name("moved"))
+    answer = ask(contexts)
+    assert answer.passages
+    assert {one.stale for one in answer.passages} == {None}
+    assert "is not there" in answer.index.waits
+
+
 def test_get_and_post_answer_alike(client):
     given = {"q": "garden soil", "budget": 500, "compress": "light", "folder": "work"}
     got = client.get("/context", params=given).json()
