@@ -15,7 +15,7 @@ from pipelines import lexical
 from pipelines.errors import BadVectorError
 from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
 from pipelines.moments import now_iso
-from pipelines.store import privacy_rows
+from pipelines.store import older, privacy_rows
 from pipelines.store.chunk_rows import ChunkRows, titles_of
 from pipelines.store.connection import connect, corrupt, one, snapshot, transaction
 from pipelines.store.connection import row as first
@@ -100,8 +100,8 @@ class Cache:
 
     def _adopt(self, meta: CacheMeta) -> None:
         with transaction(self.con):
-            self.con.execute("UPDATE vault_meta SET value = ? WHERE key = 'pipeline'", (meta.pipeline,))
-            self.ledger.want_all_again()
+            older.replace_pipeline(self.con, meta.pipeline)
+            self.ledger.want_again()
             privacy_rows.forget_all(self.con)
         self.meta = meta
 

@@ -220,13 +220,19 @@ class Ledger:
             )
             return self._con.changes() > 0
 
-    def want_all_again(self) -> None:
-        """Mark every row as never applied, because the pipeline changed (inside the caller's transaction)."""
+    def want_again(self, paths: Collection[str] | None = None) -> None:
+        """Mark rows (None: all) as never applied by this pipeline (inside the caller's transaction)."""
         self._con.execute(
             "UPDATE vault_file SET generation = generation + 1, applied_generation = 0, embedded_generation = 0,"
-            " dirty_since = ?, priority = ?, attempts = 0,"
-            " next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0",
-            (self._clock(), LOW_PRIORITY),
+            " dirty_since = CASE WHEN applied_generation < generation THEN dirty_since ELSE :now END,"
+            " priority = CASE WHEN applied_generation < generation THEN priority ELSE :low END, attempts = 0,"
+            " next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0"
+            " WHERE :paths IS NULL OR path IN (SELECT value FROM json_each(:paths))",
+            {
+                "now": self._clock(),
+                "low": LOW_PRIORITY,
+                "paths": None if paths is None else json.dumps(list(paths)),
+            },
         )
 
     def retry(self, path: str | None = None) -> int:

@@ -56,15 +56,28 @@ def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuil
 @app.command()
 @vault_option
 @state_option
-def reembed(vault: Path | None, state: Path | None) -> None:
-    """Switch to the configured model: build a new index beside each old one, then use it."""
+@click.option("--older", is_flag=True, help="Instead index the notes of earlier pipelines again.")
+@click.option(
+    "--version", metavar="PIPELINE", help="Instead index the notes of a pipeline again: 5, or its name."
+)
+def reembed(vault: Path | None, state: Path | None, version: str | None, *, older: bool) -> None:
+    """Switch to the configured model: build a new index beside each old one, then use it.
+
+    A pipeline is how notes are split, as a version and its settings; `everindex log` names the one that indexed a
+    note. A text whose vector is known is not embedded again.
+    """
     from service.commands.progress import IndexProgress  # noqa: PLC0415
     from service.usecases.indexing import rebuild_caches  # noqa: PLC0415
+    from service.usecases.reembedding import index_again  # noqa: PLC0415
 
-    given = options_given(vault, state)
-    resources = resources_of(given)
+    if older and version is not None:
+        raise click.UsageError("give either --older or --version")
+    resources = resources_of(options_given(vault, state))
     with IndexProgress(out) as bar:
-        done = rebuild_caches(resources, bar.show, only_other_models=True)
+        if older or version is not None:
+            done = index_again(resources, bar.show, version)
+        else:
+            done = rebuild_caches(resources, bar.show, only_other_models=True)
     for line in done or ["every index already uses the configured model"]:
         out.say(line)
 

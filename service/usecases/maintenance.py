@@ -93,6 +93,12 @@ def repair_caches(resources: Resources, verdicts: Verdicts, progress: Progress) 
     for domain in resources.domains():
         if any(d.kind != "damage" for d in verdicts[domain.slug].differences):
             repair(resources.cache(domain), verdicts[domain.slug])
+    complete_work(resources, progress)
+    return verify_caches(resources)
+
+
+def complete_work(resources: Resources, progress: Progress) -> None:
+    """Index what is pending, or wait until a running service has. Raises NotRunningError where no worker runs."""
     try:
         with only_one(resources.place.state):
             index_once(resources, progress)
@@ -101,7 +107,6 @@ def repair_caches(resources: Resources, verdicts: Verdicts, progress: Progress) 
         reconcile_now(queue, make_tasks(queue, resources), resources)
         for domain in resources.domains():
             _wait_for_workers(resources, domain, progress)
-    return verify_caches(resources)
 
 
 def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) -> None:

@@ -14,6 +14,7 @@ from pipelines.store.attention import Attention
 from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, transaction
 from pipelines.store.evidence import Evidence, EvidenceRecord
+from pipelines.store.older import want_version
 from pipelines.store.state import State
 from queue_config.queue import QUEUE_FILE
 from service.usecases.maintenance import back_up, restore
@@ -255,6 +256,9 @@ def _choose(state: Path) -> None:
 
 def notes_are_cut_anew(_: World, service: Service) -> None:
     service.begin()
+    cache = _a_cache(service)
+    service.carry_on(lambda: want_version(cache.con, cache.ledger, cache.meta.pipeline))
+    service.work()
 
 
 def a_very_long_note_comes_and_goes(world: World, service: Service) -> None:
