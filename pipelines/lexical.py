@@ -208,7 +208,7 @@ def _tokens(text: str) -> _Term:
         elif not found[0].isalnum():
             tokens.append("sym" + "".join(f"{ord(character):x}" for character in found))
         else:
-            parts = _parts(found)
+            parts = parts_of(found)
             tokens += [found, *parts] if len(parts) > 1 else parts
     return tuple(tokens)
 
@@ -223,7 +223,7 @@ def without_diacritics(text: str, form: Literal["NFC", "NFD", "NFKD"]) -> str:
     return _DIACRITIC.sub("", normal_form(form, text))
 
 
-def _parts(word: str) -> list[str]:
+def parts_of(word: str) -> list[str]:
     """Split an identifier between letters and digits, at camelCase humps, and after an acronym."""
     if len(word) > _LONGEST_IDENTIFIER:
         return [word]

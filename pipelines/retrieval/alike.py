@@ -79,7 +79,7 @@ def _passage(one: Found, model: str, vector: Vector | None) -> _Passage:
 
 def _is_called(one: Found, query: str) -> bool:
     """Say whether the question is the note's title, alias or file name."""
-    if one.hit.scores.get("named"):
+    if one.hit.is_named:
         return True
     wanted = fold_name(query.strip().strip('"'))
     return wanted in (fold_name(one.chunk.title), fold_name(PurePosixPath(one.chunk.path).stem))

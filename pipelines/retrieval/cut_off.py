@@ -34,7 +34,7 @@ def _last_answer(
 ) -> int:
     no_answers = {"none", "weak"} if best == "strong" else {"none"}
     end = max(
-        (n for n, one in enumerate(found, 1) if one.match not in no_answers or "named" in one.hit.scores),
+        (n for n, one in enumerate(found, 1) if one.match not in no_answers or one.hit.is_named),
         default=0,
     )
     rest = found[end:]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pipelines.model import Decay, NoteFacts
+from pipelines.retrieval.hit import Hit
 
 _Group = tuple[str, str]
 
@@ -36,6 +37,19 @@ def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> d
             members.sort(key=lambda note: (-_published(note), note.path))
         factors |= {note.path: ladder[min(i, len(ladder) - 1)] for i, note in enumerate(members)}
     return factors
+
+
+def decay_hits(
+    hits: Sequence[Hit], notes: Mapping[str, NoteFacts], decay: Decay, root: str = ""
+) -> list[Hit]:
+    """Multiply the score of each hit by its note's factor, and return the hits, best first."""
+    factors = decay_weights(notes.values(), decay, root)
+    decayed = []
+    for hit in hits:
+        factor = factors[hit.path]
+        score = hit.score * factor
+        decayed.append(hit.after({"decay": score - hit.score}, decay=factor, decayed=score))
+    return sorted(decayed, key=lambda hit: -hit.score)
 
 
 def _group(note: NoteFacts, decay: Decay, root: str) -> tuple[_Group, tuple[float, ...]]:

@@ -1,4 +1,7 @@
-"""The layers in order: two retrievers, fusion, decay, attention, graph, names. Each leaves its number on the hit."""
+"""The layers in order: two retrievers, fusion, source files, decay, attention, graph, names.
+
+Each leaves its number on the hit.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 from pipelines import lexical
 from pipelines.git_dates import NO_DATES, GitDates
 from pipelines.model import Domain, NoteFacts
 from pipelines.retrieval.attention import Attended, lift_attended, unattended
 from pipelines.retrieval.bm25 import WordsFound
-from pipelines.retrieval.decay import decay_weights
+from pipelines.retrieval.decay import decay_hits
 from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
 from pipelines.retrieval.hit import Hit
-from pipelines.retrieval.named import NoteNames, with_titles
+from pipelines.retrieval.named import DEFINED, NoteNames, with_titles
 from pipelines.retrieval.pieces import nearest_pieces
 from pipelines.retrieval.postings import WordPostings, read_words
 from pipelines.retrieval.quantized import QuantizedVectors
 from pipelines.retrieval.rerank import (
     FEWEST_CITATIONS,
-    LinearScore,
+    by_linear_scores,
+    by_votes,
     is_recent,
-    linear_scores,
-    link_votes,
-    most_lifted,
 )
 from pipelines.retrieval.restrict import restricted
+from pipelines.retrieval.source_files import NO_CODE, AskedSymbols, CodeSignals, lift_source_files
 from pipelines.retrieval.stages import stage
 from pipelines.retrieval.thin import lessen_thin
 from pipelines.store import passages
@@ -53,7 +54,8 @@ class Source:
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
     gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
     count. With `by_words` false, words are left out. `hidden`: notes that the asker must not see, whose names do not
-    count; `only` is without their chunks. `attended` tells how much attention notes have.
+    count; `only` is without their chunks. `attended` tells how much attention notes have. `code`: which signals of
+    source files count in a domain that indexes such files.
     """
 
     domain: Domain
@@ -67,6 +69,7 @@ class Source:
     names: NoteNames | None = field(default_factory=NoteNames)
     hidden: Collection[str] = frozenset()
     attended: Attended = unattended
+    code: CodeSignals = field(default_factory=CodeSignals)
 
     def is_name(self, query: str) -> bool:
         """Say whether a question is a note's title or alias, character by character. Raises CacheError."""
@@ -112,17 +115,22 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
     domain, cache = source.domain, source.cache
     named = source.names.called(cache, query, source.hidden) if source.names else {}
     source = replace(source, only=_allowed(source, query))
-    matches = source.matches(query)
+    code = source.code if "code" in (domain.formats or ()) else NO_CODE
+    symbols = code.asked(cache, query, hidden=source.hidden, only=source.only, is_name=bool(named))
     hidden = store.chunks_of_notes(cache, set(domain.configuration) - named.keys(), (), None)
-    near = _visible(partial(_nearest, source), depth, hidden)
-    match = _visible(lambda count: matches(count, source.only), depth, hidden)
-    paths = passages.chunk_paths(cache, list(near.keys() | match.keys()))
-    fused, near, match = _fuse(source, query, near, match, matches)
-    hits = _best_of_notes(lessen_thin(cache, query, fused), near, match, paths)
-    notes = passages.note_facts(cache, _paths(hits))
+    fused, near, match = _candidates(source, query, depth, hidden, symbols)
+    paths = passages.chunk_paths(cache, [chunk for chunk, _ in fused])
+    best = partial(_best_of_notes, near=near, match=match, paths=paths)
+    hits = best(fused)
     layers = {"meaning": _notes_of(near, paths), "words": _notes_of(match, paths), "fused": _paths(hits)}
+    if lifted := symbols.lift(cache, fused, paths, best):
+        layers["symbols"], hits = _paths(lifted), lifted
+    for layer, lifted in lift_source_files(code, cache, query, hits, source.only):
+        layers[layer], hits = _paths(lifted), lifted
+    notes = passages.note_facts(cache, _paths(hits))
     if domain.decay.mode != "off":
-        hits = _decay(hits, notes, domain)
+        with stage("decay"):
+            hits = decay_hits(hits, notes, domain.decay, domain.path)
         layers["decayed"] = _paths(hits)
     if domain.attention:
         with stage("decay"):
@@ -131,8 +139,8 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
     if domain.graph_mode != "off" and _has_links(source, hits):
         hits = _rerank(source, hits, notes, now)
         layers["reranked"] = _paths(hits)
-    if named:
-        hits = _lift(source, hits, named)
+    if named or symbols.definitions:
+        hits = _lift(source, hits, named, symbols.definitions)
         layers["named"] = _paths(hits)
     return Ranking(hits, layers)
 
@@ -143,6 +151,19 @@ def _allowed(source: Source, query: str) -> Sequence[int] | None:
     if lexical.operators(query) and source.is_name(query):
         return source.only
     return restricted(source.cache, query, source.only)
+
+
+def _candidates(
+    source: Source, query: str, depth: int, hidden: Collection[int], symbols: AskedSymbols
+) -> tuple[list[tuple[int, Signals]], dict[int, float], dict[int, float]]:
+    """Find passages and fuse them, best first; also return their known cosines and BM25."""
+    matches = source.matches(query)
+    near = _visible(partial(_nearest, source), depth, hidden)
+    match = _visible(lambda count: matches(count, source.only), depth, hidden)
+    if missing := list(symbols.definitions.keys() - near.keys() - match.keys()):
+        match |= dict(matches(len(missing), missing))
+    fused, near, match = _fuse(source, query, near, match, matches)
+    return lessen_thin(source.cache, query, fused), near, match
 
 
 def _visible(
@@ -207,7 +228,7 @@ def _best_of_notes(
         if path is not None and path not in hits:
             cosine, bm25 = near.get(chunk_id), match.get(chunk_id)
             hits[path] = Hit(path, chunk_id, signals).after(
-                {}, cosine=cosine, bm25=bm25, fused=sum(signals.values())
+                {}, cosine=cosine, bm25=bm25, fused=sum(signals.values()) - signals.get("symbol", 0.0)
             )
     return list(hits.values())
 
@@ -224,25 +245,20 @@ def _ordered(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: -hit.score)
 
 
-@stage("decay")
-def _decay(hits: Sequence[Hit], notes: Mapping[str, NoteFacts], domain: Domain) -> list[Hit]:
-    factors = decay_weights(notes.values(), domain.decay, domain.path)
-    decayed = []
-    for hit in hits:
-        factor = factors[hit.path]
-        score = hit.score * factor
-        decayed.append(hit.after({"decay": score - hit.score}, decay=factor, decayed=score))
-    return _ordered(decayed)
-
-
 @stage("fusion")
-def _lift(source: Source, hits: Sequence[Hit], named: Mapping[str, float]) -> list[Hit]:
-    """Put the notes that the question names first, including those that no retriever found."""
+def _lift(
+    source: Source, hits: Sequence[Hit], named: Mapping[str, float], definitions: Mapping[int, str]
+) -> list[Hit]:
+    """Put first the notes that the question names, or whose symbols, including those that no retriever found."""
     first = first_chunks(source.cache, named.keys() - set(_paths(hits)))
+    first |= {path: chunk for chunk, path in definitions.items() if path not in set(_paths(hits))}
     added = [
         Hit(path, chunk, {}) for path, chunk in first.items() if source.only is None or chunk in source.only
     ]
-    claims = [hit.after({}, named=named.get(hit.path)) for hit in (*hits, *added)]
+    defined = dict.fromkeys(definitions.values(), DEFINED)
+    claims = [
+        hit.after({}, named=named.get(hit.path), defined=defined.get(hit.path)) for hit in (*hits, *added)
+    ]
     return _ordered(with_titles(claims))
 
 
@@ -258,11 +274,10 @@ def _has_links(source: Source, hits: Sequence[Hit]) -> bool:
 def _rerank(source: Source, hits: Sequence[Hit], notes: Mapping[str, NoteFacts], now: datetime) -> list[Hit]:
     domain, scores = source.domain, {hit.path: hit.score for hit in hits}
     if domain.graph_mode == "linear":
-        unit, ranked = 1.0, _by_rank(linear_scores(scores, notes), scores)
+        unit, ranked = 1.0, by_linear_scores(scores, notes)
     else:
-        unit, most = max(scores.values()) - min(scores.values()), most_lifted(scores.values())
-        votes = link_votes(scores, store.linked_from(source.cache, list(scores)))
-        ranked = {path: _Left({"links": most * vote}, {"votes": vote}) for path, vote in votes.items()}
+        unit = max(scores.values()) - min(scores.values())
+        ranked = by_votes(scores, store.linked_from(source.cache, list(scores)))
     days, amount = domain.decay.recency_boost_days, domain.decay.recency_boost_amount * unit
     recency = {
         path: amount if is_recent(note, now, days, source.git.date_of(path, note.modified_at)) else 0.0
@@ -275,20 +290,3 @@ def _rerank(source: Source, hits: Sequence[Hit], notes: Mapping[str, NoteFacts],
         score = sum(signals.values(), start=hit.score)
         reranked.append(hit.after(signals, **left, recency=young, reranked=score))
     return _ordered(reranked)
-
-
-class _Left(NamedTuple):
-    """What the graph adds to a hit's score, and the numbers that it leaves on the hit."""
-
-    signals: Mapping[str, float]
-    scores: Mapping[str, float | None]
-
-
-def _by_rank(found: Mapping[str, LinearScore], scores: Mapping[str, float]) -> dict[str, _Left]:
-    return {
-        path: _Left(
-            {"graph": terms.score - scores[path]},
-            {"value": terms.value, "pagerank": terms.pagerank, "centrality": terms.centrality},
-        )
-        for path, terms in found.items()
-    }

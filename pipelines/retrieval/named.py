@@ -20,7 +20,10 @@ from pipelines.store.postings import newest_chunk
 
 TITLE, ALIAS, FILE = 1.2, 1.15, 1.1
 """The worth of a name as a share of the best score: above 1, so that its note comes first by its name alone."""
+DEFINED = 1.25
+"""The worth of the definition of a symbol that the question names exactly."""
 
+_CLAIMS = {"title": "named", "definition": "defined"}
 _MOST_NAMESAKES = 10
 _SIGNS = "+#"  # C, C++ and C# are different names
 _APOSTROPHE = re.compile("['\u2019\u02bc]")
@@ -117,11 +120,14 @@ def _worth(path: str, title: str, aliases: Sequence[str]) -> dict[str, float]:
 
 
 def with_titles(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits; those that the question names (`named` in their scores) get the signal `title`."""
-    untitled = [sum(added for name, added in hit.signals.items() if name != "title") for hit in hits]
+    """Return the hits; those that the question names get the signals `title` and `definition`.
+
+    Their worth is in the scores: `named` for a note, `defined` for a file that defines a symbol.
+    """
+    untitled = [sum(added for name, added in hit.signals.items() if name not in _CLAIMS) for hit in hits]
     best = max(untitled, default=0.0) or 1.0
-    return [
-        hit.after({"title": named * best} if named else {}, titled=score + named * best)
-        for hit, score in zip(hits, untitled, strict=True)
-        for named in [hit.scores.get("named", 0.0)]
-    ]
+    titled = []
+    for hit, score in zip(hits, untitled, strict=True):
+        claims = {name: hit.scores[by] * best for name, by in _CLAIMS.items() if hit.scores.get(by)}
+        titled.append(hit.after(claims, titled=sum(claims.values(), start=score)))
+    return titled

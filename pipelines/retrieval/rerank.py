@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from pipelines.model import NoteFacts
 
@@ -78,6 +79,31 @@ def most_lifted(scores: Collection[float]) -> float:
         return 0.0
     fifth = ordered[min(LEAD_OVER, (len(ordered) + 1) // 2) - 1]
     return min(LIFT * max(0.0, ordered[0]), ordered[0] - fifth)
+
+
+class Added(NamedTuple):
+    """What the graph adds to a note's score, by signal, and the numbers that it leaves on the hit."""
+
+    signals: Mapping[str, float]
+    left: Mapping[str, float | None]
+
+
+def by_linear_scores(scores: Mapping[str, float], notes: Mapping[str, NoteFacts]) -> dict[str, Added]:
+    """Return what `linear_scores` adds to each candidate, by path: the signal `graph`."""
+    return {
+        path: Added(
+            {"graph": terms.score - scores[path]},
+            {"value": terms.value, "pagerank": terms.pagerank, "centrality": terms.centrality},
+        )
+        for path, terms in linear_scores(scores, notes).items()
+    }
+
+
+def by_votes(scores: Mapping[str, float], links: Mapping[str, Collection[str]]) -> dict[str, Added]:
+    """Return what `link_votes` add to each candidate, by path: the signal `links`."""
+    most = most_lifted(scores.values())
+    votes = link_votes(scores, links)
+    return {path: Added({"links": most * vote}, {"votes": vote}) for path, vote in votes.items()}
 
 
 def is_recent(note: NoteFacts, now: datetime, days: int, committed: datetime | None = None) -> bool:

@@ -29,6 +29,18 @@ def _no_sentences(source: Source) -> Source:
     return _with_domain(source, sentences=False)
 
 
+def _no_symbol(source: Source) -> Source:
+    return replace(source, code=replace(source.code, symbols=None))
+
+
+def _no_filename(source: Source) -> Source:
+    return replace(source, code=replace(source.code, filename=False))
+
+
+def _no_imports(source: Source) -> Source:
+    return replace(source, code=replace(source.code, imports=False))
+
+
 def _no_decay(source: Source) -> Source:
     return _with_domain(source, decay=replace(source.domain.decay, mode="off"))
 
@@ -53,6 +65,9 @@ WITHOUT: Mapping[str, Way] = {
     "meaning": _no_meaning,
     "words": _no_words,
     "sentences": _no_sentences,
+    "symbol": _no_symbol,
+    "filename": _no_filename,
+    "imports": _no_imports,
     "decay": _no_decay,
     "attention": _no_attention,
     "graph": _no_graph,

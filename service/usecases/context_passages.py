@@ -168,7 +168,7 @@ def _split(rows: Sequence[ChunkRow]) -> list[list[ChunkRow]]:
 def why_found(one: Found) -> str:
     """Say in words why a note matches."""
     reasons = []
-    if one.hit.scores.get("named"):
+    if one.hit.is_named:
         reasons.append("the question names it")
     if one.match in ("strong", "weak"):
         reasons.append(f"{one.match} match in meaning")

@@ -14,6 +14,7 @@ from pipelines.retrieval.compared import Compared
 from pipelines.retrieval.named import NoteNames
 from pipelines.retrieval.postings import WordPostings
 from pipelines.retrieval.quantized import QuantizedVectors
+from pipelines.retrieval.symbols import SymbolNames
 from pipelines.store.cache import Cache
 from pipelines.store.notes import data_version
 
@@ -45,6 +46,7 @@ class InMemory:
         self._quantized: dict[Path, QuantizedVectors] = {}
         self._words: dict[Path, WordPostings] = {}
         self._names: dict[Path, NoteNames] = {}
+        self._symbols: dict[Path, SymbolNames] = {}
         # A version is valid only for one connection; another one may have opened another file.
         self._followed: dict[Path, tuple[Cache, int]] = {}
         self._compared: dict[Path, int] = {}
@@ -66,6 +68,10 @@ class InMemory:
     def names(self, cache: Cache) -> NoteNames:
         """Return the names of a cache's notes; the first question reads them where `follow` did not."""
         return self._names.setdefault(cache.path, NoteNames())
+
+    def symbols(self, cache: Cache) -> SymbolNames:
+        """Return the names of the symbols in a cache's source files, which questions read and follow."""
+        return self._symbols.setdefault(cache.path, SymbolNames())
 
     def follow(self, caches: Sequence[Cache]) -> None:
         """Take in what was committed to these caches, and let go of those that are no longer among them.
@@ -98,7 +104,14 @@ class InMemory:
             self._followed[cache.path] = now
 
     def _let_go(self, path: Path) -> None:
-        for held in (self._quantized, self._words, self._names, self._followed, self._compared):
+        for held in (
+            self._quantized,
+            self._words,
+            self._names,
+            self._symbols,
+            self._followed,
+            self._compared,
+        ):
             held.pop(path, None)
 
     def compare(self, cache: Cache) -> tuple[Compared, bool]:

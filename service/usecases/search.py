@@ -18,6 +18,7 @@ from pipelines.reconcile import rules_of
 from pipelines.retrieval.layers import Source
 from pipelines.retrieval.passing import passing_chunks
 from pipelines.retrieval.search import excerpts, find
+from pipelines.retrieval.source_files import CodeSignals
 from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
 from pipelines.status import domain_status, nothing_at, why
@@ -213,7 +214,8 @@ class SearchService:
             only = passing_chunks(cache, filters, hidden, known[model])
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
             own = Source(domain, cache, known[model], only, *memory, git=held.git, names=names, hidden=hidden)
-            return way(replace(own, attended=attended(self.resources, now)))
+            code = CodeSignals(held.symbols(cache))
+            return way(replace(own, attended=attended(self.resources, now), code=code))
 
         for slug in filters.domains:
             named_domains(self.resources, slug)

@@ -22,6 +22,9 @@ _SCORES = {
     "meaning": "cosine",
     "words": "bm25",
     "fused": "fused",
+    "symbols": "symbols",
+    "filenames": "filenames",
+    "imported": "imported",
     "decayed": "decayed",
     "attended": "attended",
     "reranked": "reranked",
@@ -29,10 +32,12 @@ _SCORES = {
     "merged": "merged",
 }
 _PARTS = {
+    "symbols": ("symbol",),
+    "imported": ("references",),
     "decayed": ("decay",),
     "attended": ("attention",),
     "reranked": ("value", "pagerank", "centrality", "votes", "recency"),
-    "named": ("named",),
+    "named": ("named", "defined"),
 }
 
 

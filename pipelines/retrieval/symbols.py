@@ -1,0 +1,221 @@
+"""Find the symbols of source files that a question names: functions, classes and the like."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from pipelines import lexical
+from pipelines.normal_forms import normal_form
+from pipelines.retrieval.fusion import Signals, best_first
+from pipelines.store.cache import Cache
+from pipelines.store.postings import newest_chunk
+from pipelines.store.symbols import FileSymbols, source_files, source_files_since, symbols_of
+
+FACTOR = 3.0
+"""What the score of a passage is multiplied by if the question names its symbol: the source document's figure."""
+LEAST = 0.5
+"""The lowest match of a symbol that counts."""
+
+_OF_PARTS = 0.8
+_MOST_DEFINITIONS = 10
+_SHORTEST, _LONGEST = 3, 200  # characters of a name; a passage's label has at most 200
+_MOST_QUALIFIERS = 4
+_FILES_AT_ONCE = 500
+_WRITTEN = re.compile(r"(?P<tick>`)?(?P<name>[^\W\d]\w*(?:(?:\.|::|->|#)[^\W\d]\w*)*)(?P<call>\()?")
+_BETWEEN = re.compile(r"\.|::|->|#")
+_NO_WORD = re.compile(r"[\W_]+")
+# What people write beside a name, as in "class Account".
+_KINDS = frozenset(("class", "def", "enum", "func", "function", "interface", "method", "struct", "type"))
+
+
+@dataclass(frozen=True, slots=True)
+class AskedNames:
+    """The names in a question.
+
+    `exact` are those that are surely names of code, without case, with their qualifiers. `alone` is the name, maybe a
+    plain word, that is the whole question. `parts` are the words in all names.
+    """
+
+    exact: tuple[str, ...]
+    alone: str
+    parts: frozenset[str]
+
+
+class _Symbol(NamedTuple):
+    """A symbol's qualified name, the same without case, and the words in the last part of it."""
+
+    name: str
+    folded: str
+    parts: frozenset[str]
+
+
+def asked_names(query: str) -> AskedNames:
+    """Return the names in a question, of the first 64 words: `[a-zA-Z_][a-zA-Z0-9_]{2,}`, in any alphabet.
+
+    A name with an underscore, a digit, a hump, a qualifier, a call or a backtick is surely one of code; any other may
+    be a word of the language.
+    """
+    exact: dict[str, None] = {}
+    plain: dict[str, None] = {}
+    parts: set[str] = set()
+    found = list(islice(_WRITTEN.finditer(normal_form("NFC", query)), lexical.MOST_TERMS))
+    for match in found:
+        qualified = _BETWEEN.split(match["name"])
+        names = [name for name in qualified if len(name) >= _SHORTEST]
+        parts = parts.union(*map(_parts_of, names))
+        if len(qualified[-1]) < _SHORTEST or len(match["name"]) > _LONGEST:
+            continue
+        is_code = len(qualified) > 1 or match["tick"] or match["call"] or not _is_plain(qualified[0])
+        (exact if is_code else plain)[".".join(qualified).lower()] = None
+    others = plain.keys() - _KINDS
+    is_alone = not exact and len(others) == 1 and len(found) == len(plain)
+    return AskedNames(tuple(exact), next(iter(others)) if is_alone else "", frozenset(parts))
+
+
+def _is_plain(name: str) -> bool:
+    return name.isalpha() and (name.islower() or name.istitle() or name.isupper())
+
+
+def _parts_of(name: str) -> frozenset[str]:
+    """Return the words in a name of code: `roundHalf_up` has `round`, `half` and `up`."""
+    if len(name) > _LONGEST:
+        return frozenset()
+    runs = filter(None, _NO_WORD.split(name))
+    return frozenset(part.lower() for run in runs for part in lexical.parts_of(run))
+
+
+def overlap(symbol: Collection[str], asked: Collection[str]) -> float:
+    """Return how well the words in the names of a question match those in a symbol's name, from 0 to 0.8.
+
+    It is `0.8 * common / max(words of the symbol, words of the question)`: the source document's figure.
+    """
+    most = max(len(symbol), len(asked))
+    return _OF_PARTS * len(set(symbol).intersection(asked)) / most if most else 0.0
+
+
+class SymbolNames:
+    """The symbols of one cache's source files, read once and then only for changed files. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._newest = 0
+        self._of_file: dict[str, tuple[_Symbol, ...]] = {}
+        self._named: dict[
+            str, dict[str, list[_Symbol]]
+        ] = {}  # by the last part of a name without case, and by file
+
+    def follow(self, cache: Cache) -> None:
+        """Take in the symbols of added or changed source files, which have new passages. Raises CacheError."""
+        newest = newest_chunk(cache)
+        if newest == self._newest:
+            return
+        with self._lock:
+            if newest < self._newest:  # the cache file was replaced
+                self._begin()
+            changed = source_files_since(cache, self._newest)
+            for start in range(0, len(changed), _FILES_AT_ONCE):
+                for path, symbols in symbols_of(cache, changed[start : start + _FILES_AT_ONCE]).items():
+                    self._hold(path, symbols)
+            self._newest = newest
+
+    def _hold(self, path: str, symbols: FileSymbols) -> None:
+        for symbol in self._of_file.pop(path, ()):
+            self._named[_last(symbol.folded)].pop(path, None)
+        names = sorted(name for name in symbols.names if len(name) <= _LONGEST)
+        self._of_file[path] = tuple(_Symbol(name, name.lower(), _parts_of(_last(name))) for name in names)
+        for symbol in self._of_file[path]:
+            self._named.setdefault(_last(symbol.folded), {}).setdefault(path, []).append(symbol)
+
+    def definitions(self, cache: Cache, exact: Iterable[str], hidden: Collection[str]) -> dict[int, str]:
+        """Return the passages that define what is named exactly, with their paths, without `hidden` files.
+
+        A name that more than ten passages define names none of them. Call this within a snapshot of the cache.
+        Raises CacheError.
+        """
+        self.follow(cache)
+        found: dict[int, str] = {}
+        for written in exact:
+            with self._lock:
+                meant = {path: names for path, names in self._meant(written).items() if path not in hidden}
+            if 0 < len(meant) <= _MOST_DEFINITIONS:
+                chunks = _chunks_of(cache, meant)
+                if len(chunks) <= _MOST_DEFINITIONS:
+                    found |= {chunk: path for chunk, (path, _) in chunks.items()}
+        return found
+
+    def _meant(self, written: str) -> dict[str, dict[str, float]]:
+        """Return the symbols, by file, whose names end with as many qualifiers of a written name as any has."""
+        qualified = written.split(".")[-_MOST_QUALIFIERS:]
+        files = self._named.get(qualified[-1], {})
+        for first in range(len(qualified)):
+            end = "." + ".".join(qualified[first:])
+            found = {path: [s for s in own if f".{s.folded}".endswith(end)] for path, own in files.items()}
+            if any(found.values()):
+                return {path: {s.name: 1.0 for s in own} for path, own in found.items() if own}
+        return {}
+
+    def strengths(self, cache: Cache, asked: AskedNames, paths: Iterable[str]) -> dict[int, float]:
+        """Return how well the question names the symbols of these files, by passage, where it counts (0.5 to 1).
+
+        An exact name counts 1, and parts of names as `overlap` says. Call this within a snapshot. Raises CacheError.
+        """
+        self.follow(cache)
+        files = set(source_files(paths))
+        matches: dict[str, dict[str, float]] = {}
+        with self._lock:
+            for path in files & self._of_file.keys():
+                scores = {s.name: overlap(s.parts, asked.parts) for s in self._of_file[path]}
+                matches[path] = {name: score for name, score in scores.items() if score >= LEAST}
+            for written in (*asked.exact, asked.alone):
+                for path, names in self._meant(written).items():
+                    if path in files:
+                        matches.setdefault(path, {}).update(names)
+        named = {path: names for path, names in matches.items() if names}
+        return {chunk: score for chunk, (_, score) in _chunks_of(cache, named).items()} if named else {}
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _chunks_of(cache: Cache, named: Mapping[str, Mapping[str, float]]) -> dict[int, tuple[str, float]]:
+    """Return the passages in which these symbols (by path) are, with their paths and best scores.
+
+    A method of a short class is in the passage of its class. What is in memory may be gone from the file.
+    """
+    found: dict[int, tuple[str, float]] = {}
+    for path, symbols in symbols_of(cache, named).items():
+        for name, score in named[path].items():
+            chunk = next(
+                (symbols.chunks[label] for label in _enclosing(name) if label in symbols.chunks), None
+            )
+            if name in symbols.names and chunk is not None:
+                found[chunk] = (path, max(score, found.get(chunk, ("", 0.0))[1]))
+    return found
+
+
+def _enclosing(name: str) -> Iterator[str]:
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
+def lift_symbols(
+    fused: Sequence[tuple[int, Signals]], strengths: Mapping[int, float]
+) -> list[tuple[int, Signals]]:
+    """Multiply the scores of passages whose symbols the question names by three, and return all, best first."""
+    return best_first(
+        {
+            chunk: signals
+            | ({"symbol": (FACTOR - 1.0) * sum(signals.values())} if chunk in strengths else {})
+            for chunk, signals in fused
+        }
+    )
