@@ -14,7 +14,7 @@ from pipelines.retrieval.compared import Compared
 from pipelines.retrieval.named import NoteNames
 from pipelines.retrieval.postings import WordPostings
 from pipelines.retrieval.quantized import QuantizedVectors
-from pipelines.retrieval.symbols import SymbolNames
+from pipelines.retrieval.source_files import CodeSignals
 from pipelines.store.cache import Cache
 from pipelines.store.notes import data_version
 
@@ -46,7 +46,7 @@ class InMemory:
         self._quantized: dict[Path, QuantizedVectors] = {}
         self._words: dict[Path, WordPostings] = {}
         self._names: dict[Path, NoteNames] = {}
-        self._symbols: dict[Path, SymbolNames] = {}
+        self._code: dict[Path, CodeSignals] = {}
         # A version is valid only for one connection; another one may have opened another file.
         self._followed: dict[Path, tuple[Cache, int]] = {}
         self._compared: dict[Path, int] = {}
@@ -69,9 +69,9 @@ class InMemory:
         """Return the names of a cache's notes; the first question reads them where `follow` did not."""
         return self._names.setdefault(cache.path, NoteNames())
 
-    def symbols(self, cache: Cache) -> SymbolNames:
-        """Return the names of the symbols in a cache's source files, which questions read and follow."""
-        return self._symbols.setdefault(cache.path, SymbolNames())
+    def code(self, cache: Cache) -> CodeSignals:
+        """Return the signals of a cache's source files, with the symbols that questions read and follow."""
+        return self._code.setdefault(cache.path, CodeSignals())
 
     def follow(self, caches: Sequence[Cache]) -> None:
         """Take in what was committed to these caches, and let go of those that are no longer among them.
@@ -108,7 +108,7 @@ class InMemory:
             self._quantized,
             self._words,
             self._names,
-            self._symbols,
+            self._code,
             self._followed,
             self._compared,
         ):

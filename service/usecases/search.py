@@ -18,7 +18,6 @@ from pipelines.reconcile import rules_of
 from pipelines.retrieval.layers import Source
 from pipelines.retrieval.passing import passing_chunks
 from pipelines.retrieval.search import excerpts, find
-from pipelines.retrieval.source_files import CodeSignals
 from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
 from pipelines.status import domain_status, nothing_at, why
@@ -214,8 +213,7 @@ class SearchService:
             only = passing_chunks(cache, filters, hidden, known[model])
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
             own = Source(domain, cache, known[model], only, *memory, git=held.git, names=names, hidden=hidden)
-            code = CodeSignals(held.symbols(cache))
-            return way(replace(own, attended=attended(self.resources, now), code=code))
+            return way(replace(own, attended=attended(self.resources, now), code=held.code(cache)))
 
         for slug in filters.domains:
             named_domains(self.resources, slug)
