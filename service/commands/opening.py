@@ -15,6 +15,7 @@ from pipelines.obsidian import open_link
 from pipelines.vault import path_on_disk
 from service.commands.browser import open_address
 from service.commands.terminal import resources_of, settings_of
+from workers.vault_paths import not_there
 
 _OBSIDIAN = ".obsidian"
 # Most editors take `+LINE FILE`; these would open a second file named `+LINE`.
@@ -34,9 +35,11 @@ def open_hit(given: dict[str, Any], root: Path, path: str, line: int) -> None:
 def open_note(root: Path, path: str, line: int) -> None:
     """Open the note with this key: in Obsidian if the vault is one of Obsidian's, else in `$VISUAL` or `$EDITOR`.
 
-    Raises UnsafePathError for what is no regular file of the vault, ConfigurationError where no program opens it,
-    OSError.
+    Raises VaultNotFoundError, UnsafePathError for what is no regular file of the vault, ConfigurationError where no
+    program opens it, OSError.
     """
+    if not root.is_dir():
+        raise not_there(root)
     raw = path_on_disk(root, path)
     if not stat.S_ISREG(beneath.look(root, raw).st_mode):
         raise UnsafePathError(f"{path!r} is not a regular file; it was not opened")
@@ -53,8 +56,9 @@ def open_note(root: Path, path: str, line: int) -> None:
         # No shell, and an absolute path is never taken for an option.
         subprocess.run([*editor, *_at_line(editor[0], file, line)], check=True)  # noqa: S603 - the user's own editor
     except (OSError, subprocess.CalledProcessError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it ended with status {error.returncode}"
         raise ConfigurationError(
-            f"{editor[0]} did not open the note ({error}); set EDITOR to another"
+            f"{editor[0]} did not open the note ({why}); set EDITOR to another"
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from service.usecases.phrases import as_sum, by_format, counted
@@ -61,12 +62,12 @@ def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
     if hit["section"] not in ("", hit["title"], (hit.get("place") or {}).get("shown")):
         head.append(f" › {hit['section']}")
     console.print(head)
-    console.print(Text(f"    {where_of(hit)}{_STALE[hit['stale']]}", "cyan"))
+    console.print(Text(f"    {where_of(hit)}{_STALE[hit['stale']]}", "cyan"), soft_wrap=True)
     excerpt = Text(hit["excerpt"])
     for start, end in hit["marks"]:
         excerpt.stylize("bold yellow", start, end)
     if hit["excerpt"]:
-        console.print(Text("    ").append_text(excerpt))
+        console.print(Padding(excerpt, (0, 0, 0, 4), expand=False))
     if hit["alike"]:
         paths = [one["path"] for one in hit["alike"]]
         more = ", …" if len(paths) > _ALIKE else ""

@@ -44,7 +44,7 @@ class NoteText:
 def read_note(questions: SearchService, path: str, audience: Audience = OWNER) -> NoteText:
     """Return the text of a note that the ledger knows.
 
-    Raises NoteNotFoundError, and NotFoundError if the file cannot be read.
+    Raises NoteNotFoundError, VaultNotFoundError, and NotFoundError if the file cannot be read.
     """
     path = vault.note_key(path)
     for domain, cache in questions.readers():
@@ -64,6 +64,7 @@ def _read(
     try:
         content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
     except NoteError as error:
+        resources.require_present()
         raise NotFoundError(str(error)) from error
     if not (audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
         return None

@@ -68,7 +68,9 @@ class Reader:
         self._names = names
 
     def open(self, path: str, *, audience: Audience = OWNER) -> OpenNote:
-        """Return a note that the ledger knows. Raises NoteNotFoundError, and NotFoundError if it cannot be read.
+        """Return a note that the ledger knows.
+
+        Raises NoteNotFoundError, VaultNotFoundError, and NotFoundError if the file cannot be read.
 
         Who does not see all notes gets no evidence records, whose questions are the owner's.
         """
@@ -84,6 +86,7 @@ class Reader:
         try:
             content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
         except NoteError as error:
+            resources.require_present()
             raise NotFoundError(str(error)) from error
         if not audience.sees_all and not audience.judged(domain.slug, path, content.sha256):
             raise self._questions.no_such_note(path, audience)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from click.testing import CliRunner
 
-from pipelines.errors import ConfigurationError, NotFoundError, UnsafePathError
+from pipelines.errors import ConfigurationError, NotFoundError, UnsafePathError, VaultNotFoundError
 from pipelines.store.attention import Attention
 from queue_config.settings import Settings
 from service.cli import app
@@ -158,3 +158,10 @@ def test_a_search_opens_the_hit_of_a_number(vault, tmp_path, tiny_model, monkeyp
         assert opened() == ["--wait", f"+{hit['lines'][0]}", str(vault / hit["path"])]
     with pytest.raises(NotFoundError, match="no hit 3"):
         search("--open", "3")
+
+
+@pytest.mark.usefixtures("opened")
+def test_of_a_vault_that_is_moved_away_nothing_is_opened_and_the_error_says_so(vault):
+    vault.rename(vault.with_name("moved"))
+    with pytest.raises(VaultNotFoundError, match="mount it or move it back"):
+        open_note(vault, "Soil.md", 1)

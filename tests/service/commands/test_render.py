@@ -80,6 +80,14 @@ def test_a_hit_says_whether_its_file_changed_and_whether_that_is_known(stale, wo
     assert words in said(print_search, answer("strong", [HIT | {"stale": stale}]))
 
 
+def test_a_long_excerpt_is_indented_and_a_path_is_never_wrapped():
+    long = HIT | {"path": f"{'folder/' * 20}Soil.md", "excerpt": "clay and sand " * 20}
+    _head, where, *excerpt, _about = said(print_search, answer("strong", [long])).splitlines()
+    assert where == f"    {long['path']}:1"
+    assert len(excerpt) > 1
+    assert all(line.startswith(("    clay", "    and", "    sand")) for line in excerpt)
+
+
 def test_what_is_no_answer_is_left_out_and_counted():
     three = answer("strong", [HIT | {"title": title} for title in ("Soil", "River", "Moon")], 1)
     text = said(print_search, three)

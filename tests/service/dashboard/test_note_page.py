@@ -195,6 +195,14 @@ def test_the_page_runs_our_own_scripts_alone(browser, address):
         assert tag != "script" or has["src"].startswith("/static/")
 
 
+def test_while_the_vault_is_away_no_note_is_said_to_be_gone(browser, written):
+    written.rename(written.with_name("moved"))
+    page = browser.get("/notes/Soil.md", headers={"Accept": "text/html"})
+    assert page.status_code == 503
+    assert f"the vault {written} is not there" in page.text
+    assert "no longer exists" not in page.text
+
+
 def test_a_note_that_is_not_there_has_a_page_of_its_own(browser):
     response = browser.get("/notes/nope.md")
     assert response.status_code == 404

@@ -137,6 +137,11 @@ def test_a_note_that_has_changed_since_is_read_as_it_is_and_says_so(ask, vault):
     assert (found["text"], found["stale"]) == ("# Inbox\n\nNothing.\n", True)
 
 
+def test_while_the_vault_is_away_no_note_is_said_to_be_gone(ask, vault):
+    vault.rename(vault.with_name("moved"))
+    assert "is not there" in complained(ask("read", note="Inbox"))
+
+
 @pytest.mark.parametrize("mark", ["---\nprivate: true\n---\n", "#private ", "---\nprivate: [\n---\n"])
 def test_a_note_that_has_become_private_is_not_read_although_the_index_does_not_know(ask, vault, mark):
     (vault / "Inbox.md").write_text(f"{mark}# Inbox\n\nNobody's business.\n")
