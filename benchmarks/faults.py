@@ -50,6 +50,7 @@ WRONG = frozenset(
         "items_twice",
         "resurrected",
         "ticks_lost",
+        "orphans",
         "damaged",
         "half_indexed",
     ]

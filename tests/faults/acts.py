@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import BadVectorError, EverindexError, StorageUnavailableError
 from pipelines.store.attention import Attention
 from pipelines.store.cache import Cache
@@ -18,6 +19,7 @@ from pipelines.store.older import want_version
 from pipelines.store.state import State
 from queue_config.queue import QUEUE_FILE
 from service.usecases.maintenance import back_up, restore
+from tests.documents import DOCUMENTS, document
 
 from .life import NOBODY, Service, World
 
@@ -41,19 +43,23 @@ _OTHER_MODEL = _RECUT | {"model": "b"}
 _RULES = "ignored/\n"
 _GONE = "gone"
 _DOMAINS = "alpha:\n  path: alpha\nrest:\n  legacy: true\n"
+_WITH_DOCUMENTS = "alpha:\n  path: alpha\n{0}rest:\n  legacy: true\n{0}".format(
+    "  formats: [md, txt, csv, xlsx, pptx, pdf, docx, html, ipynb, yaml, json, code]\n"
+)
 
 
 @dataclass(frozen=True)
 class Act:
     """What happens, with which settings; the `trouble` that is part of it.
 
-    `by_hand` is what the user has to do again if it was broken off.
+    `by_hand` is what the user has to do again if it was broken off. `prepare` is done once, before the children play.
     """
 
     play: Callable[[World, Service], None]
     settings: Mapping[str, Any] = field(default_factory=dict)
     by_hand: Callable[[Service], None] = lambda _: None
     trouble: tuple[type[EverindexError], ...] = ()
+    prepare: Callable[[], object] = lambda: None
 
     @property
     def name(self) -> str:
@@ -190,11 +196,46 @@ def a_worker_died_and_the_queue_is_lost(world: World, service: Service) -> None:
 
 def the_domains_change(world: World, service: Service) -> None:
     service.begin()
-    world.write("_domains.yaml", _DOMAINS)
+    world.write(DOMAINS_FILE, _DOMAINS)
     service.compare()
     service.work()
     world.rename(_path(0), "alpha/note-0.md")
     service.notice(_path(0), "alpha/note-0.md")
+    service.work()
+
+
+@cache
+def _papers() -> tuple[dict[str, bytes], ...]:
+    """Return two versions of a document of each format by its path; their libraries write the time into some."""
+    said = ("The garden and the river", "The market and the bread")
+    return tuple({f"papers/d{suffix}": document(suffix, words) for suffix in DOCUMENTS} for words in said)
+
+
+def documents_come_change_and_go(world: World, service: Service) -> None:
+    """Only in this act there are any: a process that reads them takes longer to start than all else."""
+    service.begin()
+    first, second = _papers()
+    world.write(DOMAINS_FILE, _WITH_DOCUMENTS)
+    for path, data in first.items():
+        world.write(path, data)
+    service.compare()
+    service.work()
+    for path, data in second.items():
+        world.write(path, data)
+    service.notice(*second)
+    service.work()
+    world.rename("papers", "alpha/papers")
+    service.notice("papers", "alpha/papers")
+    service.work()
+    world.rename("alpha/papers/d.csv", "alpha/papers/d.txt")
+    service.notice("alpha/papers/d.csv", "alpha/papers/d.txt")
+    service.work()
+    left = sorted(file.relative_to(world.vault).as_posix() for file in world.vault.glob("alpha/papers/*"))
+    world.delete(left)
+    service.notice(*left)
+    service.work()
+    world.write(DOMAINS_FILE, _DOMAINS)
+    service.compare()
     service.work()
 
 
@@ -317,6 +358,7 @@ _SHORT = (
     Act(the_rules_change),
     Act(a_worker_died_and_the_queue_is_lost),
     Act(the_domains_change),
+    Act(documents_come_change_and_go, prepare=_papers),
     Act(an_edit_does_not_show, by_hand=Service.rehash),
     Act(records_are_kept),
     Act(an_operator_decides),

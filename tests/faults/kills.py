@@ -6,33 +6,45 @@ import json
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.faults.processes import Asker, Trio
+from pipelines.domains import DOMAINS_FILE
+from tests.documents import DOCUMENTS, EVERY_FORMAT, document, ending
+from tests.faults.processes import SUFFIXES, Asker, Trio
 from tests.tiny import WORDS, build_tiny_model
 
 # A fault in a library ends the one that loads most of them.
 KILLS = (
     ("worker", signal.SIGKILL),
     ("worker", signal.SIGSEGV),
-    *(2 * [("watcher", signal.SIGKILL), ("query", signal.SIGKILL)]),
+    ("worker that waits for its reader", signal.SIGKILL),
+    ("reader", signal.SIGKILL),
+    ("watcher", signal.SIGKILL),
+    ("query", signal.SIGKILL),
 )
+SOME_DOCUMENTS = (".pdf", ".xlsx", ".yaml")
+"""What a vault has that is made for every change: each format that is read takes time."""
 # Fewer edits a round than a mass deletion has, and fewer notes a folder.
 _EDITS = (2, 9)
-_SUFFIXES = (".md", ".md", ".md", ".txt", ".canvas")
+_TEXTS = (".md", ".txt")
 _LARGEST_FOLDER = 15
 _FEWEST, _MOST = 40, 90
 _LONGEST_PAUSE = 1.2
 
 
 class Editor:
-    """Somebody who edits a vault at random, as editors, file managers and synchronisers do."""
+    """Somebody who edits a vault at random, as editors, file managers and synchronisers do.
 
-    def __init__(self, root: Path, chance: random.Random) -> None:
+    A third of the files that it makes are `documents`, which are given by the ends of their names.
+    """
+
+    def __init__(self, root: Path, chance: random.Random, documents: Sequence[str] = DOCUMENTS) -> None:
         self._root = root
         self._chance = chance
+        self._documents = documents
         self._count = 0
+        (root / DOMAINS_FILE).write_text(EVERY_FORMAT)
         (root / "box").mkdir()
         self._outside = root.parent / "outside"
         self._outside.mkdir()
@@ -51,6 +63,7 @@ class Editor:
             self._append: 2,
             self._save_and_revert: 2,
             self._rename: 2,
+            self._convert: 1,
             self._change_case: 1,
             self._move_folder: 1,
             self._delete: 3,
@@ -60,35 +73,37 @@ class Editor:
 
     def save_at_length(self) -> None:
         """Give a note a long text."""
-        path = self._any_note()
-        path.write_text(self.text(path, self._words(4000)), encoding="utf-8")
+        path = self._any_text()
+        path.write_text(f"{self._markdown()}\n\n{self._words(4000)}", encoding="utf-8")
+
+    def save_document(self) -> None:
+        """Save a document that is not Markdown."""
+        path = self._free_path(self._chance.choice(self._documents))
+        path.write_bytes(self._content(path))
 
     # What can be done
 
     def _create(self) -> None:
         path = self._free_path()
-        path.write_text(self.text(path), encoding="utf-8", newline="")
+        path.write_bytes(self._content(path))
 
     def _move_in(self) -> None:
         beside, path = self._outside / "note", self._free_path()
-        beside.write_text(self.text(path), encoding="utf-8")
+        beside.write_bytes(self._content(path))
         beside.rename(path)
 
     def _save(self) -> None:
         path = self._any_note()
-        path.write_text(self.text(path), encoding="utf-8", newline="")
+        path.write_bytes(self._content(path))
 
     def _save_atomically(self) -> None:
         path = self._any_note()
         beside = path.with_name(f".{path.name}.tmp")
-        beside.write_text(self.text(path), encoding="utf-8")
+        beside.write_bytes(self._content(path))
         beside.rename(path)
 
     def _append(self) -> None:
-        path = self._any_note()
-        if path.suffix == ".canvas":  # what follows its end would break it
-            return
-        with path.open("a", encoding="utf-8") as file:
+        with self._any_text().open("a", encoding="utf-8") as file:
             for _ in range(3):
                 file.write(f"\n\nOne more note: {self._words(12)}")
                 file.flush()
@@ -97,13 +112,19 @@ class Editor:
         path = self._any_note()
         before = path.read_bytes()
         self._save()
-        path.write_text(self.text(path), encoding="utf-8")
+        path.write_bytes(self._content(path))
         time.sleep(self._chance.random() * 0.5)
         path.write_bytes(before)
 
     def _rename(self) -> None:
         path = self._any_note()
-        path.rename(self._free_path(path.suffix))
+        path.rename(self._free_path(ending(path.name) or path.suffix))
+
+    def _convert(self) -> None:
+        path = self._any_text()
+        other = path.with_suffix(".md" if path.suffix == ".txt" else ".txt")
+        if not other.exists():
+            path.rename(other)
 
     def _change_case(self) -> None:
         path = self._any_note()
@@ -126,7 +147,7 @@ class Editor:
         return sorted(
             path
             for path in self._root.rglob("*")
-            if path.suffix in _SUFFIXES and not path.name.startswith(".")
+            if path.suffix in SUFFIXES and not path.name.startswith((".", "_"))
         )
 
     def _folders(self) -> list[Path]:
@@ -135,14 +156,20 @@ class Editor:
     def _any_note(self) -> Path:
         return self._chance.choice(self._notes())
 
+    def _any_text(self) -> Path:
+        """Return a note whose text may be longer."""
+        return self._chance.choice([path for path in self._notes() if path.suffix in _TEXTS])
+
     def _free_path(self, suffix: str | None = None) -> Path:
         folders = [f for f in self._folders() if len(list(f.iterdir())) < _LARGEST_FOLDER]
         if not folders or self._chance.random() < 1 / 12:
             folders = [self._root / self._name("folder")]
             folders[0].mkdir()
-        return (
-            self._chance.choice(folders) / f"{self._name('Note')}{suffix or self._chance.choice(_SUFFIXES)}"
-        )
+        return self._chance.choice(folders) / f"{self._name('Note')}{suffix or self._suffix()}"
+
+    def _suffix(self) -> str:
+        usual = self._chance.choice((".md", ".md", ".txt", ".canvas", ""))
+        return usual or self._chance.choice(self._documents)
 
     def _name(self, kind: str) -> str:
         self._count += 1
@@ -151,13 +178,16 @@ class Editor:
     def _words(self, count: int) -> str:
         return " ".join(self._chance.choices(WORDS.split(), k=count))
 
-    def text(self, path: Path, more: str = "") -> str:
-        """Return the text of a file that was never there before; parts of it may have been."""
-        text = f"{self._markdown()}\n\n{more}"
-        if path.suffix != ".canvas":
-            return text
-        card = {"id": "1", "type": "text", "text": text, "x": 0, "y": 0, "width": 400, "height": 300}
-        return json.dumps({"nodes": [card], "edges": []})
+    def _content(self, path: Path) -> bytes:
+        """Return the bytes of a file that was never there before; parts of them may have been."""
+        if suffix := ending(path.name):
+            self._count += 1
+            return document(suffix, f"A note of version {self._count} with {self._words(20)}")
+        text = self._markdown()
+        if path.suffix == ".canvas":
+            card = {"id": "1", "type": "text", "text": text, "x": 0, "y": 0, "width": 400, "height": 300}
+            text = json.dumps({"nodes": [card], "edges": []})
+        return text.encode()
 
     def _markdown(self) -> str:
         chance = self._chance
@@ -175,19 +205,22 @@ class Editor:
                 chance.choice([repeated, self._words(chance.randrange(5, 150)), "```\n# no heading\n```"])
             )
         if chance.random() < 1 / 3:
-            parts.append(
-                f"See [[{chance.choice(self._notes() or [self._root]).stem}]] and #{self._words(1)}."
-            )
+            target = chance.choice(self._notes() or [self._root])
+            parts.append(f"See [[{target.name.removesuffix('.md')}]] and #{self._words(1)}.")
         return chance.choice(["\n\n", "\n\n", "\r\n\r\n"]).join(parts)
 
 
 def kills(
-    chance: random.Random, folder: Path, redis_url: str | None = None, model: Path | None = None
+    chance: random.Random,
+    folder: Path,
+    redis_url: str | None = None,
+    model: Path | None = None,
+    documents: Sequence[str] = DOCUMENTS,
 ) -> Iterator[dict[str, float]]:
     """Kill one of the processes a round while the vault is edited; yield what differs after it, for ever."""
     base = folder / "kills"
     trio = Trio(base, model or build_tiny_model(folder), redis_url)
-    editor = Editor(trio.root, chance)
+    editor = Editor(trio.root, chance, documents)
     for _ in range(_FEWEST):
         editor.edit()
     with trio, Asker(trio) as asker:
@@ -213,12 +246,21 @@ def _round(
     restarts = trio.restarts
     for _ in range(chance.randint(*_EDITS)):
         editor.edit()
-    if victim == "worker" and chance.random() < 1 / 2:
-        trio.catch_worker()
+    if "reader" in victim:
+        editor.save_document()
+        reader = trio.catch_reader()
+        if victim == "reader":
+            reader.kill()
+        else:
+            kill(trio, asker, "worker", number)
+            reader.resume()
     else:
-        # Any moment: while saves settle, while they are indexed, just after.
-        time.sleep(chance.random() * _LONGEST_PAUSE)
-    kill(trio, asker, victim, number)
+        if victim == "worker" and chance.random() < 1 / 2:
+            trio.catch_worker()
+        else:
+            # Any moment: while saves settle, while they are indexed, just after.
+            time.sleep(chance.random() * _LONGEST_PAUSE)
+        kill(trio, asker, victim, number)
     for _ in range(chance.randint(*_EDITS)):
         editor.edit()
         time.sleep(chance.random() * 0.1)
@@ -227,6 +269,7 @@ def _round(
         "kills": 1,
         f"{victim}_{number.name}": 1,
         **found.counts(),
+        "orphans": trio.orphans(),
         "restarts": trio.restarts - restarts,
         **asker.take(),
         "worst_quiet_s": round(seconds, 2),

@@ -23,6 +23,7 @@ import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded
 from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph  # noqa: F401 - likewise
+from pipelines.documents.formats import FORMATS
 from pipelines.embedding.model_info import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.indexing import Ingest
@@ -102,6 +103,8 @@ class LightResources(Resources):
         self.embedders = FakeEmbedders(self.place.state, find_model, dict, openvino=False)
         self.ahead = 0.0
         self._owner = owner
+        # One process for all formats: otherwise each format would take another one.
+        self.sandbox._used.update(form.reader for form in FORMATS if form.apart)
 
     def ingest(self, domain: Domain, cache: Cache) -> Ingest:
         ingest = super().ingest(domain, cache)
@@ -138,10 +141,10 @@ class World:
         self.vault.mkdir(parents=True, exist_ok=True)
         self.seen.append(self.digest())
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, text: str | bytes) -> None:
         """Save as editors do: beside, and then in place of the old file."""
         beside = self.base / "beside"
-        beside.write_text(text, encoding="utf-8")
+        beside.write_bytes(text.encode() if isinstance(text, str) else text)
         (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
         beside.replace(self.vault / path)
         self.seen.append(self.digest())

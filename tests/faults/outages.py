@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, Self
 import httpx
 import redis
 
+from tests.documents import DOCUMENTS
 from tests.faults.kills import Editor, kill
 from tests.faults.processes import COMMANDS, Asker, Trio
 from tests.tiny import build_tiny_model
@@ -142,9 +143,9 @@ def _in_time(condition: Callable[[], bool]) -> bool:
 
 
 @contextmanager
-def scene(trio: Trio, chance: random.Random) -> Iterator[Scene]:
-    """Start the processes over a vault of some notes."""
-    editor = Editor(trio.root, chance)
+def scene(trio: Trio, chance: random.Random, documents: Sequence[str] = DOCUMENTS) -> Iterator[Scene]:
+    """Start the processes over a vault of some notes and documents."""
+    editor = Editor(trio.root, chance, documents)
     for _ in range(_FEWEST):
         editor.edit()
     with trio, Asker(trio) as asker:
@@ -156,14 +157,17 @@ def scene(trio: Trio, chance: random.Random) -> Iterator[Scene]:
 
 
 def queue_losses(
-    chance: random.Random, folder: Path, model: Path | None = None
+    chance: random.Random,
+    folder: Path,
+    model: Path | None = None,
+    documents: Sequence[str] = DOCUMENTS,
 ) -> Iterator[dict[str, float]]:
     """Lose the queue in a burst of saves, another way each round; yield how it went, for ever."""
     model = model or build_tiny_model(folder)
     with ExitStack() as stack:
         server = stack.enter_context(RedisServer(folder / "server"))
-        embedded = stack.enter_context(scene(Trio(folder / "embedded", model), chance))
-        remote = stack.enter_context(scene(Trio(folder / "redis", model, server.url), chance))
+        embedded = stack.enter_context(scene(Trio(folder / "embedded", model), chance, documents))
+        remote = stack.enter_context(scene(Trio(folder / "redis", model, server.url), chance, documents))
         while True:
             yield _lose(embedded, chance, lambda: _delete_queue(embedded.trio.state))
             yield _lose(embedded, chance, lambda: _damage_queue(embedded.trio.state, chance))

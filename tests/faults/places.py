@@ -94,7 +94,6 @@ ELSEWHERE = {
     "pipelines.store.rename_log": "tests/workers/test_tagging.py dies at each of its steps",
     "pipelines.store.salvage": "copies beside the damaged file: tests/whole/test_maintenance.py mends real ones",
     "pipelines.durable_files.write_in_folder": "writes the vault's id again: tests/pipelines/test_identity.py",
-    "pipelines.store.leases.Leases.set_apart": "a heavy note: tests/pipelines/test_apart.py kills what parses it",
     "pipelines.store.leases.Leases.renew": "a heavy note: tests/pipelines/test_apart.py kills what parses it",
     "pipelines.store.ledger.Ledger.keep_indexed": "a note that the brake holds: tests/pipelines/test_ingest.py",
     "pipelines.store.ranks.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",

@@ -19,20 +19,24 @@ from pathlib import Path
 from typing import Self
 
 import httpx
+import psutil
 
 from pipelines.chunk import chunk_note
-from pipelines.domains import WHOLE_VAULT, Registry
+from pipelines.domains import load
 from pipelines.indexing import Ingest
 from pipelines.maintenance.verify import verify
 from pipelines.store.cache import Cache
 from queue_config.settings import Settings
+from tests.documents import DOCUMENTS
 from tests.whole.conftest import PATIENCE, User, wait_for
 from workers.resources import Resources
 
 COMMANDS = {"watcher": "watch", "worker": "work", "query": "serve"}
-_SUFFIXES = (".md", ".markdown", ".txt", ".canvas")
+SUFFIXES = (".md", ".markdown", ".txt", ".canvas", *DOCUMENTS)
+"""How the names of the files end that are notes."""
 _MOST_RESULTS = 200
 _EVERY_NOTE_HAS = "note"
+_SECONDS_OF_AN_ORPHAN = 20.0
 
 
 @dataclass
@@ -70,6 +74,7 @@ class Trio(User):
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._settings = Settings(vault=self.root, state=self.state, embedding_model=str(model))
         self._ingest: Ingest | None = None
+        self._children_of_killed: list[psutil.Process] = []
 
     def __enter__(self) -> Self:
         for name in COMMANDS:
@@ -95,9 +100,16 @@ class Trio(User):
         """Kill a process and wait until it is gone."""
         self.revive()
         process = self._running[name]
+        self._children_of_killed += psutil.Process(process.pid).children()
         process.send_signal(number)
         process.wait()
         self.processes.remove(process)
+
+    def orphans(self) -> int:
+        """Count the children of killed processes that do not end soon."""
+        _, alive = psutil.wait_procs(self._children_of_killed, timeout=_SECONDS_OF_AN_ORPHAN)
+        self._children_of_killed = []
+        return len([one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE])
 
     def catch_worker(self, patience: float = 3.0) -> None:
         """Return in the very moment in which the worker works on a note, if it does so soon."""
@@ -105,6 +117,27 @@ class Trio(User):
         with closing(Cache.open(self.cache_path)) as cache:
             while time.monotonic() < deadline and not _leased(cache):
                 time.sleep(0.001)
+
+    def catch_reader(self) -> psutil.Process:
+        """Stop the process that reads documents while the worker waits for what one says; return it."""
+
+        def is_awaited(reader: psutil.Process) -> bool:
+            return _leased(cache, "error_kind = 'apart'") and reader.is_running()
+
+        def caught() -> psutil.Process | None:
+            for child in psutil.Process(self._running["worker"].pid).children():
+                with suppress(psutil.NoSuchProcess):  # it is replaced when another format is read
+                    if any("reader_process" in word for word in child.cmdline()):
+                        child.suspend()
+                        if is_awaited(child):
+                            time.sleep(0.1)  # it may have answered just before
+                            if is_awaited(child):
+                                return child
+            return None
+
+        with closing(Cache.open(self.cache_path)) as cache:
+            reader: psutil.Process = wait_for(caught, "a document is read")
+        return reader
 
     def revive(self) -> None:
         """Start again what ended although nobody ended it, and count it."""
@@ -126,12 +159,12 @@ class Trio(User):
     # Comparing
 
     def on_disk(self) -> dict[str, str]:
-        """Return the hash of each file that is a note: Markdown, and neither it nor a folder of it is hidden."""
+        """Return the hash of each file that is a note, if neither it nor a folder of it is hidden."""
         found = {}
         for folder, folders, names in os.walk(self.root):
             folders[:] = [name for name in folders if not name.startswith(".")]
             for name in names:
-                if name.lower().endswith(_SUFFIXES) and not name.startswith("."):
+                if name.lower().endswith(SUFFIXES) and not name.startswith((".", "_")):
                     path = Path(folder, name)
                     key = unicodedata.normalize("NFC", path.relative_to(self.root).as_posix())
                     found[key] = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -183,11 +216,12 @@ class Trio(User):
     def compare(self) -> Found:
         """Compare everything: paths, hashes, chunks, what is served, and whatever `everindex verify` looks at."""
         health = wait_for(self.health, "the query worker answers")
+        registry = load(self.root)
         served = self.get("/search", q=_EVERY_NOTE_HAS, k=_MOST_RESULTS).json()["results"]
         with closing(Cache.open(self.cache_path)) as cache:
             if self._ingest is None:
-                self._ingest = Resources(self._settings).ingest(WHOLE_VAULT[0], cache)
-            verdict = verify(cache, self._ingest, Registry(WHOLE_VAULT))
+                self._ingest = Resources(self._settings).ingest(registry.domains[0], cache)
+            verdict = verify(cache, self._ingest, registry)
             duplicates = set(self._duplicates(cache, self._ingest))
             # Last, so that what a late job spoils is seen.
             found = self._paths(cache)
@@ -219,9 +253,10 @@ class Trio(User):
             yield f"{words} full-text rows and {vectors} vectors of {chunks} chunks"
 
 
-def _leased(cache: Cache) -> bool:
-    """Say whether anybody works on a note."""
-    return bool(cache.con.execute("SELECT 1 FROM vault_file WHERE lease_token IS NOT NULL").fetchall())
+def _leased(cache: Cache, condition: str = "1") -> bool:
+    """Say whether anybody works on a note, or on one of some notes."""
+    sql = f"SELECT 1 FROM vault_file WHERE lease_token IS NOT NULL AND {condition}"
+    return bool(cache.con.execute(sql).fetchall())
 
 
 class Asker(threading.Thread):

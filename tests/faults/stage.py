@@ -121,6 +121,7 @@ class Stage:
         self._seen: list[list[str]] = []
         World(self._before(0), self._models)
         for number, act in enumerate(acts):
+            act.prepare()
             shutil.copytree(self._before(number), self._before(number + 1))
             world = World(self._before(number + 1), self._models)
 
@@ -241,7 +242,8 @@ _PICTURE = {
     "notes": "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, evergreen, warnings"
     " FROM vault_node ORDER BY path",
     "chunks": "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
-    " first_line, last_line, has_vector, embedding FROM vault_chunk c"
+    " first_line, last_line, locator, has_vector, embedding FROM vault_chunk c"
+    " LEFT JOIN vault_place p ON p.chunk_id = c.id"
     " LEFT JOIN vault_chunk_vec v ON v.chunk_id = c.id ORDER BY path, position",
     "privacy": "SELECT * FROM vault_privacy ORDER BY path",
     "links": "SELECT * FROM vault_link ORDER BY path, position",

@@ -9,8 +9,9 @@ from itertools import islice
 
 import pytest
 
-from tests.faults.kills import KILLS, kills
-from tests.sweeps import long, share
+from tests.documents import DOCUMENTS
+from tests.faults.kills import KILLS, SOME_DOCUMENTS, kills
+from tests.sweeps import ALL, long, share
 from tests.whole.conftest import PATIENCE
 
 ROUNDS = share(len(KILLS), 15)
@@ -24,11 +25,12 @@ def test_nothing_is_lost_served_in_vain_or_twice_whoever_is_killed_while_the_vau
     redis_url = request.getfixturevalue("redis_url") if queue == "redis" else None
     total = Counter()
     chance = random.Random(queue)  # noqa: S311 - no secret
-    with closing(kills(chance, tmp_path, redis_url, tiny_model)) as rounds:
+    documents = DOCUMENTS if ALL else SOME_DOCUMENTS
+    with closing(kills(chance, tmp_path, redis_url, tiny_model, documents)) as rounds:
         for one in islice(rounds, ROUNDS):
             assert one.pop("worst_quiet_s") < PATIENCE
             total.update(one)
     assert total["kills"] == ROUNDS
     assert total["answers"] > ROUNDS
-    names = ("lost", "ghosts", "duplicates", "drift", "failed_answers", "restarts")
+    names = ("lost", "ghosts", "duplicates", "drift", "orphans", "failed_answers", "restarts")
     assert {name: total[name] for name in names} == dict.fromkeys(names, 0)

@@ -9,8 +9,10 @@ from itertools import islice
 
 import pytest
 
+from tests.documents import DOCUMENTS
+from tests.faults.kills import SOME_DOCUMENTS
 from tests.faults.outages import NoSmallDiskError, disk_full, queue_losses
-from tests.sweeps import long, share
+from tests.sweeps import ALL, long, share
 from tests.whole.conftest import PATIENCE
 
 LOSSES = share(1, 2) * 4  # four kinds
@@ -44,7 +46,8 @@ def assert_nothing_amiss(total):
 def test_a_queue_that_is_deleted_damaged_flushed_or_killed_in_a_burst_of_saves_costs_no_note(
     chance, tmp_path, tiny_model
 ):
-    total = add_up(queue_losses(chance, tmp_path, tiny_model), LOSSES)
+    documents = DOCUMENTS if ALL else SOME_DOCUMENTS
+    total = add_up(queue_losses(chance, tmp_path, tiny_model, documents), LOSSES)
     assert total["losses"] == LOSSES
     assert_nothing_amiss(total)
 

@@ -20,14 +20,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from pipelines.documents.reading import Files
 from pipelines.documents.sandbox import Sandbox
-from pipelines.domains import load
+from pipelines.domains import DOMAINS_FILE, load
 from pipelines.ingest import index_saved, index_words
 from pipelines.owed_vectors import embed_owed
 from pipelines.reconcile import reconcile
+from tests.documents import DOCUMENTS, EVERY_FORMAT, document, ending
 
 from .conftest import MAX_BYTES, House, LetGo
 
 NAMES = ["a.md", "b.md", "B.md", "caf\u00e9.md", "cafe\u0301.md", "日记.md", "x.txt", "plan.canvas"]
+DOCUMENT_NAMES = [f"d{suffix}" for suffix in DOCUMENTS]
 FOLDERS = ["", "one", "one/two", "Two"]
 CANVAS = json.dumps(
     {
@@ -58,10 +60,16 @@ TEXTS = [
     "x" * (MAX_BYTES + 1),
     CANVAS,
 ]
-paths = st.builds(
-    lambda folder, name: f"{folder}/{name}".lstrip("/"), st.sampled_from(FOLDERS), st.sampled_from(NAMES)
-)
-texts = st.sampled_from(TEXTS)
+VERSIONS = [f"The garden soil of version {version}" for version in range(3)]
+names = st.one_of(st.sampled_from(NAMES), st.sampled_from(DOCUMENT_NAMES))
+paths = st.builds(lambda folder, name: f"{folder}/{name}".lstrip("/"), st.sampled_from(FOLDERS), names)
+texts = st.one_of(st.sampled_from(TEXTS), st.sampled_from(VERSIONS))
+
+
+def content(path, text):
+    """Return the bytes of a file: a version is what a document says, other texts stand as they are."""
+    suffix = ending(path)
+    return document(suffix, text) if suffix and text in VERSIONS else text.encode()
 
 
 class Vault(RuleBasedStateMachine):
@@ -77,6 +85,7 @@ class Vault(RuleBasedStateMachine):
         (self.base / "state").mkdir()
         self.house = House(self.base / "vault", self.base / "state", self.embedder)
         self.house.files = Files(self.sandbox)
+        self.house.write(DOMAINS_FILE, EVERY_FORMAT)
         self.unheard: list[str] = []
 
     def touched(self, *raws: str) -> None:
@@ -88,14 +97,14 @@ class Vault(RuleBasedStateMachine):
     def write(self, path, text):
         file = self.house.root / path
         if not file.is_dir():
-            self.house.write(path, text)
+            self.house.write(path, content(path, text))
             self.touched(path)
 
     @rule(path=paths, text=texts)
     def save_atomically(self, path, text):
         file = self.house.root / path
         if not file.is_dir():
-            self.house.write(f"{path}.tmp", text).replace(file)
+            self.house.write(f"{path}.tmp", content(path, text)).replace(file)
             self.touched(path)
 
     @rule(path=paths)
@@ -140,6 +149,12 @@ class Vault(RuleBasedStateMachine):
     def change_the_rules(self, ignored):
         rules = self.house.root / ".gitignore"
         rules.write_text("one/\n" if ignored else "")
+        self.unheard.append("")
+
+    @rule(formats=st.sampled_from(["md", "md, txt, pdf, yaml, code", ""]))
+    def change_the_formats(self, formats):
+        chosen = f"vault:\n  legacy: true\n  formats: [{formats}]\n" if formats else EVERY_FORMAT
+        self.house.write(DOMAINS_FILE, chosen)
         self.unheard.append("")
 
     # What the service does, more or less
