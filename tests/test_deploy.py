@@ -221,7 +221,9 @@ def locked():
 
 
 def test_every_dependency_is_locked_to_a_version_that_the_project_allows(locked):
-    for text in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    readers = [*project["optional-dependencies"]["documents"], *project["optional-dependencies"]["code"]]
+    for text in [*project["dependencies"], *readers]:
         wanted = Requirement(text)
         line = locked[wanted.name.lower()]
         version = re.match(r"\S+==(\S+)", line)[1]
