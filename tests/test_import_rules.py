@@ -98,7 +98,7 @@ BELOW = {
         "pipelines.priorities",
     ),
     "pipelines.embedding": ("pipelines.errors", "pipelines.model"),
-    "pipelines.retrieval": ("pipelines", "pipelines.store"),
+    "pipelines.retrieval": ("pipelines", "pipelines.documents.formats", "pipelines.store"),
     "pipelines.context": ("pipelines", "pipelines.retrieval"),
     "pipelines.tagging": ("pipelines", "pipelines.store"),
     "pipelines.maintenance": ("pipelines", "pipelines.store", "pipelines.retrieval"),

@@ -34,7 +34,7 @@ class Format:
 
     `reader` is a module of `pipelines.documents.readers` (empty: Markdown), `needs` the packages that it imports
     beside our own, `extra` what installs them. `apart`: it is read in a process without rights. A passage of fewer
-    than `least` characters is left out, unless the document has no other.
+    than `least` characters is left out, unless the document has no other. `markdown`: its passages are Markdown.
     """
 
     name: FormatName
@@ -44,6 +44,7 @@ class Format:
     extra: str = ""
     apart: bool = True
     least: int = 0
+    markdown: bool = False
 
     @property
     def lacks(self) -> str | None:
@@ -54,16 +55,16 @@ class Format:
 
 
 FORMATS = (
-    Format(MARKDOWN, (".md", ".markdown"), "", apart=False),
+    Format(MARKDOWN, (".md", ".markdown"), "", apart=False, markdown=True),
     Format("txt", (".txt",), "plain_text", apart=False),
-    Format("canvas", (".canvas",), "canvas"),
+    Format("canvas", (".canvas",), "canvas", markdown=True),
     Format("csv", (".csv", ".tsv"), "delimited", least=STRUCTURED),
     Format("xlsx", (".xlsx", ".xlsm"), "sheets", ("lxml", "python_calamine"), "documents", least=STRUCTURED),
     Format("pptx", (".pptx",), "slides", ("lxml",), "documents", least=STRUCTURED),
     Format("pdf", (".pdf",), "pdf", ("pypdfium2",), "documents", least=RUNNING_TEXT),
     Format("docx", (".docx",), "word", ("lxml",), "documents", least=RUNNING_TEXT),
     Format("html", (".html", ".htm"), "html", ("selectolax",), "documents", least=RUNNING_TEXT),
-    Format("ipynb", (".ipynb",), "notebook", least=STRUCTURED),
+    Format("ipynb", (".ipynb",), "notebook", least=STRUCTURED, markdown=True),
     Format("yaml", (".yaml", ".yml"), "records", least=STRUCTURED),
     Format("json", (".json",), "records", least=STRUCTURED),
     Format(

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.chunk import CJK
-from pipelines.retrieval.plain_text import plain_text
+from pipelines.documents.formats import format_of
+from pipelines.retrieval.plain_text import PlainText, plain_text
 
 _SENTENCE = re.compile(r"(?=\S)(?:.*?(?:[.!?](?=\s)|[\u3002\uff01\uff1f])|.+)")
 _HEADING = re.compile(r"#{1,6}\s")
@@ -62,24 +63,29 @@ def opening(text: str) -> list[str]:
     return lines
 
 
+def read_passage(path: str, text: str) -> PlainText:
+    """Read a passage of a file: as Markdown if its format writes it, otherwise as it is written."""
+    form = format_of(path)
+    return plain_text(text) if form is None or form.markdown else PlainText(text, text)
+
+
 def excerpt(
-    text: str,
+    text: PlainText,
     sentences: Sequence[Sentence],
     terms: Sequence[str],
     similarities: Sequence[float] | None = None,
 ) -> Excerpt:
-    """Choose two sentences of a text, in its order; return them without Markdown, with the terms marked.
+    """Choose two sentences of a text, in its order; return them as shown, with the terms marked.
 
     Chooses those most similar to the question (the source document's "Excerpt extraction"). If the similarities are
     unknown, chooses those with most of the terms, or the first ones if no term occurs. A sentence that consists only
     of links, addresses or tags is chosen only if there is no other.
     """
     pattern = _pattern(terms)
-    plain = plain_text(text)
-    shown = [_composed(plain.between(s.start, s.end)) for s in sentences]
+    shown = [_composed(text.between(s.start, s.end)) for s in sentences]
     worth = similarities if similarities is not None else [_terms_in(one, pattern) for one in shown]
     ranked = sorted(range(len(shown)), key=lambda i: (-worth[i], i))
-    telling = [i for i in ranked if plain.says(sentences[i].start, sentences[i].end)]
+    telling = [i for i in ranked if text.says(sentences[i].start, sentences[i].end)]
     best = sorted((telling or [i for i in ranked if shown[i]] or ranked)[:_SENTENCES])
     cut = " … ".join(_around(shown[i], pattern) for i in best if shown[i])
     marks = tuple(m.span() for m in pattern.finditer(cut)) if pattern else ()

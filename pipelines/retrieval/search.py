@@ -11,7 +11,7 @@ from pathlib import Path
 from pipelines import lexical, vault
 from pipelines.errors import CacheError
 from pipelines.retrieval.by_rank import Placed
-from pipelines.retrieval.excerpts import Excerpt, excerpt, split_sentences
+from pipelines.retrieval.excerpts import Excerpt, excerpt, read_passage, split_sentences
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for
 from pipelines.retrieval.merging import Asked
@@ -101,7 +101,7 @@ def excerpts(
             if one.domain in similarities
             else None
         )
-        shown = excerpt(one.chunk.text, sentences, terms, similar)
+        shown = excerpt(read_passage(one.hit.path, one.chunk.text), sentences, terms, similar)
         if one.chunk.is_names_alone and not shown.text:
             shown = replace(shown, text=one.chunk.title)  # a name may look like Markdown
         cut.append((shown, similar is not None))

@@ -35,7 +35,7 @@ def _name(chunk: NodeChunk) -> str:
     """Return what stands above a chunk: its headings, and its place where they do not say it."""
     place = chunk.place.shown if chunk.place else ""
     above = " › ".join(chunk.heading_path) or chunk.section
-    return f"{above} · {place}" if place and place not in above else above
+    return f"{above} · {place}" if place and place.casefold() not in above.casefold() else above
 
 
 def _text(part: Sequence[NodeChunk]) -> str:

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import TypeVar
 
 from pipelines.filters import fold
-from pipelines.retrieval.plain_text import plain_text
+from pipelines.retrieval.excerpts import read_passage
 from pipelines.store import neighbours, notes
 from pipelines.store.cache import Cache
 from pipelines.store.filters import facets, values_in_use
@@ -101,13 +101,15 @@ class Browsing:
         for chunk in self._questions.node(path, audience=audience).chunks:
             start, end = chunk.range
             if start <= min(at) < end:
-                return Passage(path=path, lines=list(_lines(chunk.text, [place - start for place in at])))
+                return Passage(
+                    path=path, lines=list(_lines(path, chunk.text, [place - start for place in at]))
+                )
         return Passage(path=path, lines=[])
 
 
-def _lines(text: str, at: Sequence[int]) -> Iterator[PassageLine]:
+def _lines(path: str, text: str, at: Sequence[int]) -> Iterator[PassageLine]:
     """Yield the lines of a text that show anything."""
-    plain, start = plain_text(text), 0
+    plain, start = read_passage(path, text), 0
     for line in text.splitlines(keepends=True):
         end = start + len(line)
         if shown := plain.between(start, end):

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipelines.retrieval.excerpts import Excerpt, opening, split_sentences
+from pipelines.retrieval.excerpts import Excerpt, opening, read_passage, split_sentences
 from pipelines.retrieval.excerpts import excerpt as cut_excerpt
+from pipelines.retrieval.plain_text import plain_text
 
 LONGEST = 320
 CUT = 2 * (LONGEST + 2) + 3
@@ -14,7 +15,7 @@ CUT = 2 * (LONGEST + 2) + 3
 
 
 def excerpt(text, terms, similarities=None):
-    return cut_excerpt(text, split_sentences(text), terms, similarities)
+    return cut_excerpt(plain_text(text), split_sentences(text), terms, similarities)
 
 
 def shown(text, *terms):
@@ -24,6 +25,20 @@ def shown(text, *terms):
 def marked(text, *terms):
     found = excerpt(text, terms)
     return [found.text[start:end] for start, end in found.marks]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("box.py", "def __init__(self, *args, **kwargs):", "def __init__(self, *args, **kwargs):"),
+        ("sums.txt", "5 * 3 * 2 is _not_ [30](x)", "5 * 3 * 2 is _not_ [30](x)"),
+        ("Note.md", "It is _not_ [30](x)", "It is not 30"),
+        ("Board.canvas", "It is _not_ [30](x)", "It is not 30"),
+        ("Lab.ipynb", "It is _not_ [30](x)", "It is not 30"),
+    ],
+)
+def test_what_no_markdown_program_wrote_is_shown_as_it_is_written(path, text, expected):
+    assert cut_excerpt(read_passage(path, text), split_sentences(text), []).text == expected
 
 
 # Which sentences

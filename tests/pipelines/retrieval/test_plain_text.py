@@ -149,7 +149,7 @@ def test_a_part_of_a_note_is_shown_without_what_was_cut(note, start, length):
 @given(notes())
 def test_an_excerpt_is_a_quote_that_is_found(note):
     text, _ = note
-    found = excerpt(text, split_sentences(text), ["soil"])
+    found = excerpt(plain_text(text), split_sentences(text), ["soil"])
     assert not DEBRIS.search(found.text)
     for quote in found.text.split(" … "):
         assert check_quote(quote, [text]).reason in ("match", "too_short", "no_quote")

@@ -36,6 +36,12 @@ def test_a_place_that_the_headings_do_not_say_stands_beside_them():
     assert "<h2>Costs · [Costs] rows 2-21</h2>" in found.body
 
 
+def test_a_place_that_the_headings_say_in_another_case_is_not_repeated():
+    key = Place(kind="key", name="thesis", first=0, last=0, shown="thesis")
+    found = render_document("NVDA", [chunk("Demand grows", 0, (1, 1), key, ["Thesis"])])
+    assert "<h2>Thesis</h2>" in found.body
+
+
 def test_windows_of_one_part_are_shown_as_one_text_whose_overlap_comes_once():
     found = render_document("R", [chunk("abcdef", 0, (1, 1), page(1)), chunk("efghi", 4, (1, 2), page(1))])
     assert '<pre class="read">abcdefghi</pre>' in found.body
