@@ -38,6 +38,7 @@ from pipelines.store.cache import Cache
 from pipelines.store.connection import one
 from queue_config.settings import Settings
 from tests.tiny import build_tiny_model
+from workers.models import chosen_chunking
 from workers.resources import Resources
 
 CHART = Path(__file__).parents[1] / "docs" / "growth.svg"
@@ -92,7 +93,7 @@ def _bare_seconds(root: Path, state: Path) -> float:
     resources = Resources(Settings(vault=root, state=state))
     (domain,) = resources.domains()
     embedder = resources.embedders.get(resources.model_of(domain).name)
-    chunking = resources.chunking(embedder.info)
+    chunking = chosen_chunking(resources.settings, embedder.info, domain)
     paths = sorted(root.rglob("note-*.md"))[:_SAMPLE]
     texts = [c.text for p in paths for c in chunk_note(read_note(p.name, p.read_bytes()), chunking)]
     embedder.encode_documents(texts[:100])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.model import EmbeddingContext
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from workers.resources import Resources
@@ -38,8 +39,11 @@ class JudgedSet:
     grades: dict[str, dict[str, int]]
 
 
-def prepare(name: str, data: Path, kept: Path) -> JudgedSet:
-    """Make a set's vault and index below `kept`, or bring the one that is there up to date."""
+def prepare(name: str, data: Path, kept: Path, context: EmbeddingContext | None = None) -> JudgedSet:
+    """Make a set's vault and index below `kept`, or bring the one that is there up to date.
+
+    A `context` is that of an index that is made anew.
+    """
     vault, folder = kept / name / "vault", data / name
     if name in VAULTS:
         kind = VAULTS[name]
@@ -53,7 +57,7 @@ def prepare(name: str, data: Path, kept: Path) -> JudgedSet:
         queries, grades = read_questions(folder, "")
         queries = dict(sorted(queries.items(), key=lambda item: _order(item[0]))[: FIRST_QUERIES.get(name)])
         grades = {q: {paths[d]: grade for d, grade in of.items()} for q, of in grades.items()}
-    resources = Resources(Settings(vault=vault, state=kept / name / "state"))
+    resources = Resources(Settings(vault=vault, state=kept / name / "state", embedding_context=context))
     index_once(resources, lambda *_: None)
     return JudgedSet(name, resources, {q: text for q, text in queries.items() if grades.get(q)}, grades)
 

@@ -1,6 +1,6 @@
 """How good the answers are on judged sets, and what each layer adds to them, as Markdown for docs/quality.md.
 
-    python -m benchmarks.quality [SET ...] [--data FOLDER] [--keep FOLDER] [--runs N]
+    python -m benchmarks.quality [SET ...] [--data FOLDER] [--keep FOLDER] [--context MODE] [--runs N]
 
 Each set is a vault that the real pipeline indexed (one file a document) and that is asked as a service asks it; with
 `--keep` the indexes stay for the next run. A verdict is given where all cold runs agree: caches opened and the model
@@ -20,11 +20,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 
 from benchmarks.judged import COLLECTIONS, DATA, VAULTS, JudgedSet, prepare
+from pipelines.model import EmbeddingContext
 from pipelines.retrieval.evaluate import Figures, mean, ndcg
 from pipelines.retrieval.verdicts import Verdict, holm, judge, verdict_of
 from pipelines.retrieval.ways import WITHOUT, Way, as_it_is, steps, without
@@ -193,6 +194,9 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", default=[*COLLECTIONS, *VAULTS])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument(
+        "--context", choices=get_args(EmbeddingContext), help="what is embedded before passages"
+    )
     parser.add_argument("--runs", type=int, default=1, help="cold runs that must agree")
     given = parser.parse_args()
     console = Console(soft_wrap=True, markup=False, highlight=False)
@@ -204,7 +208,9 @@ def main() -> None:
         for name in given.sets:
             if name not in missing:
                 started = time.monotonic()
-                found.append(answers(prepare(name, given.data, given.keep or Path(folder)), given.runs))
+                found.append(
+                    answers(prepare(name, given.data, given.keep or Path(folder), given.context), given.runs)
+                )
                 console.print(f"{name}: {time.monotonic() - started:.0f} s")
     if not found:
         return

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from pipelines.documents.formats import format_of
+from pipelines.embedding_context import context_finder
 from pipelines.errors import ConfigurationError
 from pipelines.lines import line_starts
 from pipelines.locator import Block, Locator
-from pipelines.model import Chunk, ChunkSettings, Heading, Note
+from pipelines.model import Chunk, ChunkSettings, EmbeddingContext, Heading, Note
 
 FULL_WINDOW_TOKENS = 512
 FULL_TARGET_WORDS = 600
@@ -26,7 +27,9 @@ CJK = (
 _WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
 
 
-def chunk_settings(window_tokens: int, target: int | None, overlap: int | None) -> ChunkSettings:
+def chunk_settings(
+    window_tokens: int, target: int | None, overlap: int | None, context: EmbeddingContext = "off"
+) -> ChunkSettings:
     """Choose words per chunk and words of overlap for a model that reads `window_tokens` tokens.
 
     600 and 80 if the window has at least 512 tokens. A shorter window gets as many words as it can read at 1.28
@@ -45,7 +48,7 @@ def chunk_settings(window_tokens: int, target: int | None, overlap: int | None) 
         raise ConfigurationError(
             f"chunks of {chosen} words cannot overlap by {common}: set an overlap from 0 to below the target"
         )
-    return ChunkSettings(target_words=chosen, overlap_words=common, max_chars=MAX_CHARS)
+    return ChunkSettings(chosen, common, MAX_CHARS, context)
 
 
 def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
@@ -56,25 +59,40 @@ def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
     in order. A note without text gives one chunk with its names, so that it can be found.
     """
     starts = line_starts(note.text)
+    context_of = context_finder(note, settings)
     chunks: list[Chunk] = []
     for part in _parts_of_document(note) if note.blocks else _parts_of_markdown(note):
         for start, end in _windows(note.text, part.start, part.end, settings):
             text = note.text[start:end]
+            headings = part.headings(start)
+            context = context_of(text, headings)
             chunks.append(
                 Chunk(
                     text=text,
-                    text_hash=hashlib.sha256(text.encode()).hexdigest(),
+                    text_hash=hash_of(text, context),
                     section=part.label,
-                    heading_path=part.headings(start),
+                    heading_path=headings,
                     position=len(chunks),
                     start=start,
                     end=end,
                     first_line=bisect_right(starts, start),
                     last_line=bisect_right(starts, end - 1),
                     place=part.place,
+                    context=context,
                 )
             )
     return tuple(chunks or _names_alone(note, settings))
+
+
+def embedded_text(text: str, context: str) -> str:
+    """Return what is embedded for a passage."""
+    return f"{context}\n{text}" if context else text
+
+
+def hash_of(text: str, context: str = "") -> str:
+    """Return the hash of what is embedded: a passage's text and its context."""
+    # This byte occurs in no text, so a context is never taken for the first line of another passage.
+    return hashlib.sha256(b"\xff".join(part.encode() for part in (context, text) if part)).hexdigest()
 
 
 def _names_alone(note: Note, settings: ChunkSettings) -> Iterator[Chunk]:
@@ -86,7 +104,7 @@ def _names_alone(note: Note, settings: ChunkSettings) -> Iterator[Chunk]:
     if text:
         yield Chunk(
             text=text,
-            text_hash=hashlib.sha256(text.encode()).hexdigest(),
+            text_hash=hash_of(text),
             section=note.title,
             heading_path=(),
             position=0,

@@ -7,7 +7,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipelines.documents.formats import NAMES, OF_A_NEW_VAULT, FormatName
-from pipelines.model import CentralOver, Communities, Decay, Domain, Fusion, GraphMode, PagerankOver, Promote
+from pipelines.model import (
+    CentralOver,
+    Communities,
+    Decay,
+    Domain,
+    EmbeddingContext,
+    Fusion,
+    GraphMode,
+    PagerankOver,
+    Promote,
+)
 
 # YAML 1.1 reads a bare `off` as false.
 _Off = BeforeValidator(lambda value: "off" if value is False else value)
@@ -168,6 +178,10 @@ class DomainKeys(Keys):
     )
     embedding_dim: Annotated[int, _NotTruth, Field(gt=0)] | None = Field(
         default=None, description="the length of a vector, which has to be the model's; default: the model's"
+    )
+    embedding_context: Annotated[EmbeddingContext, _Off] = Field(
+        default=Domain("", "").embedding_context,
+        description="what the model reads before each passage: nothing, the note's title, or title and headings",
     )
     decay: DecayKeys = Field(default_factory=DecayKeys)
     attention: _Weight = Field(

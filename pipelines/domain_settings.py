@@ -90,6 +90,7 @@ def _domain(slug: str, written: DomainKeys, place: str) -> Domain:
         review_queue=_inside(written.review_queue, f"{slug}.review_queue", place),
         embedding=written.embedding,
         embedding_dim=written.embedding_dim,
+        embedding_context=written.embedding_context,
         decay=_decay(written.decay),
         attention=written.attention,
         # Only RRF uses a weight, so stating one selects RRF.

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.brake import AT_ONCE, Brake
 from pipelines.documents.reading import Files, Options
-from pipelines.model import ChunkSettings, LeasedRow
+from pipelines.model import ChunkSettings, EmbeddingContext, LeasedRow
 from pipelines.store.cache import Cache
 from pipelines.store.note_log import NoteEvent
 
@@ -24,6 +25,9 @@ PIPELINE_VERSION = 6
 
 Every note is then indexed again; until it is, agents do not see it.
 """
+
+
+_SPLIT_BY = re.compile(r"\d+:(\d+)/(\d+)/(\d+)(?::(title|breadcrumb))?(?::[0-9a-f]{12})?", re.ASCII)
 
 
 class DocumentEncoder(Protocol):
@@ -105,9 +109,20 @@ class Outcome:
 def pipeline_name(chunking: ChunkSettings, options: Options | None = None) -> str:
     """Return a name for everything that determines which chunks a note gives; a cache records it."""
     name = f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"
+    if chunking.context != "off":
+        name += f":{chunking.context}"
     if not options:
         return name
     return f"{name}:{hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]}"
+
+
+def chunking_of(pipeline: str) -> ChunkSettings | None:
+    """Return how a pipeline splits notes and what context it embeds, by its name; None for a name of another form."""
+    found = _SPLIT_BY.fullmatch(pipeline)
+    if found is None:
+        return None
+    words, overlap, chars, context = found.groups()
+    return ChunkSettings(int(words), int(overlap), int(chars), cast("EmbeddingContext", context or "off"))
 
 
 def park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pipelines import vault
 from pipelines.apart import ApartParser, is_heavy
 from pipelines.brake import Looked
-from pipelines.chunk import chunk_note
+from pipelines.chunk import chunk_note, embedded_text
 from pipelines.documents.reading import is_read_apart
 from pipelines.errors import (
     ApartStoppedError,
@@ -70,7 +70,11 @@ def index_saved(cache: Cache, ingest: Ingest) -> Outcome:
 
 def _missing_texts(cache: Cache, prepared: Sequence[_Prepared]) -> dict[str, str]:
     """Return the new texts, by hash, of those notes that together have no more new texts than a slice holds."""
-    texts = {chunk.text_hash: chunk.text for item in prepared for chunk in item.chunks}
+    texts = {
+        chunk.text_hash: embedded_text(chunk.text, chunk.context)
+        for item in prepared
+        for chunk in item.chunks
+    }
     new = texts.keys() - cache.vectors(texts).keys()
     missing: dict[str, str] = {}
     for item in prepared:

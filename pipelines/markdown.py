@@ -72,6 +72,7 @@ def parse_note(path: str, text: str) -> Note:
     return Note(
         path=path,
         title=title[:LONGEST_TITLE] or PurePosixPath(path).stem,
+        own_title=title[:LONGEST_TITLE],
         text=text,
         body_start=front.body_start,
         body_end=body_end,

@@ -19,6 +19,7 @@ Promote = Literal["on_save", "manual"]
 EventKind = Literal["created", "modified", "deleted"]
 TagStatus = Literal["active", "retired"]
 Precision = Literal["float32", "bfloat16"]
+EmbeddingContext = Literal["off", "title", "breadcrumb"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class OwnPrivacy:
 class Note:
     """A parsed file. `text` is the whole decoded file; offsets and lines refer to it. Its body is what is indexed.
 
-    Of a document that is not Markdown, `text` is what was read from it, and `blocks` are its parts.
+    Of another document, `text` is what was read, `blocks` are its parts. `own_title`: empty if `title` is the file's.
     """
 
     path: str
@@ -87,13 +88,14 @@ class Note:
     warnings: tuple[str, ...]
     privacy: OwnPrivacy
     blocks: tuple[Block, ...] = ()
+    own_title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of a note, `note.text[start:end]` on `first_line..last_line` (from 1); an empty range: its names.
 
-    `place`: where it is in a document whose lines do not say it.
+    `place`: where it is in a document whose lines do not say it. `text_hash`: of what is embedded, context and text.
     """
 
     text: str
@@ -106,15 +108,17 @@ class Chunk:
     first_line: int
     last_line: int
     place: Locator | None = None
+    context: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSettings:
-    """How notes are split: words per chunk, words of overlap, and a ceiling in characters."""
+    """How notes are split: words per chunk, words of overlap, a ceiling in characters, and each chunk's context."""
 
     target_words: int
     overlap_words: int
     max_chars: int
+    context: EmbeddingContext = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +237,7 @@ class Decay:
 class Privacy:
     """What never leaves the machine: notes with these tags or in these folders, and without `llm` all notes.
 
-    A tag includes those nested in it. A folder is relative to the vault, like notes' paths, and includes its
-    subfolders.
+    A tag includes those nested in it; a folder, relative to the vault like notes' paths, includes its subfolders.
     """
 
     tags: tuple[str, ...] = ()
@@ -257,6 +260,7 @@ class Domain:
     review_queue: str = "_review-queue.md"
     embedding: str | None = None
     embedding_dim: int | None = None
+    embedding_context: EmbeddingContext = "off"
     decay: Decay = field(default_factory=Decay)
     attention: float = 0.0
     fusion: Fusion = "convex"
@@ -274,10 +278,7 @@ class Domain:
 
     @property
     def configuration(self) -> tuple[str, ...]:
-        """The paths of the domain's configuration: Markdown that is indexed (links lead there) but is not a note.
-
-        It is found only by name, and gets no tags.
-        """
+        """The paths of the domain's configuration: Markdown that links lead to, found by name alone, without tags."""
         return (self.within(self.taxonomy), self.within(self.review_queue))
 
     def within(self, name: str) -> str:

@@ -102,6 +102,9 @@ class Settings(BaseSettings):
         default="",
         description="the folder of the vault into which POST /notes writes new notes; default: none, it refuses",
     )
+    embedding_context: Literal["off", "title", "breadcrumb"] | None = Field(
+        default=None, description="overrides every domain's embedding_context; default: each domain's own"
+    )
     embedding_backend: Literal["torch", "openvino"] = Field(
         default="torch",
         validation_alias=_plain("embedding_backend"),
@@ -142,10 +145,7 @@ class Settings(BaseSettings):
         default=200, ge=0, description="maximum number of notes sent to Claude per day"
     )
     tag_usd_a_day: float = Field(
-        default=1.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="maximum cost of Claude per day, in dollars",
+        default=1.0, ge=0, allow_inf_nan=False, description="maximum cost of Claude per day, in dollars"
     )
     settle_seconds: float = Field(
         default=0.3,

@@ -26,6 +26,7 @@ MAY_IMPORT = {
         "workers.comparing",
         "workers.complaints",
         "workers.jobs",
+        "workers.models",
         "workers.requested",
         "workers.sweeping",
         "workers.tasks",

@@ -1,12 +1,17 @@
-"""Choose a domain's model: the one in the settings, or the one its vault names if it is already on this machine."""
+"""Choose a domain's model and what it reads: as the settings say, or else as its vault says.
+
+A model that only the vault names has to be on this machine already.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
 
+from pipelines.chunk import chunk_settings
 from pipelines.embedding.model_info import ModelInfo, find_downloaded, find_model
 from pipelines.errors import ModelNotAllowedError
+from pipelines.model import ChunkSettings, Domain
 from queue_config.settings import Settings
 
 _find_model = lru_cache(find_model)
@@ -20,6 +25,16 @@ def chosen_model(settings: Settings, named: str | None) -> ModelInfo:
     """
     name = settings.embedding_model or named
     return _find_model(name) if name is None or name in settings.chosen_models else _find_downloaded(name)
+
+
+def chosen_chunking(settings: Settings, info: ModelInfo, domain: Domain) -> ChunkSettings:
+    """Return how a domain's notes are split for a model, and which context is embedded with each passage."""
+    return chunk_settings(
+        info.window,
+        settings.chunk_target_words,
+        settings.chunk_overlap_words,
+        settings.embedding_context or domain.embedding_context,
+    )
 
 
 def recorded_model(settings: Settings, name: str, root: Path) -> ModelInfo:

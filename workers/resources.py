@@ -14,7 +14,6 @@ from pathlib import Path
 import structlog
 
 from pipelines import domains, vault
-from pipelines.chunk import chunk_settings
 from pipelines.documents.formats import FormatName
 from pipelines.documents.reading import Files
 from pipelines.documents.sandbox import Sandbox
@@ -30,7 +29,7 @@ from pipelines.errors import (
 )
 from pipelines.heartbeat import lives, process_name
 from pipelines.holds import DeletionBrake
-from pipelines.indexing import Ingest, pipeline_name
+from pipelines.indexing import Ingest, chunking_of, pipeline_name
 from pipelines.model import ChunkSettings, Domain
 from pipelines.privacy import is_private_place
 from pipelines.store.cache import Cache
@@ -44,7 +43,7 @@ from queue_config.logs import Trouble
 from queue_config.queue import ONCE_SECONDS, NotRecordedError, Queue, open_queue
 from queue_config.settings import Settings
 from workers.embedders import Embedders
-from workers.models import chosen_model, recorded_model
+from workers.models import chosen_chunking, chosen_model, recorded_model
 from workers.stores import Stores
 from workers.vault_paths import locate_vault, not_there
 
@@ -204,43 +203,36 @@ class Resources:
     def cache(self, domain: Domain) -> Cache:
         """Return this thread's connection to a domain's current cache, for writing; it is created at first use.
 
-        An existing cache keeps its model whatever the settings say; `check_models` compares them at the start.
+        An existing cache keeps its model, splitting and context whatever the settings say, until `everindex reembed`.
         """
-        return self.stores.cache(
-            domain.slug,
-            lambda path: self.open_cache(path, self._model_in(path) or self.model_of(domain), domain),
-            writable=True,
-        )
+        return self.stores.cache(domain.slug, partial(self._open_current, domain), writable=True)
+
+    def _open_current(self, domain: Domain, path: Path) -> Cache:
+        try:
+            found = Cache.open(path)
+        except CacheMissingError:
+            return self.open_cache(path, self.model_of(domain), domain)
+        found.close()
+        info = self._recorded(found.meta.model)
+        return self.open_cache(path, info, domain, chunking_of(found.meta.pipeline))
 
     def reader(self, domain: Domain) -> Cache:
         """Return this thread's connection to a domain's current cache, for reading. Raises CacheError."""
         return self.stores.cache(domain.slug, Cache.open, writable=False)
 
-    def _model_in(self, path: Path) -> ModelInfo | None:
-        try:
-            cache = Cache.open(path)
-        except CacheMissingError:
-            return None
-        cache.close()
-        return self._recorded(cache.meta.model)
-
     def _recorded(self, model: str) -> ModelInfo:
         return recorded_model(self.settings, model, self.root)
 
-    def open_cache(self, path: Path, info: ModelInfo, domain: Domain) -> Cache:
-        """Open a cache file of a domain for writing with a model and the settings' way of splitting notes."""
-        pipeline = pipeline_name(self.chunking(info), domain.documents)
+    def open_cache(
+        self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
+    ) -> Cache:
+        """Open a cache file of a domain for writing with a model and a way of splitting notes (the settings')."""
+        pipeline = pipeline_name(chunking or chosen_chunking(self.settings, info, domain), domain.documents)
         return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline))
 
     def caches(self) -> dict[str, Cache]:
         """Return the caches of this process's domains by slug."""
         return {domain.slug: self.cache(domain) for domain in self.domains()}
-
-    def chunking(self, info: ModelInfo) -> ChunkSettings:
-        """Return how notes are split for a model."""
-        return chunk_settings(
-            info.window, self.settings.chunk_target_words, self.settings.chunk_overlap_words
-        )
 
     # Work
 
@@ -250,7 +242,8 @@ class Resources:
             domain=domain.slug,
             root=self.root,
             max_bytes=self.settings.max_note_bytes,
-            chunking=self.chunking(self._recorded(cache.meta.model)),
+            chunking=chunking_of(cache.meta.pipeline)
+            or chosen_chunking(self.settings, self._recorded(cache.meta.model), domain),
             owner=f"{process_name()}#{secrets.token_hex(4)}",
             present=self.present,
             encoder=lambda: self.embedders.bulk(cache.meta.model),

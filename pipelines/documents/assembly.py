@@ -25,11 +25,12 @@ def note_of(path: str, document: Document) -> Note:
     form = format_of(path)
     properties = read_properties(document.metadata, ())
     starts = line_starts(document.text)
-    title = properties.title or document.title
+    title = " ".join((properties.title or document.title).split())[:LONGEST_TITLE]
     warnings = (*document.warnings, *properties.warnings)
     return Note(
         path=path,
-        title=" ".join(title.split())[:LONGEST_TITLE] or PurePosixPath(path).stem,
+        title=title or PurePosixPath(path).stem,
+        own_title=title,
         text=document.text,
         body_start=0,
         body_end=len(document.text),

@@ -54,8 +54,7 @@ class Cache:
     def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
         """Open a cache for writing, and create it if it does not exist.
 
-        A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError,
-        StateError.
+        A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError, StateError.
         """
         con = connect(path)
         try:
@@ -153,9 +152,10 @@ class Cache:
             return self.con.changes()
 
     def owed_texts(self, path: str, most: int) -> dict[str, str]:
-        """Return up to `most` of a note's texts that have no stored vector, by hash."""
+        """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
         sql = (
-            "SELECT c.text_hash, c.text FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
+            "SELECT c.text_hash, coalesce(x.context || char(10), '') || c.text FROM vault_chunk c"
+            " LEFT JOIN vault_context x ON x.chunk_id = c.id LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT ?"
         )
         return dict(select(self.con, sql, (path, most)))

@@ -108,7 +108,8 @@ def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
     found = select(
         cache.con,
         "SELECT text, text_hash, section, heading_path, position, start_offset, end_offset, first_line, last_line,"
-        " (SELECT locator FROM vault_place WHERE chunk_id = vault_chunk.id)"
+        " (SELECT locator FROM vault_place WHERE chunk_id = vault_chunk.id),"
+        " coalesce((SELECT context FROM vault_context WHERE chunk_id = vault_chunk.id), '')"
         " FROM vault_chunk WHERE path = ? ORDER BY position, id",
         (path,),
     )
@@ -124,8 +125,9 @@ def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
             first_line=first_line,
             last_line=last_line,
             place=Locator.from_json(place) if place else None,
+            context=context,
         )
-        for text, text_hash, section, headings, position, start, end, first_line, last_line, place in found
+        for text, text_hash, section, headings, position, start, end, first_line, last_line, place, context in found
     )
 
 
@@ -163,6 +165,7 @@ def node_of(cache: Cache, path: str) -> dict[str, Any]:
 NO_NODE = "path NOT IN (SELECT path FROM vault_node)"
 STRAY_WORDS = "SELECT rowid FROM vault_chunk_fts WHERE rowid NOT IN (SELECT id FROM vault_chunk)"
 STRAY_PLACES = "SELECT chunk_id FROM vault_place WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
+STRAY_CONTEXTS = "SELECT chunk_id FROM vault_context WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
 STRAY_VECTORS = "SELECT chunk_id FROM vault_chunk_vec WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
 
 
@@ -185,6 +188,10 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
             for (number,) in select(con, STRAY_VECTORS)
         ),
         *(("", f"place {number} of a chunk that does not exist") for (number,) in select(con, STRAY_PLACES)),
+        *(
+            ("", f"context {number} of a chunk that does not exist")
+            for (number,) in select(con, STRAY_CONTEXTS)
+        ),
     ]
 
 

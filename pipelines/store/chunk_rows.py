@@ -125,6 +125,8 @@ class ChunkRows:
         )
         if chunk.place:
             self._set_place(row_id, chunk.place)
+        if chunk.context:
+            self._con.execute("INSERT INTO vault_context VALUES (?, ?)", (row_id, chunk.context))
 
     def _remove(self, ids: Sequence[int]) -> None:
         if not ids:
@@ -133,7 +135,8 @@ class ChunkRows:
         deleted = f"DELETE FROM vault_chunk WHERE id IN {these} RETURNING id, text_hash, has_vector"
         gone = select(self._con, deleted, (numbers,))
         self._con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
-        self._con.execute(f"DELETE FROM vault_place WHERE chunk_id IN {these}", (numbers,))
+        for table in ("vault_place", "vault_context"):
+            self._con.execute(f"DELETE FROM {table} WHERE chunk_id IN {these}", (numbers,))
         with_vector = ((number,) for number, _, has_vector in gone if has_vector)
         self._con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
         self._con.execute(

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import apsw
 
-from pipelines.errors import ConfigurationError
+from pipelines.errors import CacheError, ConfigurationError
 from pipelines.store.connection import check_sqlite_version, with_vectors
+from pipelines.store.meta import CacheMeta, read_meta
 from pipelines.store.state_file import STATE_FILE, cache_name
 
 _READING = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -62,6 +63,17 @@ def current_caches(folder: Path, domains: Iterable[str]) -> list[Path]:
     with suppress(apsw.Error), closing(_read_only(folder / STATE_FILE)) as con:
         numbers = dict(con.execute("SELECT domain, number FROM domain_cache"))
     return [folder / cache_name(domain, numbers.get(domain, 1)) for domain in domains]
+
+
+def meta_of(file: Path) -> CacheMeta | None:
+    """Return what a cache was built with, or None where it does not exist or cannot be read."""
+    if not file.exists():
+        return None
+    try:
+        with closing(_read_only(file)) as con:
+            return read_meta(con, file)
+    except (CacheError, apsw.Error):
+        return None
 
 
 def _read_only(file: Path) -> apsw.Connection:

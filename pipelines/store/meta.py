@@ -30,6 +30,11 @@ _LATER = (
     chunk_id INTEGER PRIMARY KEY,
     locator TEXT NOT NULL
 )""",
+    # What is embedded before a chunk's text, if anything.
+    """CREATE TABLE IF NOT EXISTS vault_context (
+    chunk_id INTEGER PRIMARY KEY,
+    context TEXT NOT NULL
+)""",
     # used by `Leases.take_saves`
     """CREATE INDEX IF NOT EXISTS vault_file_noticed ON vault_file
     (priority DESC, wanted_hash IS NULL, dirty_since DESC) WHERE applied_generation < generation AND parked = 0""",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pipelines.priorities import LOW_PRIORITY
 from pipelines.store.cache import Cache
-from pipelines.store.check import NO_NODE, STRAY_PLACES, STRAY_VECTORS, STRAY_WORDS
+from pipelines.store.check import NO_NODE, STRAY_CONTEXTS, STRAY_PLACES, STRAY_VECTORS, STRAY_WORDS
 from pipelines.store.connection import rows as select
 from pipelines.store.connection import transaction
 
@@ -36,6 +36,7 @@ def make_owed(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> 
         con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", strays)
         con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", select(con, STRAY_VECTORS))
         con.executemany("DELETE FROM vault_place WHERE chunk_id = ?", select(con, STRAY_PLACES))
+        con.executemany("DELETE FROM vault_context WHERE chunk_id = ?", select(con, STRAY_CONTEXTS))
         con.execute(
             "UPDATE vault_vector SET unused_since = ? WHERE unused_since IS NULL"
             " AND text_hash NOT IN (SELECT text_hash FROM vault_chunk)",

@@ -61,10 +61,11 @@ def index(folder: Path | None, vault: Path | None, state: Path | None, *, rebuil
     "--version", metavar="PIPELINE", help="Instead index the notes of a pipeline again: 5, or its name."
 )
 def reembed(vault: Path | None, state: Path | None, version: str | None, *, older: bool) -> None:
-    """Switch to the configured model: build a new index beside each old one, then use it.
+    """Switch to the configured model, passages and context: build new indexes beside the old ones, then use them.
 
-    A pipeline is how notes are split, as a version and its settings; `everindex log` names the one that indexed a
-    note. A text whose vector is known is not embedded again.
+    `everindex status` says whether that would change anything, and what it would cost. A pipeline is how notes are
+    split, as a version and its settings; `everindex log` names the one that indexed a note. A text whose vector is
+    known is not embedded again.
     """
     from service.commands.progress import IndexProgress  # noqa: PLC0415
     from service.usecases.indexing import rebuild_caches  # noqa: PLC0415
@@ -78,7 +79,7 @@ def reembed(vault: Path | None, state: Path | None, version: str | None, *, olde
             done = index_again(resources, bar.show, version)
         else:
             done = rebuild_caches(resources, bar.show, only_other_models=True)
-    for line in done or ["every index already uses the configured model"]:
+    for line in done or ["every index is already as the settings say"]:
         out.say(line)
 
 

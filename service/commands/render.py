@@ -175,6 +175,7 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
         eta = f", about {max(left)} s left" if left else ""
         owed = counted(facts["vectors_pending"], "passage is", "passages are")
         console.print(f"{owed} not searched by meaning yet{eta}")
+    _print_reembed(console, facts["domains"])
     _print_warned(console, sum(domain.get("warned", 0) for domain in facts["domains"].values()))
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
@@ -209,6 +210,18 @@ def _print_domains(console: Console, domains: dict[str, dict[str, Any]]) -> None
         model = domain["model"] if console.width >= _WIDE else domain["model"].rpartition("/")[2]
         table.add_row(slug, *(f"{domain[name]:,}" for name in columns), model)
     console.print(table)
+
+
+def _print_reembed(console: Console, domains: dict[str, dict[str, Any]]) -> None:
+    """Print what differs between an index and the settings, and what the switch costs."""
+    for slug, domain in domains.items():
+        if cost := domain.get("reembed"):
+            minutes = (
+                f", about {max(1, round(cost['seconds'] / 60))} min" if cost["seconds"] is not None else ""
+            )
+            texts = f"about {counted(cost['texts'], 'text')} to embed{minutes}"
+            line = f"{slug}: {cost['change']}; `everindex reembed` switches ({texts})"
+            console.print(Text(line, "yellow"), soft_wrap=True)
 
 
 def _print_warned(console: Console, count: int) -> None:

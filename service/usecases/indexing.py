@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pipelines.errors import CacheError, CacheMissingError
+from pipelines.indexing import chunking_of
 from pipelines.leftovers import sweep_leftovers
 from pipelines.maintenance.rebuild import build_beside, catch_up
 from pipelines.model import Counts, Domain
@@ -13,10 +14,12 @@ from pipelines.ranking import rank_domain, ranks_are_otherwise
 from pipelines.reconcile import reconcile
 from pipelines.retrieval.sentences import prepare
 from pipelines.store.cache import Cache
+from pipelines.store.meta import CacheMeta
 from pipelines.store.note_log import NoteLog
 from pipelines.store.sentences import owes_sentences
 from service.usecases.phrases import counted
 from workers.comparing import compare
+from workers.models import chosen_chunking
 from workers.resources import Resources
 
 Progress = Callable[[str, Counts], None]
@@ -56,7 +59,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
     lines = []
     for domain in resources.domains():
         old = resources.state().cache_path(domain.slug)
-        if only_other_models and _has_model(resources, domain):
+        if only_other_models and _is_as_configured(resources, domain):
             continue
         number = _next_number(resources, domain)
         path = resources.state().numbered(domain.slug, number)
@@ -98,17 +101,25 @@ def _rank(cache: Cache, domain: Domain) -> list[str]:
     return [problem] if problem else []
 
 
-def _has_model(resources: Resources, domain: Domain) -> bool:
+def _is_as_configured(resources: Resources, domain: Domain) -> bool:
+    """Say whether a domain's index has the model, the way of splitting notes and the context of the settings."""
     try:
         cache = Cache.open(resources.state().cache_path(domain.slug))
     except CacheMissingError:
-        return True  # it will be built with the right one
+        return True  # it will be built with the right ones
     cache.close()
-    return cache.meta.model == resources.model_of(domain).name
+    return _is_built_for(resources, domain, cache.meta)
+
+
+def _is_built_for(resources: Resources, domain: Domain, meta: CacheMeta) -> bool:
+    info = resources.model_of(domain)
+    return meta.model == info.name and chunking_of(meta.pipeline) == chosen_chunking(
+        resources.settings, info, domain
+    )
 
 
 def _next_number(resources: Resources, domain: Domain) -> int:
-    """Return the number of an interrupted build with the wanted model, or the first one that is free."""
+    """Return the number of an interrupted build with the wanted settings, or the first one that is free."""
     state = resources.state()
     number = state.cache_number(domain.slug) + 1
     while (path := state.numbered(domain.slug, number)).exists():
@@ -118,7 +129,7 @@ def _next_number(resources: Resources, domain: Domain) -> int:
             number += 1
             continue
         cache.close()
-        if cache.meta.model == resources.model_of(domain).name:
+        if _is_built_for(resources, domain, cache.meta):
             break
         number += 1
     return number

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -20,13 +21,14 @@ from pipelines.retrieval.passing import passing_chunks
 from pipelines.retrieval.search import excerpts, find
 from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
-from pipelines.status import domain_status, nothing_at, why
+from pipelines.status import nothing_at, why
 from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import snapshot
 from queue_config.queue import Queue
 from service.runtime.refusals import standing_of
 from service.usecases.audience import OWNER, Audience
+from service.usecases.domain_state import state_of
 from service.usecases.domains import named_domains
 from service.usecases.health import DomainIndex, describe_health, describe_index, index_of, without_counts
 from service.usecases.memory_check import check_memory
@@ -241,8 +243,7 @@ class SearchService:
 
     def health(self, queue: Queue) -> Health:
         """Describe the vault, its caches, and all problems."""
-        state = self.resources.state()
-        domains, _ = self._ask(lambda domain, cache: domain_status(cache, state, domain.slug))
+        domains, _ = self._ask(partial(state_of, self.resources))
         return describe_health(self.resources, queue, domains, self.index_state())
 
     def holder(self, path: str, audience: Audience = OWNER) -> tuple[Domain, Cache]:

@@ -38,7 +38,7 @@ _WORDS = [
     "sleep",
     "night",
 ]
-_RECUT = {"chunk_target_words": 30}
+_RECUT = {"chunk_target_words": 30, "embedding_context": "breadcrumb"}
 _OTHER_MODEL = _RECUT | {"model": "b"}
 _RULES = "ignored/\n"
 _GONE = "gone"
@@ -46,6 +46,7 @@ _DOMAINS = "alpha:\n  path: alpha\nrest:\n  legacy: true\n"
 _WITH_DOCUMENTS = "alpha:\n  path: alpha\n{0}rest:\n  legacy: true\n{0}".format(
     "  formats: [md, txt, csv, xlsx, pptx, pdf, docx, html, ipynb, yaml, json, code]\n"
 )
+_OTHER_RECORDS = "  documents: {yaml: {skip: [drafts]}}\n"
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,11 @@ def _choose(state: Path) -> None:
     attention.close()
 
 
-def notes_are_cut_anew(_: World, service: Service) -> None:
+def notes_are_cut_anew(world: World, service: Service) -> None:
+    service.begin()
+    world.write(DOMAINS_FILE, _WITH_DOCUMENTS + _OTHER_RECORDS)
+    service.command(lambda own: own.caches())
+    service.rebuild(only_other_models=True)
     service.begin()
     cache = _a_cache(service)
     service.carry_on(lambda: want_version(cache.con, cache.ledger, cache.meta.pipeline))
@@ -363,7 +368,7 @@ _SHORT = (
     Act(records_are_kept),
     Act(an_operator_decides),
     Act(a_note_is_asked_for_and_chosen),
-    Act(notes_are_cut_anew, _RECUT),
+    Act(notes_are_cut_anew, _RECUT, partial(Service.rebuild, only_other_models=True)),
     Act(the_index_drifts_and_is_repaired, _RECUT, Service.repair),
     Act(a_backup_is_restored, _RECUT),
     Act(caches_are_built_anew, _RECUT),

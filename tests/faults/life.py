@@ -28,7 +28,7 @@ from pipelines.embedding.model_info import ModelInfo, find_model
 from pipelines.errors import EverindexError
 from pipelines.indexing import Ingest
 from pipelines.ledger_writer import Report
-from pipelines.model import Domain
+from pipelines.model import ChunkSettings, Domain
 from pipelines.reconcile import check_paths
 from pipelines.store.cache import Cache
 from pipelines.store.sentences import owes_sentences
@@ -117,8 +117,10 @@ class LightResources(Resources):
         for embedder in self.embedders._loaded.values():
             embedder.before = step  # type: ignore[attr-defined]  # all are fakes
 
-    def open_cache(self, path: Path, info: ModelInfo, domain: Domain) -> Cache:
-        cache = super().open_cache(path, info, domain)
+    def open_cache(
+        self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
+    ) -> Cache:
+        cache = super().open_cache(path, info, domain, chunking)
         cache.ledger._clock = cache.leases._clock = cache.edges._clock = self.now
         return cache
 

@@ -138,7 +138,8 @@ class House:
         con = (cache or self.cache).con
         chunks = con.execute(
             "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
-            " first_line, last_line, (SELECT locator FROM vault_place WHERE chunk_id = vault_chunk.id), has_vector, id FROM vault_chunk ORDER BY path, position"
+            " first_line, last_line, (SELECT locator FROM vault_place WHERE chunk_id = vault_chunk.id),"
+            " (SELECT context FROM vault_context WHERE chunk_id = vault_chunk.id), has_vector, id FROM vault_chunk ORDER BY path, position"
         ).fetchall()
         vectors = dict(con.execute("SELECT chunk_id, embedding FROM vault_chunk_vec").fetchall())
         fts = {row[0] for row in con.execute("SELECT rowid FROM vault_chunk_fts").fetchall()}

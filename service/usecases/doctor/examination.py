@@ -14,6 +14,7 @@ from service.usecases.doctor.state import (
     check_database,
     check_disk,
     check_indexes,
+    check_passages,
     check_private_files,
     check_state,
 )
@@ -34,6 +35,7 @@ _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_private_files,
     check_database,
     check_indexes,
+    check_passages,
     check_disk,
     check_queue,
     check_port,

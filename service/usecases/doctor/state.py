@@ -5,14 +5,18 @@ from __future__ import annotations
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 from pipelines import domains
-from pipelines.errors import DomainsFileError
-from pipelines.store.intact import current_caches, damage
+from pipelines.errors import DomainsFileError, ModelUnavailableError
+from pipelines.indexing import chunking_of
+from pipelines.store.intact import current_caches, damage, meta_of
 from pipelines.store.state_file import STATE_FILE
 from queue_config.private import NotPrivateError, check_owner, check_secrets
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
+from service.usecases.domain_state import describe_change
 from service.usecases.health import storage_problem
+from workers.models import chosen_chunking, recorded_model
 from workers.vault_paths import was_indexed
 
 _LITTLE_SPACE = 1_000_000_000
@@ -81,6 +85,30 @@ def check_indexes(looked_at: Installation) -> Iterator[Finding]:
                 f"{file} is damaged ({problem})",
                 "run `everindex index --rebuild`, which builds a new one from the notes",
             )
+
+
+def check_passages(looked_at: Installation) -> Iterator[Finding]:
+    """Compare how each domain's index splits and embeds notes with the settings."""
+    place = looked_at.place
+    if place is None:
+        return
+    try:
+        known = domains.load(place.root).domains
+    except DomainsFileError:
+        return  # its own check says so
+    for domain, file in zip(known, current_caches(place.state, [one.slug for one in known]), strict=True):
+        meta = meta_of(file)
+        if meta is None:
+            continue  # never indexed, or damaged, which another check says
+        with suppress(ModelUnavailableError):  # likewise
+            info = recorded_model(looked_at.settings, meta.model, place.root)
+            wanted = chosen_chunking(looked_at.settings, info, domain)
+            if change := describe_change(chunking_of(meta.pipeline), wanted):
+                yield warning(
+                    "passages",
+                    f"{domain.slug}: {change}",
+                    "run `everindex reembed`; `everindex status` says what it costs",
+                )
 
 
 def check_disk(looked_at: Installation) -> Iterator[Finding]:

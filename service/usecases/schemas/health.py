@@ -9,6 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.usecases.schemas.search import example
 
 
+class ReembedCost(BaseModel):
+    """What `everindex reembed` would change in a domain's index, and its cost."""
+
+    change: str = Field(description="what the index has, and what the settings say")
+    texts: int = Field(description="about how many texts would be embedded")
+    seconds: int | None = Field(
+        description="for as long, at the speed measured last; null: none was measured"
+    )
+
+
 class DomainHealth(BaseModel):
     """The state of one domain's index. `pending` counts notes, `vectors_pending` passages without a vector."""
 
@@ -31,6 +41,9 @@ class DomainHealth(BaseModel):
     )
     seconds_left: int | None = Field(
         description="estimated time until all vectors are computed; null: unknown, or none pending"
+    )
+    reembed: ReembedCost | None = Field(
+        None, description="null: the index splits and embeds notes as the settings say"
     )
 
 

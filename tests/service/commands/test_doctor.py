@@ -406,6 +406,14 @@ def test_a_damaged_index(place, number):
     assert "`everindex index --rebuild`" in found["index"]["cure"]
 
 
+def test_an_index_that_waits_for_reembed_to_follow_the_settings(place, monkeypatch):
+    monkeypatch.setenv("EVERINDEX_EMBEDDING_CONTEXT", "breadcrumb")
+    code, found = diagnose(place.root)
+    assert code == 0
+    assert "embedding_context off, and the settings say breadcrumb" in found["passages"]["message"]
+    assert "`everindex reembed`" in found["passages"]["cure"]
+
+
 def test_a_disk_with_little_space(place, monkeypatch):
     free = shutil.disk_usage(place.state).free
     monkeypatch.setattr("service.usecases.doctor.state._LITTLE_SPACE", 2 * free)

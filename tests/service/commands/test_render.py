@@ -118,21 +118,36 @@ def test_what_an_answer_counts_has_the_right_number():
     assert said(print_communities, isolated) == lines
 
 
-@pytest.mark.parametrize(("width", "shown"), [(80, "  all-MiniLM-L6-v2"), (120, "  org/all-MiniLM-L6-v2")])
-def test_a_status_names_the_model_whole_at_any_width(width, shown):
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(None, "(about 1 text to embed)"), (5, "embed, about 1 min)"), (600, "about 10 min)")],
+)
+def test_a_status_says_what_reembed_would_cost(seconds, shown):
+    cost = {"change": "the index has passages of 200 words", "texts": 1, "seconds": seconds}
+    line = said(print_status, state_of({"reembed": cost}), parked=[])
+    assert "nutrition: the index has passages of 200 words; `everindex reembed` switches" in line
+    assert shown in line
+    assert "reembed" not in said(print_status, state_of({"reembed": None}), parked=[])
+
+
+def state_of(domain):
     counts = dict.fromkeys(("notes", "chunks", "vectors", "pending", "parked", "ignored", "warned"), 0)
-    facts = {
+    return {
         "running": True,
         "vault": "/v",
-        "domains": {"nutrition": counts | {"model": "org/all-MiniLM-L6-v2", "seconds_left": None}},
+        "domains": {"nutrition": counts | {"model": "org/all-MiniLM-L6-v2", "seconds_left": None} | domain},
         "pending": 0,
         "vectors_pending": 0,
         "last_reconcile": None,
         "watcher": None,
         "problems": [],
     }
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, "  all-MiniLM-L6-v2"), (120, "  org/all-MiniLM-L6-v2")])
+def test_a_status_names_the_model_whole_at_any_width(width, shown):
     terminal = Terminal()
     terminal.file = io.StringIO()
     terminal.width = width
-    print_status(terminal, facts, [])
+    print_status(terminal, state_of({}), [])
     assert shown in terminal.file.getvalue()
