@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pipelines.documents.document import DocumentLink
 from pipelines.lines import line_starts
 from pipelines.markdown import parse_note
 from pipelines.model import Heading, Note
-from pipelines.privacy import PRIVATE
-
-_MOST_TAGS = 10_000
-"""Characters of all tags; the wire takes 65,536 bytes of properties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +31,6 @@ def read_markdown(path: str, text: str) -> InnerMarkdown:
         return InnerMarkdown()
     note = parse_note(path, text)
     return InnerMarkdown(note.headings, tuple(_links(note)), note.tags)
-
-
-def tags_metadata(tags: Iterable[str]) -> dict[str, object]:
-    """Return the property with the tags of a document's parts; where they are too many, it counts as private."""
-    distinct = list(dict.fromkeys(tags))
-    if sum(map(len, distinct)) + len(distinct) > _MOST_TAGS:
-        return {PRIVATE: True}
-    return {"tags": distinct} if distinct else {}
 
 
 def _links(note: Note) -> Iterator[DocumentLink]:

@@ -9,9 +9,10 @@ from itertools import groupby
 from pipelines.documents.canvas_nodes import MOST_GROUPS, Node, nodes_of, objects_in, string_in
 from pipelines.documents.decoding import decode_text
 from pipelines.documents.document import Builder, Document, DocumentLink
-from pipelines.documents.inner_markdown import read_markdown, tags_metadata
+from pipelines.documents.inner_markdown import read_markdown
 from pipelines.documents.json_values import parse_json
 from pipelines.documents.limits import MOST_CHARACTERS
+from pipelines.documents.tags import tags_metadata
 from pipelines.errors import DocumentError
 from pipelines.locator import Locator
 

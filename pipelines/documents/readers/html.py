@@ -14,8 +14,8 @@ from pipelines.documents.decoding import decode_text
 from pipelines.documents.document import Document
 from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.documents.readers.html_content import Content
+from pipelines.documents.tags import keywords, tags_metadata
 from pipelines.errors import DocumentError
-from pipelines.frontmatter import is_tag
 
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _DECLARED = re.compile(rb"""<meta[^>]{1,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
@@ -90,6 +90,7 @@ def _title(page: LexborHTMLParser) -> str:
 def _metadata(page: LexborHTMLParser) -> dict[str, object]:
     """Return what the page's `meta` elements state, in the form of frontmatter."""
     metadata: dict[str, object] = {}
+    tags: list[str] = []
     for node in page.css("meta[content]"):
         attributes = node.attributes
         name = (attributes.get("name") or attributes.get("property") or "").lower()
@@ -100,6 +101,5 @@ def _metadata(page: LexborHTMLParser) -> dict[str, object]:
             with suppress(ValueError):
                 metadata.setdefault("date", date.fromisoformat(value[:10]).isoformat())
         elif name == "keywords":
-            tags = [tag for word in value.split(",") if is_tag(tag := word.strip())]
-            metadata.setdefault("tags", tags)
-    return metadata
+            tags += keywords(value)
+    return metadata | tags_metadata(tags)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pipelines.documents.decoding import decode_text
 from pipelines.documents.document import Builder, Document
-from pipelines.documents.inner_markdown import InnerMarkdown, read_markdown, tags_metadata
+from pipelines.documents.inner_markdown import InnerMarkdown, read_markdown
 from pipelines.documents.json_values import parse_json
 from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.documents.open_headings import OpenHeadings
+from pipelines.documents.tags import keywords, tags_metadata
 from pipelines.errors import DocumentError
+from pipelines.frontmatter import strings
 from pipelines.locator import Locator
 from pipelines.privacy import PRIVATE, named
 
@@ -42,7 +44,7 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
             break
     return reading.builder.document(
         title=reading.title,
-        metadata=tags_metadata(reading.tags) | _metadata(value),
+        metadata=_metadata(value, cells, reading.tags),
         warnings=(*warnings, *reading.warnings(len(cells))),
     )
 
@@ -148,19 +150,34 @@ def _joined(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _metadata(value: object) -> dict[str, object]:
-    """Return the title and the authors that a notebook states, and whether it is private."""
+def _metadata(value: object, cells: list[object], tags: Iterable[str]) -> dict[str, object]:
+    """Return the title, authors and tags that a notebook states, and whether it is private.
+
+    `tags` are those in its Markdown. Those of cells say how Jupyter shows them; they decide about privacy alone.
+    """
+    of_cells = (word for cell in cells if isinstance(cell, dict) for word in _words(cell.get("metadata"), "tags"))
     stated = value.get("metadata") if isinstance(value, dict) else None
     if not isinstance(stated, dict):
-        return {}
+        return tags_metadata(tags, of_cells)
+    own = (word for name in ("tags", "tag", "keywords") for word in _words(stated, name))
+    metadata = tags_metadata((*tags, *own), of_cells)
     title, authors = stated.get("title"), stated.get("authors")
     names = [
         author["name"]
         for author in (authors if isinstance(authors, list) else ())
         if isinstance(author, dict) and isinstance(author.get("name"), str)
     ]
-    metadata: dict[str, object] = {"author": names} if names else {}
+    if names:
+        metadata["author"] = names
     if isinstance(title, str) and title.strip():
         metadata["title"] = title
-    private = list(named(stated, PRIVATE))
-    return metadata | ({PRIVATE: private} if private else {})
+    if private := list(named(stated, PRIVATE)):
+        metadata.setdefault(PRIVATE, private)
+    return metadata
+
+
+def _words(metadata: object, name: str) -> Iterator[str]:
+    """Yield the tags in the values of that name in metadata."""
+    for value in named(metadata, name):
+        for text in strings(value):
+            yield from keywords(text)

@@ -17,6 +17,7 @@ from pipelines.documents.document import Builder, Document, DocumentLink
 from pipelines.documents.limits import MOST_CHARACTERS, MOST_PAGES
 from pipelines.documents.open_headings import OpenHeadings
 from pipelines.documents.readers.pdf_links import links_on
+from pipelines.documents.tags import keywords, tags_metadata
 from pipelines.errors import DocumentError
 from pipelines.locator import Locator
 
@@ -148,11 +149,12 @@ def _outline(pdf: pypdfium2.PdfDocument) -> Mapping[int, list[tuple[int, str]]]:
 
 
 def _properties(pdf: pypdfium2.PdfDocument) -> tuple[str, dict[str, object]]:
-    """Return the title that the file states, if it is one, and its author and date of creation."""
-    title, author, created = (
-        _readable(partial(pdf.get_metadata_value, name)) for name in ("Title", "Author", "CreationDate")
+    """Return the title that the file states, if it is one, and its author, date of creation and keywords."""
+    title, author, created, stated = (
+        _readable(partial(pdf.get_metadata_value, name))
+        for name in ("Title", "Author", "CreationDate", "Keywords")
     )
-    metadata: dict[str, object] = {}
+    metadata = tags_metadata(keywords(stated))
     if author.strip("()").lower() not in _NOTHING:
         metadata["author"] = author
     if match := _DATE.match(created):

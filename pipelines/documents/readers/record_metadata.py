@@ -10,12 +10,11 @@ from typing import Any
 from pipelines.documents.decoding import storable
 from pipelines.documents.formats import format_of
 from pipelines.documents.readers.record_values import Typed, Value, as_plain
+from pipelines.documents.tags import INSIDE
 from pipelines.privacy import PRIVATE, named
 
 OWN = "_meta"
 """The key whose values are properties as if they were at the top."""
-INSIDE = "_inside"
-"""The property with what sections say about privacy, so that it holds for the whole record."""
 
 KIND_KEYS = ("_meta.type", "_meta.kind", "kind", "type")
 """Where a record's kind is looked up unless the options name its key."""
