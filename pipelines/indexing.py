@@ -128,13 +128,20 @@ def chunking_of(pipeline: str) -> ChunkSettings | None:
 def park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:
     """Park a note that was being indexed alone when its worker died repeatedly."""
     began = time.monotonic()
-    reason = (
-        f"{row.path!r} ended its worker {row.attempts - 1} times (out of memory, or a fault in a library)"
-    )
+    reason = f"it ended its worker {row.attempts - 1} times (out of memory, or a fault in a library)"
     cache.park(row, "crash", reason, keep_words=keep_words)
     outcome.parked += 1
     outcome.paths.append(row.path)
     outcome.events.append(NoteEvent(row.path, "parked", ms_since(began), error=f"crash: {reason}"))
+
+
+def reason_alone(row: LeasedRow, reason: str) -> str:
+    """Return why a note is parked without the path before it, because every list of reasons shows the path."""
+    for name in (row.path, row.raw):
+        said = reason.removeprefix(f"{name!r} ")
+        if said != reason:
+            return f"it {said}"
+    return reason
 
 
 def ms_since(began: float) -> float:

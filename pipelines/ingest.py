@@ -24,7 +24,7 @@ from pipelines.errors import (
     StaleWorkError,
     VaultNotFoundError,
 )
-from pipelines.indexing import Ingest, Outcome, ms_since, park_crasher
+from pipelines.indexing import Ingest, Outcome, ms_since, park_crasher, reason_alone
 from pipelines.lexical import ChunkWords
 from pipelines.model import Chunk, FileContent, LeasedRow, Note
 from pipelines.owed_vectors import TEXTS_AT_ONCE, vectors_of
@@ -222,6 +222,7 @@ def _fail(
             cache.leases.postpone(row, kind, reason, counted=not changing)
             outcome.postponed += 1
         else:
+            reason = reason_alone(row, reason)
             cache.park(row, kind, reason)
             outcome.parked += 1
             outcome.paths.append(row.path)
