@@ -90,7 +90,8 @@ def backlinks(path: str, vault: Path | None, state: Path | None, *, as_json: boo
     for other in answer:
         shown = f"  {other['text']}" if other["text"] else ""
         out.say(f"{other['path']}:{other['line']}  {other['kind']}{shown}")
-    out.print(f"{len(answer)} {'note links' if len(answer) == 1 else 'notes link'} here", style="dim")
+    notes = len({other["path"] for other in answer})
+    out.print(f"{counted(notes, 'note links', 'notes link')} here", style="dim")
 
 
 @app.command()
