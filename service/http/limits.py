@@ -124,7 +124,11 @@ def _check_head(scope: Scope) -> None:
     if size > LARGEST_HEAD:
         raise HTTPException(431, f"the address and headers have more than {LARGEST_HEAD:,} bytes; send less")
     if not _CONTROL.isdisjoint(scope["path"]):
-        raise HTTPException(400, "the path has a control character; remove it")
+        raise HTTPException(
+            400,
+            "the path has a control character; remove it, or rename the file if its name has it: searches find such a"
+            " file, but no address leads to it",
+        )
     _check_path(scope["path"].removeprefix("/"))
     try:
         given = parse_qsl(
