@@ -82,7 +82,7 @@ def test_a_note_that_cannot_be_read_is_told_as_parked_with_the_reason(house):
     house.save("a.md", b"x" * 2_000_000)
     (event,) = house.events
     assert (event.path, event.action, event.passages) == ("a.md", "parked", None)
-    assert event.error.startswith("too-large: 'a.md' ")
+    assert event.error.startswith("too-large: it has 2.0 MB")
 
 
 def test_a_note_that_ends_its_worker_is_told_as_parked_once(house):

@@ -23,7 +23,9 @@ def core_properties(package: Package) -> tuple[str, dict[str, object]]:
     stated = {
         local(one): " ".join((one.text or "").split()) for one in _properties(package, "core-properties")
     }
-    added = {attribute(one, "name"): "".join(one.itertext()) for one in _properties(package, "custom-properties")}
+    added = {
+        attribute(one, "name"): "".join(one.itertext()) for one in _properties(package, "custom-properties")
+    }
     tags = [stated.get("keywords", ""), stated.get("category", "")]
     tags += [str(value) for name in ("tags", "tag") for value in named(added, name)]
     metadata = tags_metadata(tag for text in tags for tag in keywords(text))

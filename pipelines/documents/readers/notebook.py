@@ -155,7 +155,9 @@ def _metadata(value: object, cells: list[object], tags: Iterable[str]) -> dict[s
 
     `tags` are those in its Markdown. Those of cells say how Jupyter shows them; they decide about privacy alone.
     """
-    of_cells = (word for cell in cells if isinstance(cell, dict) for word in _words(cell.get("metadata"), "tags"))
+    of_cells = (
+        word for cell in cells if isinstance(cell, dict) for word in _words(cell.get("metadata"), "tags")
+    )
     stated = value.get("metadata") if isinstance(value, dict) else None
     if not isinstance(stated, dict):
         return tags_metadata(tags, of_cells)

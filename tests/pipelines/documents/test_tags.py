@@ -61,7 +61,7 @@ def of_pdf(stated):
     out = io.BytesIO()
     canvas = Canvas(out)
     canvas.setKeywords(stated)
-    canvas.drawString(40, 700, "Words on a page.")
+    canvas.drawString(40, 700, "Words on a page, enough of them to be no scan.")
     canvas.save()
     return pdf.read("a.pdf", out.getvalue(), {})
 

@@ -115,3 +115,13 @@ def test_why_says_of_a_name_that_no_note_has_what_is_known_of_that_path(run):
 def test_why_knows_a_folder_whose_name_is_decomposed_on_disk(run, vault):
     (vault / "Re\u0301sume\u0301s").mkdir()
     assert run("why", "R\u00e9sum\u00e9s")[1].startswith("R\u00e9sum\u00e9s is ignored: a folder, not a note")
+
+
+def test_a_note_that_links_and_embeds_counts_once_among_the_backlinks(run, vault):
+    (vault / "Twice.md").write_text("[[Worms alone]] and ![[Worms alone]].\n")
+    (vault / "Worms alone.md").write_text("They dig.\n")
+    assert run("index")[0] == 0
+    code, said, complaint = run("backlinks", "Worms alone")
+    assert (code, complaint) == (0, "")
+    assert said.splitlines()[-1] == "1 note links here"
+    assert len(said.splitlines()) == 3

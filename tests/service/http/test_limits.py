@@ -86,7 +86,9 @@ def test_too_many_parameters_are_refused(client):
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F])
 def test_a_control_character_in_the_path_is_refused(client, code):
-    assert client.get(f"/node/a%{code:02x}.md").status_code == 400
+    answer = client.get(f"/node/a%{code:02x}.md")
+    assert answer.status_code == 400
+    assert "rename the file" in answer.text
 
 
 @pytest.mark.parametrize("code", [c for c in range(0x20) if chr(c) not in "\t\n\r"])

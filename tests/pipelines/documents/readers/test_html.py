@@ -102,7 +102,12 @@ def test_the_main_part_is_read_under_its_headings():
 def test_title_author_date_and_valid_tags_are_those_that_the_page_states():
     document = read("Soil.html", ARTICLE, {})
     assert document.title == "Soil & water"
-    assert document.metadata == {"author": "Ana Lima", "date": "2024-05-01", "tags": ["soil", "Water/rain"]}
+    assert document.metadata == {
+        "author": "Ana Lima",
+        "date": "2024-05-01",
+        "tags": ["soil", "Water/rain"],
+        "_inside": {"tags": ["two words", "2024"]},  # no tags, but what is private there is private
+    }
     vague = b"<title> </title><meta name=date content='last May'><meta name=author content=''><h1>By <i>name</i></h1>"
     assert (read("a.html", vague, {}).title, read("a.html", vague, {}).metadata) == ("By name", {})
 
