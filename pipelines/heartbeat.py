@@ -85,6 +85,16 @@ def end_with_state(folder: Path) -> None:
     threading.Thread(target=watch, name="state", daemon=True).start()
 
 
+def _outlived(processes: Processes, role: Role) -> list[str]:
+    """Return the dead processes of this machine and role: once their successor ends normally, none is missed."""
+    here = f"{socket.gethostname()}:"
+    return [
+        one.name
+        for one, age in processes.recent()
+        if one.role == role and one.name.startswith(here) and not lives(one.name, age)
+    ]
+
+
 @contextmanager
 def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
     """Report from a separate thread that this process lives, while the context is active."""
@@ -106,7 +116,8 @@ def heartbeat(folder: Path, role: Role, version: str) -> Iterator[None]:
                 break
         if processes:
             with suppress(EverindexError):
-                processes.delete(process_name())
+                for name in (*_outlived(processes, role), process_name()):
+                    processes.delete(name)
             processes.close()
             problems.close()
 

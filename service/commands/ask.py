@@ -11,7 +11,7 @@ import click
 from pipelines.errors import NoteNotFoundError, NotFoundError
 from service.commands.console import out, print_json
 from service.commands.filtering import Pairs, filter_options
-from service.commands.naming import about_note, in_vault, is_path, notes_named, suggestion
+from service.commands.naming import about_note, files_called, in_vault, is_path, notes_named, suggestion
 from service.commands.terminal import (
     json_option,
     need_service,
@@ -164,6 +164,10 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
         same, alike = notes_named(given, path)
         if len(same) == 1 and same[0] != path:
             answer = ask(same[0])
+        elif not same and (
+            files := [one for one in map(ask, files_called(path)) if one["state"] != "unknown"]
+        ):
+            answer = files[0]
         elif answer["state"] == "unknown" or not is_path(path):
             meant = suggestion(path, same or alike)
     if as_json:

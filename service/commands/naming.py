@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -36,6 +37,9 @@ def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -
         same, alike = notes_named(given, name)
         if len(same) == 1 and same[0] != name:
             return ask(same[0])
+        for file in () if same else files_called(name):
+            with suppress(NoteNotFoundError):
+                return ask(file)
         if len(same) > 1:
             raise NoteNotFoundError(
                 f"{name} is the name of several notes: {', '.join(same[:_SUGGESTED])}; give a path", error.why
@@ -59,6 +63,11 @@ def in_vault(given: dict[str, Any], name: str) -> str:
 def is_path(name: str) -> bool:
     """Return whether a name is written like the path of a note, not like a title."""
     return name.lower().endswith(_NOTE_SUFFIXES)
+
+
+def files_called(name: str) -> list[str]:
+    """Return the paths that a name without suffix may mean: a parked or ignored note is found by no title."""
+    return [] if is_path(name) else [f"{name}{suffix}" for suffix in _NOTE_SUFFIXES]
 
 
 def suggestion(name: str, alike: Sequence[str]) -> str:

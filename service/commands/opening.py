@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import beneath
+from pipelines.documents.formats import format_of
 from pipelines.errors import ConfigurationError, UnsafePathError
 from pipelines.obsidian import open_link
 from pipelines.vault import path_on_disk
@@ -21,6 +22,8 @@ _OBSIDIAN = ".obsidian"
 # Most editors take `+LINE FILE`; these would open a second file named `+LINE`.
 _GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
 _COLON = ("hx", "subl", "zed")
+_NOT_TEXT = ("pdf", "xlsx", "pptx", "docx")
+"""Formats that an editor shows as unreadable bytes."""
 
 
 def open_hit(given: dict[str, Any], root: Path, path: str, line: int) -> None:
@@ -35,6 +38,7 @@ def open_hit(given: dict[str, Any], root: Path, path: str, line: int) -> None:
 def open_note(root: Path, path: str, line: int) -> None:
     """Open the note with this key: in Obsidian if the vault is one of Obsidian's, else in `$VISUAL` or `$EDITOR`.
 
+    A document that is not text opens in the program that the system has for it.
     Raises VaultNotFoundError, UnsafePathError for what is no regular file of the vault, ConfigurationError where no
     program opens it, OSError.
     """
@@ -45,6 +49,11 @@ def open_note(root: Path, path: str, line: int) -> None:
         raise UnsafePathError(f"{path!r} is not a regular file; it was not opened")
     file = root.resolve() / raw
     if (root / _OBSIDIAN).is_dir() and open_address(open_link(root, path)):
+        return
+    form = format_of(path)
+    if form and form.name in _NOT_TEXT:
+        if not open_address(file.as_uri()):
+            raise ConfigurationError(f"no program could be started that opens {file}")
         return
     try:
         editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")

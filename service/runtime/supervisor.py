@@ -143,7 +143,7 @@ class Supervisor:
             "a process died; restarting it",
             name=child.name,
             code=child.process.returncode,
-            reason=reason or "it logged none",
+            reason=reason or _how_it_ended(child.process.returncode),
             log=str(path),
         )
         if child.deaths >= _MANY_DEATHS:
@@ -210,14 +210,19 @@ class Supervisor:
             self.check()
 
 
+def _how_it_ended(code: int) -> str:
+    return f"ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else "it logged none"
+
+
 def last_words(log_path: Path, begin: int) -> str:
     """Return the reason that a dead process logged last, or ""; what is before byte `begin` is of earlier ones."""
     try:
         with log_path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            start = max(begin if begin <= size else 0, size - _LAST_BYTES)  # 0: the log was emptied meanwhile
+            begin = begin if begin <= size else 0  # 0: the log was emptied meanwhile
+            start = max(begin, size - _LAST_BYTES)
             file.seek(start)
-            lines = file.read().decode(errors="replace").splitlines()
+            lines = file.read().decode(errors="replace").splitlines()[start > begin :]  # the first one is cut
     except OSError:
         return ""
     for line in reversed(lines):

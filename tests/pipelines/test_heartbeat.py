@@ -120,6 +120,22 @@ def test_a_process_says_that_it_lives_until_it_ends(tmp_path):
     assert said(tmp_path) == []
 
 
+def test_a_process_that_ends_normally_forgets_those_of_its_role_that_died_before(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        dead = f"{socket.gethostname()}:{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
+        child.kill()
+    processes = Processes(tmp_path)
+    for role, name in (("worker", dead), ("watcher", f"{dead}0"), ("worker", "elsewhere:1/5")):
+        processes.put(Process(name, role, "1.0", "2026-05-04T12:00:00+00:00", 1000))
+    processes.close()
+    with heartbeat(tmp_path, "worker", "1.0"):
+        for _ in range(500):
+            if process_name() in {one.name for one, _ in said(tmp_path)}:
+                break
+            time.sleep(0.01)
+    assert {one.name for one, _ in said(tmp_path)} == {f"{dead}0", "elsewhere:1/5"}
+
+
 def said(folder):
     processes = Processes(folder)
     heard = processes.recent()

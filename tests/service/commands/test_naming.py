@@ -25,6 +25,8 @@ def run(vault, tmp_path, tiny_model, monkeypatch, capsys):
         (vault / path).parent.mkdir(exist_ok=True)
         (vault / path).write_text(text)
     (vault / "Sleep.png").touch()
+    (vault / "Attic/Long.md").write_text("long " * 10_000)
+    monkeypatch.setenv("EVERINDEX_MAX_NOTE_MB", "0.04")
     options = ("--vault", str(vault), "--state", str(tmp_path / "state"))
     index_once(Resources(Settings(vault=vault, state=tmp_path / "state")), lambda *_: None)
 
@@ -59,6 +61,12 @@ def test_an_absolute_path_outside_the_vault_is_no_note_of_it(run, tmp_path):
     code, said, complaint = run("why", str(tmp_path / "Elsewhere.md"))
     assert (code, complaint) == (0, "")
     assert said.endswith("Elsewhere.md is ignored: outside the vault\n")
+
+
+def test_a_parked_note_is_named_without_its_suffix_too(run):
+    assert run("why", "Attic/Long")[1].startswith("Attic/Long.md is parked: too-large")
+    assert "parked" in run("log", "Attic/Long")[1]
+    assert run("why", "Attic/Longer")[1].startswith("Attic/Longer is unknown")
 
 
 def without_times(said):

@@ -160,6 +160,19 @@ def test_a_search_opens_the_hit_of_a_number(vault, tmp_path, tiny_model, monkeyp
         search("--open", "3")
 
 
+def test_a_document_that_is_not_text_is_opened_by_the_system_and_not_by_the_editor(vault, opened, tmp_path):
+    (vault / "The lease.pdf").write_bytes(b"%PDF-1.4")
+    (vault / "costs.csv").write_text("a,b")
+    open_note(vault, "The lease.pdf", 1)
+    assert opened() == [(vault / "The lease.pdf").as_uri()]
+    open_note(vault, "costs.csv", 2)
+    assert opened() == ["--wait", "+2", str(vault / "costs.csv")]
+    for name in ("xdg-open", "open"):
+        (tmp_path / "bin" / name).unlink()
+    with pytest.raises(ConfigurationError, match="no program could be started that opens"):
+        open_note(vault, "The lease.pdf", 1)
+
+
 @pytest.mark.usefixtures("opened")
 def test_of_a_vault_that_is_moved_away_nothing_is_opened_and_the_error_says_so(vault):
     vault.rename(vault.with_name("moved"))

@@ -31,6 +31,7 @@ def line(level, event, **more):
         (line("error", "failed", exception="Traceback\nKeyError: 'a'"), "failed: KeyError: 'a'"),
         (line("error", "the first") + "\n" + line("info", "worker stopped"), "the first"),
         (line("info", "worker started"), ""),
+        (line("info", "a line that is cut in the middle, " * 1_000), ""),
     ],
 )
 def test_the_last_words_of_a_process_are_its_last_error(tmp_path, log, words):
@@ -88,7 +89,9 @@ def test_a_process_that_dies_without_a_word_is_not_given_the_words_of_an_earlier
         with closing(Problems(state)) as problems:
             (problem,) = problems.reported()
         assert "(it logged no reason; its log: " in problem.message
-        assert "last week" not in problem.message + capfd.readouterr().out
+        told = capfd.readouterr().out
+        assert "ended by signal 9" in told
+        assert "last week" not in problem.message + told
     finally:
         supervisor.stop()
 
