@@ -21,6 +21,7 @@ from queue_config.settings import Settings
 from workers.attention import AttentionSweep
 from workers.background import make_upkeep_tasks, sweep_upkeep
 from workers.complaints import Complaint, model_reported
+from workers.memory import share_arenas
 from workers.parsing import forget_reports
 from workers.requested import make_request_task
 from workers.resources import Resources
@@ -44,6 +45,7 @@ log = structlog.get_logger()
 
 def run_worker(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT; the running slice is finished first. Call this in the main thread."""
+    share_arenas()
     resources = Resources(settings)
     resources.check_models()
     huey = resources.queue()
