@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
 
+from pipelines.modules import names_for, other_files
 from pipelines.normal_forms import normal_form
 
 NOTE_SUFFIXES = (".md", ".markdown")
@@ -63,7 +64,9 @@ def inner_target(address: str) -> tuple[str, str] | None:
 def link_names_of(path: str) -> tuple[str, ...]:
     """Return the name keys of the targets that may mean a file, to be resolved again when it is added or removed."""
     name = name_key(path)
-    return (name, *(name.removesuffix(suffix) for suffix in NOTE_SUFFIXES if name.endswith(suffix)))
+    without = (name.removesuffix(suffix) for suffix in NOTE_SUFFIXES if name.endswith(suffix))
+    imports = names_for(_lower(normal_form("NFC", path)))
+    return tuple(dict.fromkeys((name, *without, *imports)))
 
 
 def resolve(target: str, source: str, named: Callable[[str], Sequence[str]]) -> Resolved | None:
@@ -72,7 +75,8 @@ def resolve(target: str, source: str, named: Callable[[str], Sequence[str]]) -> 
     `named` returns the vault's paths for a name key. The first rule that applies decides: the source itself for an
     empty target; the path as written from the vault's root; the path from the source's own folder; among all files
     whose path ends with the target, the one with the shortest path. A target that begins with `./`, `../` or `/`
-    means only that one place, and one that ends with `/`, `.` or `..` is a folder, so it means no file.
+    means only that one place, and one that ends with `/`, `.` or `..` is a folder, so it means no file. If the target
+    is a path that no file has, an import in a source file means another file of the same module.
     """
     target = normal_form("NFC", target.strip())
     if not target:
@@ -84,8 +88,8 @@ def resolve(target: str, source: str, named: Callable[[str], Sequence[str]]) -> 
     relative = target.startswith(("./", "../"))
     place = _join("" if rooted or not relative else folder, target)
     anywhere = not (rooted or relative)
-    for suffix in ("", *NOTE_SUFFIXES):
-        written = place + suffix
+    others = other_files(place, source)
+    for written in (*(place + suffix for suffix in ("", *NOTE_SUFFIXES)), *others):
         found = _ending(named(name_key(written)), _lower(written), anywhere=anywhere)
         if found:
             return Resolved(_best(found, written, folder if anywhere else ""), ambiguous=len(found) > 1)

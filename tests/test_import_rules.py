@@ -95,6 +95,7 @@ BELOW = {
         "pipelines.links",
         "pipelines.locator",
         "pipelines.model",
+        "pipelines.modules",
         "pipelines.moments",
         "pipelines.priorities",
     ),

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import apsw
 
 from pipelines.links import NOTE_SUFFIXES, link_names_of, name_key, resolve, target_name
 from pipelines.model import EdgeKind, Link
+from pipelines.modules import OF_FOLDERS, folders_for, names_for
 from pipelines.store.connection import one, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
@@ -108,18 +109,21 @@ class Edges:
                 edges[path, position] = (meant.path, _edge_kind(kind, cites=cites), meant.ambiguous)
         return edges
 
-    def _candidates(self, names: Iterable[str]) -> dict[str, list[str]]:
+    def _candidates(self, names: Collection[str]) -> dict[str, list[str]]:
         """Return, by name, the files that links with these names may mean."""
-        asked = [name + suffix for name in names if name for suffix in ("", *NOTE_SUFFIXES)]
+        asked = {name + suffix for name in names if name for suffix in ("", *NOTE_SUFFIXES)}
+        asked.update(*map(names_for, names))
+        folders = folders_for(names)
         found: dict[str, list[str]] = defaultdict(list)
         if not asked:
             return found
         for name, path in select(
             self._con,
             "SELECT name, path FROM vault_path WHERE name IN (SELECT value FROM json_each(?))",
-            (json.dumps(asked),),
+            (json.dumps(sorted(asked | OF_FOLDERS if folders else asked)),),
         ):
-            found[name].append(path)
+            if name in asked or name_key(path.rpartition("/")[0]) in folders:
+                found[name].append(path)
         return found
 
     def _edges_of(self, paths: Collection[str]) -> dict[tuple[str, int], _Edge]:

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from pipelines.documents.formats import FORMATS
 from pipelines.model import EdgeKind
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, records, rows
 
 # The first fields of `WrittenLink`, in its order.
 _WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.property"
+_CODE_SUFFIXES = tuple(suffix for form in FORMATS if form.name == "code" for suffix in form.suffixes)
+_OF_CODE = " OR ".join(f"l.path LIKE '%{suffix}'" for suffix in _CODE_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,22 @@ def _neighbours(cache: Cache, other: str, own: str, path: str) -> list[Neighbour
     )
 
 
+def may_be_broken(path: str) -> bool:
+    """Say whether a link of this file is broken if it means no file.
+
+    What a source file imports is often a package that is installed elsewhere, and a compiler reports what is missing.
+    """
+    return not path.lower().endswith(_CODE_SUFFIXES)
+
+
 def links_in_state(cache: Cache, state: str, limit: int) -> list[WrittenLink]:
-    """Return links that are `broken` (no file is meant), `ambiguous` or `any`, by note and line."""
-    chosen = {"broken": "e.path IS NULL", "ambiguous": "e.ambiguous = 1", "any": "1"}[state]
+    """Return links that are `broken` (no file is meant), `ambiguous` or `any`, by note and line.
+
+    Those of source files are never broken, as `may_be_broken` says.
+    """
+    chosen = {"broken": f"e.path IS NULL AND NOT ({_OF_CODE})", "ambiguous": "e.ambiguous = 1", "any": "1"}[
+        state
+    ]
     return [
         _written(found)
         for found in rows(

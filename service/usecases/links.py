@@ -41,7 +41,8 @@ class Graph:
         found: list[LinkRow] = []
         for owner, cache in readers:
             for link in neighbours.links_in_state(cache, state, limit - len(found)):
-                near = suggest(link.target, names, _SUGGESTIONS, link.path) if link.meant is None else []
+                is_broken = link.meant is None and neighbours.may_be_broken(link.path)
+                near = suggest(link.target, names, _SUGGESTIONS, link.path) if is_broken else []
                 found.append(LinkRow(**asdict(link), domain=owner.slug, suggestions=near))
         return LinksAnswer(links=found, count=len(found))
 

@@ -40,7 +40,9 @@ def describe_note(
         outlinks=[asdict(other) for other in neighbours.outlinks(cache, path) if other.path in named],
         backlinks=backlinks(path, audience),
         unresolved=[
-            asdict(replace(link, meant=None, ambiguous=False)) for link in written if link.meant not in named
+            asdict(replace(link, meant=None, ambiguous=False))
+            for link in written
+            if link.meant not in named and neighbours.may_be_broken(path)
         ],
         pagerank=rank.pagerank if rank else None,
         centrality=rank.centrality if rank else None,

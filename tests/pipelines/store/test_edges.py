@@ -144,3 +144,79 @@ def test_what_each_link_of_a_note_means_is_told_by_how_it_is_written(house):
         "nowhere": None,
         "": "a.md",
     }
+
+
+PROGRAM = {
+    "_domains.yaml": "vault:\n  legacy: true\n  formats: [md, code]\n",
+    "app/main.py": "import numpy\nimport shop.prices\nfrom .cellar import rack\n\nOPEN = True\n",
+    "ui/app.ts": 'import { x } from "./view";\nimport React from "react";\nexport const y = 1 + 1 + 1;\n',
+    "core/main.rs": "mod mill;\n\nfn main() { mill::turn(); println!(); }\n",
+    "note.md": "[[shop]] [[view.ts]] [[nowhere]]",
+}
+
+
+@pytest.fixture
+def program(house):
+    for path, text in PROGRAM.items():
+        house.write(path, text)
+    house.index()
+    return house
+
+
+def test_imports_follow_their_modules_when_these_come_move_and_go(program):
+    assert edges(program) == set()
+    steps = [
+        (None, "lib/shop/prices/__init__.py", {("app/main.py", "lib/shop/prices/__init__.py")}),
+        ("lib/shop/prices/__init__.py", "lib/shop/prices.py", {("app/main.py", "lib/shop/prices.py")}),
+        ("lib/shop/prices.py", "lib/shop/costs.py", set()),
+        (None, "app/cellar/__init__.py", {("app/main.py", "app/cellar/__init__.py")}),
+        ("app/cellar/__init__.py", "app/cellar/rows.py", set()),
+        (None, "ui/view/index.ts", {("ui/app.ts", "ui/view/index.ts")}),
+        ("ui/view/index.ts", "ui/view.tsx", {("ui/app.ts", "ui/view.tsx")}),
+        (None, "ui/view.ts", {("ui/app.ts", "ui/view.ts"), ("note.md", "ui/view.ts")}),
+        ("ui/view.ts", "ui/other.ts", {("ui/app.ts", "ui/view.tsx")}),
+        ("ui/view.tsx", None, set()),
+        (None, "core/mill/mod.rs", {("core/main.rs", "core/mill/mod.rs")}),
+        ("core/mill/mod.rs", "core/mill.rs", {("core/main.rs", "core/mill.rs")}),
+        ("core/mill.rs", None, set()),
+    ]
+    for old, new, expected in steps:
+        if new and old:
+            (program.root / new).parent.mkdir(parents=True, exist_ok=True)
+            (program.root / old).rename(program.root / new)
+        elif old:
+            (program.root / old).unlink()
+        else:
+            program.write(new, f"// {new}\n" if not new.endswith(".py") else f"# {new}\n")
+        program.notice(*filter(None, (old, new)))
+        program.drain()
+        assert {(path, target) for path, target, _ in edges(program)} == expected, (old, new)
+        assert program.cache.edges.drift() == []
+    assert program.picture()["edges"] == program.scratch_picture()["edges"]
+
+
+def test_a_folder_of_modules_that_moves_takes_its_imports_along_as_an_index_from_scratch(program):
+    program.write("lib/shop/prices/__init__.py", "# prices\n")
+    program.write("app/cellar/__init__.py", "# cellar\n")
+    program.index()
+    (program.root / "lib").rename(program.root / "vendored")
+    (program.root / "app").rename(program.root / "programs")
+    program.index()
+    assert {(path, target) for path, target, _ in edges(program)} == {
+        ("programs/main.py", "vendored/shop/prices/__init__.py"),
+        ("programs/main.py", "programs/cellar/__init__.py"),
+    }
+    assert program.picture() == program.scratch_picture()
+
+
+def test_what_a_source_file_imports_from_elsewhere_is_no_broken_link(program):
+    broken = neighbours.links_in_state(program.cache, "broken", 100)
+    assert {(link.path, link.target) for link in broken} == {
+        ("note.md", "shop"),
+        ("note.md", "view.ts"),
+        ("note.md", "nowhere"),
+    }
+    imports = [link.target for link in neighbours.links_of(program.cache, "app/main.py")]
+    assert imports == ["numpy.py", "shop/prices.py", "./cellar.py"]
+    assert neighbours.may_be_broken("note.md")
+    assert not neighbours.may_be_broken("app/MAIN.PY")

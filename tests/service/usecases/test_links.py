@@ -12,6 +12,8 @@ from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.tokens import read_token
 from service.usecases.indexing import index_once
+from service.usecases.links import Graph
+from service.usecases.search import SearchService
 from tests.browser.serving import cookie_of
 from workers.resources import Resources
 
@@ -174,3 +176,18 @@ def test_a_vendor_file_loads_nothing_and_has_its_licence_and_its_line(path):
 def test_the_search_page_leads_to_the_map_and_back(browser):
     assert 'href="/graph"' in browser.get("/").text
     assert 'href="/"' in browser.get("/graph").text
+
+
+def test_what_a_source_file_imports_from_elsewhere_is_reported_as_broken_nowhere(vault, tmp_path, tiny_model):
+    (vault / "_domains.yaml").write_text("notes: {legacy: true, formats: [md, code]}\n")
+    (vault / "app.py").write_text("import numpy\n\nOPEN_ON_SUNDAYS = True\n")
+    (vault / "Numpy.md").write_text("[[nowhere]]")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "other", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    questions = SearchService(resources)
+    links = Graph(questions)
+    assert [link.target for link in links.links("broken", None, 10).links] == ["nowhere"]
+    written = {link.target: link for link in links.links("any", None, 10).links}
+    assert (written["numpy.py"].meant, written["numpy.py"].suggestions) == (None, [])
+    assert questions.node("app.py").unresolved == []
+    assert [link["target"] for link in questions.node("Numpy.md").unresolved] == ["nowhere"]
