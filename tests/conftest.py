@@ -62,7 +62,7 @@ SLOW = (
         "pipelines/maintenance",
         *(
             f"pipelines/documents/test_{name}.py"
-            for name in ("confinement", "hostile_documents", "readers_without_rights", "sandbox")
+            for name in ("confinement", "hostile_documents", "readers_without_rights", "sandbox", "scans")
         ),
         *(f"pipelines/store/test_{name}.py" for name in ("edges", "history")),
         *(f"pipelines/tagging/test_{name}.py" for name in ("haiku", "renames")),

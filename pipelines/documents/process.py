@@ -26,6 +26,8 @@ MOST_FILES = 500
 """Files that a process reads before another takes its place, so that leaks of libraries stay small."""
 MOST_KEPT = 128 * 2**20
 """Bytes of memory by which a process may have grown when it has read a file; beyond that another takes its place."""
+MOST_SECONDS_WITH_SCANS = 120.0
+"""The same with pages that are read by OCR."""
 _MOST_CPU_SECONDS = 300
 _START_SECONDS = 60.0
 _BEAT_SECONDS = 2.0
@@ -78,15 +80,17 @@ class ReaderProcess:
         data: bytes,
         options: Mapping[str, object],
         beat: Callable[[float], None],
+        seconds: float | None = None,
     ) -> Document:
-        """Let it read a document. Raises what `Sandbox.read` raises."""
+        """Let it read a document, in `MOST_SECONDS` unless told otherwise. Raises what `Sandbox.read` raises."""
+        seconds = seconds or MOST_SECONDS
         head = {"path": path, "reader": reader, "options": dict(options)}
         self._files += 1
         self.has_refused = False
         try:
-            answer = self._exchange(path, (wire.frame(head, len(data)), data), MOST_SECONDS, beat)
+            answer = self._exchange(path, (wire.frame(head, len(data)), data), seconds, beat)
         except TimeoutError:
-            raise DocumentError(f"{path!r} took longer to read than {MOST_SECONDS:g} s; split it") from None
+            raise DocumentError(f"{path!r} took longer to read than {seconds:g} s; split it") from None
         self.has_refused = wire.is_refusal(answer[0])
         return wire.document_of(path, *answer)
 

@@ -8,13 +8,23 @@ from dataclasses import dataclass, field
 from pipelines.child import unheard
 from pipelines.documents.assembly import note_from
 from pipelines.documents.document import Document
-from pipelines.documents.formats import format_of
+from pipelines.documents.formats import SCANNED, format_of
 from pipelines.documents.readers import plain_text
 from pipelines.documents.sandbox import Sandbox
-from pipelines.model import Note
+from pipelines.model import Domain, Note
 
 Options = Mapping[str, Mapping[str, object]]
 """What a domain's `documents:` says, by the name of the format."""
+
+
+def options_of(domain: Domain) -> Options:
+    """Return how a domain's documents are read: what it says, and whether scanned pages are.
+
+    When that changes, because OCR was installed, the domain is indexed again.
+    """
+    if "pdf" in (domain.formats or ()) and SCANNED.lacks is None:
+        return {**domain.documents, "pdf": {"scanned": SCANNED.reader}}
+    return domain.documents
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pipelines.child import unheard
 from pipelines.documents.document import Document
-from pipelines.documents.formats import format_of
-from pipelines.documents.process import ReaderProcess
-from pipelines.errors import ApartStoppedError, DocumentError, EverindexError
+from pipelines.documents.formats import SCANNED, format_of
+from pipelines.documents.process import MOST_SECONDS_WITH_SCANS, ReaderProcess
+from pipelines.errors import ApartStoppedError, DocumentError, EverindexError, NoteError
 
 _READERS = "pipelines.documents.readers"
 
@@ -22,8 +23,8 @@ class Sandbox:
     """Reads one document at a time in a child process. Any thread may stop it permanently.
 
     The process is kept for the next document, also when its reader refused one. Another takes its place after any
-    other failure, after many documents, before and after a private one, and when a format needs a reader that it did
-    not load before it gave up its rights.
+    other failure, after many documents, before and after a private one, before and after one whose scanned pages are
+    read by OCR, and when a format needs a reader that it did not load before it gave up its rights.
     """
 
     def __init__(self, readers: str = _READERS) -> None:
@@ -57,20 +58,9 @@ class Sandbox:
         if form.lacks is not None:
             raise DocumentError(f"{path!r} cannot be read before its reader is installed: {form.lacks}")
         with self._reading:
-            if private:
-                self._end()
-            process, failed = None, True
-            try:
-                process = self._ready(form.reader, path, beat, alone=private)
-                document = process.read(form.reader, path, data, options, beat)
-                failed = False
-            except EverindexError:
-                self._check_running()  # it may have failed because it was stopped
-                failed = process is None or not process.has_refused
-                raise
-            finally:
-                if failed or private or process is None or process.is_worn():
-                    self._end()
+            document = self._answer(form.reader, path, data, options, beat, alone=private)
+            if document.has_pictures and SCANNED.lacks is None:
+                document = self._with_scans(path, data, document, beat)
         return document
 
     def stop(self) -> None:
@@ -91,13 +81,51 @@ class Sandbox:
         with self._reading:
             self._end()
 
+    def _with_scans(
+        self, path: str, data: bytes, document: Document, beat: Callable[[float], None]
+    ) -> Document:
+        """Return a document with its scanned pages; as it is, with a warning, if they cannot be read."""
+        try:
+            return self._answer(SCANNED.reader, path, data, {}, beat, MOST_SECONDS_WITH_SCANS, alone=True)
+        except NoteError as error:
+            return replace(document, warnings=(*document.warnings, f"scanned pages were not read: {error}"))
+
+    def _answer(
+        self,
+        reader: str,
+        path: str,
+        data: bytes,
+        options: Mapping[str, object],
+        beat: Callable[[float], None],
+        seconds: float | None = None,
+        *,
+        alone: bool,
+    ) -> Document:
+        """Return what a reader makes of a document; `alone`: in a process that reads nothing else."""
+        if alone:
+            self._end()
+        process, failed = None, True
+        try:
+            process = self._ready(reader, path, beat, alone=alone)
+            document = process.read(reader, path, data, options, beat, seconds)
+            failed = False
+        except EverindexError:
+            self._check_running()  # it may have failed because it was stopped
+            failed = process is None or not process.has_refused
+            raise
+        finally:
+            if failed or alone or process is None or process.is_worn():
+                self._end()
+        return document
+
     def _ready(self, reader: str, path: str, beat: Callable[[float], None], *, alone: bool) -> ReaderProcess:
         """Return a process that has loaded a reader."""
         process = self._process
         if process is not None and reader in process.readers and process.is_alive():
             return process
         self._end()
-        self._used.add(reader)
+        if not alone:
+            self._used.add(reader)
         with self._changing:
             self._check_running()
             process = self._process = ReaderProcess(self._package, {reader} if alone else self._used)

@@ -68,6 +68,7 @@ def packed(document: Document) -> tuple[bytes, bytes]:
             for link in document.links[:MOST_LINKS]
         ],
         "warnings": [warning[:LONGEST_SENTENCE] for warning in (*warnings, *document.warnings)][:_MOST_WARNINGS],
+        "pictures": document.has_pictures,
     }  # fmt: skip
     text = document.text.encode("utf-8", "replace")
     return frame({"document": head}, len(text)), text
@@ -131,7 +132,7 @@ def _sentence(path: str, message: str) -> str:
 
 
 def _document(raw: object, text: str) -> Document:
-    found = _dict(raw, {"title", "metadata", "blocks", "links", "warnings"})
+    found = _dict(raw, {"title", "metadata", "blocks", "links", "warnings", "pictures"})
     metadata = _dict(found["metadata"], None)
     _check_depth(metadata, DEEPEST)
     if len(_as_json(metadata).encode()) > _MOST_METADATA:
@@ -146,6 +147,7 @@ def _document(raw: object, text: str) -> Document:
         metadata=metadata,
         links=tuple(_link(one, len(text)) for one in _list(found["links"], MOST_LINKS)),
         warnings=tuple(_text(one, LONGEST_SENTENCE) for one in _list(found["warnings"], _MOST_WARNINGS)),
+        has_pictures=_is_true(found["pictures"]),
     )
 
 
@@ -173,14 +175,12 @@ def _place(raw: object) -> Locator:
 
 def _link(raw: object, size: int) -> DocumentLink:
     target, at, fragment, text, embed = _list(raw, 5)
-    if type(embed) is not bool:
-        raise ValueError("a link")
     return DocumentLink(
         _text(target, _LONGEST_NAME),
         _number(at, 0, size),
         _text(fragment, _LONGEST_NAME),
         _text(text, _LONGEST_NAME),
-        embed,
+        _is_true(embed),
     )
 
 
@@ -201,6 +201,12 @@ def _text(value: object, longest: int) -> str:
     if not isinstance(value, str) or len(value) > longest:
         raise ValueError("a text")
     value.encode()  # raises UnicodeEncodeError, a ValueError, for a lone surrogate
+    return value
+
+
+def _is_true(value: object) -> bool:
+    if type(value) is not bool:
+        raise ValueError("yes or no")
     return value
 
 

@@ -1,11 +1,15 @@
-"""Read a PDF: a block per page, under the headings of its outline."""
+"""Read a PDF: a block per page, under the headings of its outline.
+
+A page without text that shows something is a picture. It is left out, unless whoever calls can recognise its text.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from itertools import groupby, islice
@@ -14,12 +18,16 @@ import pypdfium2
 from pypdfium2 import raw
 
 from pipelines.documents.document import Builder, Document, DocumentLink
+from pipelines.documents.formats import SCANNED
 from pipelines.documents.limits import MOST_CHARACTERS, MOST_PAGES
 from pipelines.documents.open_headings import OpenHeadings
 from pipelines.documents.readers.pdf_links import links_on
 from pipelines.documents.tags import keywords, tags_metadata
 from pipelines.errors import DocumentError
 from pipelines.locator import Locator
+
+Recognize = Callable[[pypdfium2.PdfPage], str | None]
+"""Returns the text on a page that is a picture, or None if no more pages are to be read."""
 
 LEAST_ON_A_PAGE = 20
 """A page with fewer characters counts as one without text: a scan has a page number at most."""
@@ -36,6 +44,8 @@ _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)(\d\d)")
 # A file name or what programs write instead of a title.
 _NO_TITLE = re.compile(r"\.\w{2,5}$|^untitled\b|^Microsoft \w+ - |^\W*$", re.IGNORECASE)
 _NOTHING = {"anonymous", "unknown", "unspecified", ""}
+_PICTURES = {raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_FORM}
+_CURE = SCANNED.lacks  # now, because a process without rights cannot look for packages
 _REASONS = {
     raw.FPDF_ERR_PASSWORD: "is encrypted; save a copy without a password",
     raw.FPDF_ERR_SECURITY: "is protected in a way that cannot be read; save a copy without protection",
@@ -47,6 +57,14 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
 
     Raises DocumentError if the file is encrypted or damaged.
     """
+    return read_pages(path, data)
+
+
+def read_pages(path: str, data: bytes, recognize: Recognize | None = None) -> Document:
+    """Return what `read` does, and the text that `recognize` finds on the first pages that are pictures.
+
+    Raises DocumentError if the file is encrypted or damaged, and what `recognize` raises.
+    """
     # PdfDocument(data) would take the reason of an earlier failure for that of a file without pages.
     loaded = raw.FPDF_LoadMemDocument64(data, len(data), None)
     if not loaded:
@@ -55,34 +73,44 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # 
     with pypdfium2.PdfDocument(loaded) as pdf:
         if not len(pdf):
             raise DocumentError(f"{path!r} has no pages; restore it")
-        reading = _Reading(pdf)
+        reading = _Reading(pdf, recognize)
         for number in range(1, min(len(pdf), MOST_PAGES) + 1):
             reading.add_page(number)
             if reading.is_full:
                 break
         title, metadata = _properties(pdf)
-        return reading.builder.document(title=title, metadata=metadata, warnings=tuple(reading.warnings()))
+        document = reading.builder.document(
+            title=title, metadata=metadata, warnings=tuple(reading.warnings())
+        )
+        return replace(document, has_pictures=reading.has_pictures)
 
 
 class _Reading:
     """Collects the pages of a PDF."""
 
-    def __init__(self, pdf: pypdfium2.PdfDocument) -> None:
+    def __init__(self, pdf: pypdfium2.PdfDocument, recognize: Recognize | None) -> None:
         self.builder = Builder()
         self.is_full = False
         self._pdf = pdf
+        self._recognize = recognize
         self._headings = OpenHeadings()
         self._outline = _outline(pdf)
         self._last = 0
         self._without_text: list[int] = []
         self._damaged: list[int] = []
+        self._pictures = self._recognized = 0
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether pages without text are pictures."""
+        return self._pictures > 0
 
     def add_page(self, number: int) -> None:
         """Add a page as far as there is room for its text."""
         self._last = number
         headings = self._headings.open_all(self._outline.get(number, ()))
         try:
-            text, links = _content(self._pdf, number - 1)
+            text, links = self._content(number - 1)
         except pypdfium2.PdfiumError:
             self._damaged.append(number)
             return
@@ -96,6 +124,24 @@ class _Reading:
         for target, fragment in links:
             self.builder.link(DocumentLink(target, start, fragment))
 
+    def _content(self, index: int) -> tuple[str, list[tuple[str, str]]]:
+        """Return the text of a page, and the target and fragment of each link to a file beside the PDF."""
+        with closing(self._pdf[index]) as page:
+            with closing(page.get_textpage()) as textpage:
+                text = tidy(textpage.get_text_bounded())
+            if len(text) < LEAST_ON_A_PAGE and _is_picture(page):
+                text = self._recognized_on(page) or text
+            return text, list(links_on(self._pdf, page))
+
+    def _recognized_on(self, page: pypdfium2.PdfPage) -> str:
+        """Return the text that was recognised on a picture, if any."""
+        self._pictures += 1
+        text = self._recognize(page) if self._recognize else None
+        if text is None:
+            return ""
+        self._recognized += 1
+        return tidy(text)
+
     def warnings(self) -> Iterator[str]:
         """Yield what was left out."""
         if self.is_full:
@@ -104,23 +150,18 @@ class _Reading:
             yield f"only the first {self._last:,} of {len(self._pdf):,} pages were read"
         if self._damaged:
             yield f"damaged and left out: {_pages(self._damaged)}"
-        if len(self._without_text) == self._last:
-            yield "no text (scanned)"
-        elif self._without_text:
-            yield f"no text (scanned) on {_pages(self._without_text)}"
+        if self._recognize and self._recognized < self._pictures:
+            yield f"only the first {self._recognized:,} of {self._pictures:,} scanned pages were read"
+        if self._without_text:
+            where = "" if len(self._without_text) == self._last else f" on {_pages(self._without_text)}"
+            cure = f"; to read such pages: {_CURE}" if _CURE and self._pictures else ""
+            yield f"no text (scanned){where}{cure}"
 
 
-def _content(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, list[tuple[str, str]]]:
-    """Return the text of a page, and the target and fragment of each link to a file beside the PDF."""
-    page = pdf[index]
-    try:
-        textpage = page.get_textpage()
-        try:
-            return tidy(textpage.get_text_bounded()), list(links_on(pdf, page))
-        finally:
-            textpage.close()
-    finally:
-        page.close()
+def _is_picture(page: pypdfium2.PdfPage) -> bool:
+    """Say whether a page has a picture, or a form, in which some programs wrap it."""
+    objects = (raw.FPDFPage_GetObject(page, index) for index in range(raw.FPDFPage_CountObjects(page)))
+    return any(raw.FPDFPageObj_GetType(one) in _PICTURES for one in objects)
 
 
 def tidy(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipelines import domains
 from pipelines.beneath import walk
-from pipelines.documents.formats import FORMATS
+from pipelines.documents.formats import FORMATS, SCANNED
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import DomainsFileError, JudgedQueriesError, VaultIdError
 from pipelines.identity import DOT_FOLDER, ID_FILE, read_id
@@ -100,6 +100,8 @@ def check_readers(looked_at: Installation) -> Iterator[Finding]:
             f"{DOMAINS_FILE} names {', '.join(names)}, but no reader is installed, so such files are ignored",
             f"run: {command}",
         )
+    if SCANNED.name in named and not missing and (command := SCANNED.lacks):
+        yield ok("readers", f"scanned pages of {SCANNED.name} files are not read; to read them: {command}")
 
 
 def check_watching(looked_at: Installation) -> Iterator[Finding]:

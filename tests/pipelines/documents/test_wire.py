@@ -21,6 +21,7 @@ TRUE = {
     "blocks": [BLOCK],
     "links": [LINK],
     "warnings": ["cut"],
+    "pictures": True,
 }
 
 
@@ -65,6 +66,7 @@ def test_a_document_arrives_as_it_was_sent():
         {"metadata": {"x": "y" * 65_536}},
         {"metadata": {"x": "\ud800"}},
         {"metadata": {"x": json.loads("[" * 101 + "]" * 101)}},
+        {"pictures": 1},
         {"warnings": "cut"},
         {"warnings": [1]},
         {"warnings": ["cut"] * 101},

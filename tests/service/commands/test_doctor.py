@@ -333,6 +333,14 @@ def test_a_format_whose_reader_is_not_installed(place, monkeypatch):
     assert found["readers"]["cure"] == "run: pip install 'everindex[documents]'"
 
 
+def test_scanned_pages_that_are_not_read_are_no_fault(place, monkeypatch):
+    (place.root / "_domains.yaml").write_text("all: {legacy: true, formats: [md, pdf]}\n")
+    monkeypatch.setattr(formats, "find_spec", lambda package: None if package == "tesserocr" else package)
+    assert "readers" not in diagnose(place.root)[1]
+    said = CliRunner().invoke(app, ["doctor", str(place.root), "--json"]).stdout
+    assert "scanned pages of pdf files are not read; to read them: pip install 'everindex[ocr]'" in said
+
+
 def test_a_vault_on_a_network_file_system(place, monkeypatch):
     mounts = [SimpleNamespace(mountpoint=str(place.root), fstype="fuse.sshfs")]
     monkeypatch.setattr("psutil.disk_partitions", lambda **_: mounts)

@@ -15,6 +15,7 @@ from pipelines.documents.readers.pdf import read, tidy
 from pipelines.errors import DocumentError
 from tests.pipelines.documents.blocks import blocks_of, links_of
 from tests.pipelines.documents.pdf_files import FONT, page_with, words, written
+from tests.pipelines.documents.scans import Scan, pdf_of
 
 STYLES = getSampleStyleSheet()
 CABBAGE = "Cabbage came first, because “Größe” counts."
@@ -150,6 +151,17 @@ def test_pages_without_text_are_named():
 def test_a_file_without_any_text_says_so_once():
     document = read("Scan.pdf", drawn([], ["1"], []), {})
     assert (document.blocks, document.warnings) == ((), ("no text (scanned)",))
+
+
+@pytest.mark.parametrize("cure", [None, "pip install 'everindex[ocr]'"])
+def test_a_page_that_is_a_picture_has_the_command_that_installs_ocr(monkeypatch, cure):
+    monkeypatch.setattr("pipelines.documents.readers.pdf._CURE", cure)
+    typed = ("A page with enough text on it.",)
+    document = read("Scan.pdf", pdf_of(typed, Scan(typed)), {})
+    hint = f"; to read such pages: {cure}" if cure else ""
+    assert (document.has_pictures, document.warnings) == (True, (f"no text (scanned) on page 2{hint}",))
+    blank = read("Scan.pdf", pdf_of(typed, ()), {})
+    assert (blank.has_pictures, blank.warnings) == (False, ("no text (scanned) on page 2",))
 
 
 # Words at the ends of lines
