@@ -11,6 +11,7 @@ from datetime import date
 from itertools import chain
 from typing import Literal
 
+from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import FilterError
 from pipelines.frontmatter import is_tag
 from pipelines.lines import line_start
@@ -36,11 +37,11 @@ _LIST_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 class Filters:
     """Conditions on a note. Values that are compared without regard to case are folded (`fold`) here.
 
-    Of several domains, folders, authors, kinds, communities, sections or paths, any may match; tags, properties
-    (name, value) and `has` must all match. `since` and `until` are ISO dates, inclusive. `sections` are parts of
-    headings: of a note, only the passages below such a heading count. `min_similarity` is the lowest cosine of a
-    passage and the question, or what the model's threshold calls so. The conditions on a note of all `scopes` must
-    hold as well. `Filters()` accepts every note.
+    Of several domains, folders, authors, kinds, formats, communities, sections or paths, any may match; tags,
+    properties (name, value) and `has` must all match. `since` and `until` are ISO dates, inclusive. `sections` are
+    parts of headings: of a note, only the passages below such a heading count. `min_similarity` is the lowest cosine
+    of a passage and the question, or what the model's threshold calls so. The conditions on a note of all `scopes`
+    must hold as well. `Filters()` accepts every note.
     """
 
     scopes: tuple[Filters, ...] = ()
@@ -49,6 +50,7 @@ class Filters:
     tags: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
     properties: tuple[tuple[str, str], ...] = ()
@@ -110,6 +112,7 @@ def parse_filters(
         tags=_each(given, "tag", _tag),
         authors=_each(given, "author", fold),
         kinds=_each(given, "kind", fold),
+        formats=_each(given, "format", _format),
         since=since,
         until=until,
         properties=tuple(properties),
@@ -130,7 +133,7 @@ def _require_few(parameters: Sequence[tuple[str, str]]) -> None:
 
 
 NAMES = (
-    *("scope", "domain", "folder", "tag", "author", "kind", "since", "until", "community", "has"),
+    *("scope", "domain", "folder", "tag", "author", "kind", "format", "since", "until", "community", "has"),
     *("section", "path", "min_similarity"),
 )
 """The filters, except for those by a property, `property.<name>`."""
@@ -170,6 +173,13 @@ def _community(value: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) <= _LONGEST_ID):
         raise FilterError(f"community is {value!r}, not a community's number; GET /communities lists them")
     return int(value)
+
+
+def _format(value: str) -> str:
+    name = value.lower().removeprefix(".")
+    if name not in FORMATS:
+        raise FilterError(f"format cannot be {value!r}; it is one of {', '.join(FORMATS)}")
+    return name
 
 
 def _has(value: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from pipelines.documents.formats import FORMATS
 from pipelines.filters import Filters, fold, has_heading, has_task
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows
@@ -40,6 +41,7 @@ _SECTION = (
     f"(EXISTS (SELECT 1 FROM json_each(c.heading_path) h WHERE instr({_folded('h.value')}, ?))"
     " OR instr(c.text, '#') AND has_heading(c.text, ?))"
 )
+_FORMAT = "lower(n.path) GLOB ?"
 _KIND = f"{_folded('n.kind')} = ?"
 _DAY = "substr(coalesce(n.published_at, n.modified_at), 1, 10)"
 _PROPERTY = (
@@ -197,6 +199,9 @@ def _conditions(filters: Filters, hidden: str) -> Iterator[_Condition]:
     """Yield the conditions on the note `n`, each with the values that it binds. `hidden`: paths, as JSON."""
     yield from _any(_FOLDER, [f"{folder}/" for folder in filters.folders])
     yield from _any(_AUTHOR, [f", {author}, " for author in filters.authors])
+    yield from _any(
+        _FORMAT, [f"*{end}" for one in FORMATS if one.name in filters.formats for end in one.suffixes]
+    )
     yield from _any(_KIND, filters.kinds)
     if filters.paths:
         yield _PATH, (json.dumps(filters.paths),)

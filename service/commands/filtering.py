@@ -31,7 +31,7 @@ def filter_options(command: Callable[..., None]) -> Callable[..., None]:
         "only",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Only notes that pass another filter: folder=y, author=z, until=2026-01-31, has=task ...",
+        help="Only notes that pass another filter: folder=y, format=pdf, until=2026-01-31, has=task ...",
     )
     @wraps(command)
     def with_filters(

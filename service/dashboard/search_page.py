@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
+from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import HAS, NAMES
 from pipelines.obsidian import open_link
@@ -119,6 +120,7 @@ class _SearchPage:
             titles=[] if asked.filters or asked.offset else self._titles(asked.q),
             domains=[domain.slug for domain in self._questions.resources.domains()],
             has=HAS,
+            formats=FORMATS,
             offered={name: [] for name in SUGGESTED},
             longest=SUGGESTED,
         )

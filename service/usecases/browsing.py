@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from itertools import accumulate
 from typing import TypeVar
 
+from pipelines.documents.formats import format_of
 from pipelines.filters import fold
 from pipelines.retrieval.excerpts import read_passage
 from pipelines.store import neighbours, notes
@@ -64,7 +65,7 @@ class Browsing:
             yield from ((domain.slug, row) for row in found if row[0] in there - set(domain.configuration))
 
     def facets(self, hits: Sequence[SearchHit], used: Sequence[tuple[str, str]], today: date) -> list[Facet]:
-        """Return the filters not in use that some of the hits pass: tags, folders, and how long ago they changed."""
+        """Return the filters not in use that some of the hits pass: tags, folders, formats, and spans of time."""
         rows = [
             row
             for domain, cache in self._questions.readers()
@@ -77,6 +78,7 @@ class Browsing:
                 "tag", "#{}", (tag for _, names, _ in rows for tag in {*names} if fold(tag) not in tags)
             ),
             *_counted("folder", "{}/", _folders((path for path, *_ in rows), folder)),
+            *([] if "format" in dict(used) else _formats([path for path, *_ in rows])),
             *([] if {"since", "until"} & dict(used).keys() else _past([day for *_, day in rows], today)),
         ]
 
@@ -145,6 +147,12 @@ def _folders(paths: Iterable[str], within: str) -> Iterator[str]:
         parts = path.split("/")[:-1]
         if len(parts) > depth:
             yield "/".join(parts[: depth + 1])
+
+
+def _formats(paths: Sequence[str]) -> Iterable[Facet]:
+    """Return the formats of files, where they have more than one."""
+    names = [form.name for path in paths if (form := format_of(path))]
+    return _counted("format", "{}", names) if len(set(names)) > 1 else ()
 
 
 def _past(days: Sequence[str], today: date) -> Iterator[Facet]:

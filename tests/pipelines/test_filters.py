@@ -55,7 +55,7 @@ def test_a_filter_that_is_given_twice_is_kept_twice():
     [
         (
             [("colour", "red")],
-            "domain, folder, tag, author, kind, since, until, community, has",
+            "domain, folder, tag, author, kind, format, since, until, community, has",
         ),
         ([("colour", "red")], "property.<name>"),
         ([("colour", "red")], "'colour'"),

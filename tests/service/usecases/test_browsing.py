@@ -114,6 +114,16 @@ def test_a_filter_in_use_is_not_offered_again_and_a_folder_offers_what_is_in_it(
     assert facets(browsing, questions, *used) == [("tag", "Work/wet", 2), ("folder", "Garden/Beds", 2)]
 
 
+def test_formats_narrow_down_where_the_answers_have_several(vault, questions, browsing):
+    (vault / "Earth.txt").write_text("Earth and water.")
+    (vault / "Sleep.txt").write_text("Sleep on the earth.")
+    index_once(questions.resources, lambda *_: None)
+    hits = questions.search("earth water sleep", 10).results
+    found = [(one.value, one.count) for one in browsing.facets(hits, [], TODAY) if one.filter == "format"]
+    assert found == [("md", len(NOTES)), ("txt", 2)]
+    assert not [one for one in browsing.facets(hits, [("format", "md")], TODAY) if one.filter == "format"]
+
+
 def test_a_passage_is_shown_by_line_as_plain_text_and_says_where_it_answers(vault, questions, browsing):
     text = "# Clay\n\n**Heavy** soil, see [[Soil]].\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
     (vault / "Clay.md").write_text(text)
