@@ -156,7 +156,7 @@ def _print_record(answer: dict[str, Any]) -> None:
     def line(text: str) -> None:
         out.say(text)
 
-    match = f"  ({answer['match']} match)" if answer["match"] else ""
+    match = f"  (match: {answer['match']})" if answer["match"] else ""
     line(f"{answer['id']}  {answer['question']}{match}")
     for hit in answer["evidence"]:
         line(f"  {hit['path']}:{hit['lines'][0]}{_since(hit)}")

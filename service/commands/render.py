@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from service.usecases.phrases import as_sum, by_format, counted
@@ -21,6 +20,7 @@ _STALE = {
     False: "",
     None: "  as it was indexed: the vault is not there",
 }
+_INDENT = "    "
 _ALIKE = 3
 _WIDE = 110
 """Columns from which a table has room for a model's name with its organisation or folder."""
@@ -66,8 +66,9 @@ def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
     excerpt = Text(hit["excerpt"])
     for start, end in hit["marks"]:
         excerpt.stylize("bold yellow", start, end)
-    if hit["excerpt"]:
-        console.print(Padding(excerpt, (0, 0, 0, 4), expand=False))
+    for line in excerpt.wrap(console, max(1, console.width - len(_INDENT))) if hit["excerpt"] else ():
+        line.rstrip()
+        console.print(Text(_INDENT).append_text(line), soft_wrap=True)
     if hit["alike"]:
         paths = [one["path"] for one in hit["alike"]]
         more = ", …" if len(paths) > _ALIKE else ""

@@ -86,6 +86,7 @@ def test_a_long_excerpt_is_indented_and_a_path_is_never_wrapped():
     assert where == f"    {long['path']}:1"
     assert len(excerpt) > 1
     assert all(line.startswith(("    clay", "    and", "    sand")) for line in excerpt)
+    assert [line.rstrip() for line in excerpt] == excerpt
 
 
 def test_what_is_no_answer_is_left_out_and_counted():
