@@ -138,9 +138,9 @@ def park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: 
 def reason_alone(row: LeasedRow, reason: str) -> str:
     """Return why a note is parked without the path before it, because every list of reasons shows the path."""
     for name in (row.path, row.raw):
-        said = reason.removeprefix(f"{name!r} ")
+        said = reason.removeprefix(repr(name))
         if said != reason:
-            return f"it {said}"
+            return f"it{said}" if said.startswith(" ") else said.lstrip(",: ")
     return reason
 
 

@@ -128,7 +128,11 @@ def document_of(path: str, head: Buffer, body: Buffer) -> Document:
 def _sentence(path: str, message: str) -> str:
     """Return the reason for which a reader refused a file, as one line that names the file."""
     line = " ".join(message.split())[:LONGEST_SENTENCE]
-    return line if line.startswith(f"{path!r} ") else f"{path!r} cannot be read: {line}"
+    return (
+        line
+        if line.startswith(tuple(f"{path!r}{after}" for after in " ,:"))
+        else f"{path!r} cannot be read: {line}"
+    )
 
 
 def _document(raw: object, text: str) -> Document:

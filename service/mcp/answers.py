@@ -12,7 +12,7 @@ from pipelines.retrieval.citations import Reason as QuoteReason
 from pipelines.retrieval.citations import Status
 from service.mcp.uris import uri_of
 from service.usecases.proposing import Outcome
-from service.usecases.schemas.locator import Lines, Locator
+from service.usecases.schemas.locator import Lines, Locator, Part
 from service.usecases.schemas.search import IndexState
 
 Match = Literal["strong", "weak", "none"]
@@ -148,6 +148,9 @@ class NoteRead(Answer):
     stale: bool = Field(description="whether the index has an older version")
     last_line: int = Field(description="the number of lines of the whole note")
     headings: list[Heading] = Field(description="the sections of the note, for `section`; at most 50")
+    parts: list[Part] = Field(
+        description="of a document: which of the lines are p. 3, slide 7 or rows 22-41, for citations; at most 200"
+    )
 
     def places(self) -> Iterator[Place]:
         """Yield the lines that were read."""

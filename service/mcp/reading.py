@@ -14,6 +14,7 @@ from service.usecases.schemas.locator import Lines
 from workers.attention import chosen
 
 _MOST_HEADINGS = 50
+_MOST_PARTS = 200
 _SHOWN_HEADINGS = 10
 
 
@@ -27,6 +28,7 @@ def read(library: Library, asked: Read) -> NoteRead:
     at = _lines_of(wanted, turn.offset, end, first)
     freshness, warnings = library.freshness()
     more = end < len(wanted)
+    parts = [one for one in note.parts if one.lines.first <= at[1] and one.lines.last >= at[0]]
     return NoteRead(
         freshness=freshness,
         truncated=more,
@@ -39,6 +41,7 @@ def read(library: Library, asked: Read) -> NoteRead:
         stale=note.stale,
         last_line=len(written),
         headings=[_heading(one) for one in note.sections if one.headings][:_MOST_HEADINGS],
+        parts=parts[:_MOST_PARTS],
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import PurePosixPath
 
 from pipelines import vault
@@ -15,6 +17,7 @@ from pipelines.privacy import may_leave
 from pipelines.store import passages
 from pipelines.store.cache import Cache
 from service.usecases.audience import OWNER, Audience
+from service.usecases.schemas.locator import Lines, Part
 from service.usecases.search import SearchService
 
 
@@ -29,7 +32,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """A note's text on disk. `stale`: the index has another version, whose sections these are."""
+    """A note's text on disk. `stale`: the index has another version, whose sections these are.
+
+    `parts` are the places in a document that is not Markdown.
+    """
 
     path: str
     title: str
@@ -39,6 +45,7 @@ class NoteText:
     modified: str | None
     stale: bool
     sections: tuple[Section, ...]
+    parts: tuple[Part, ...]
 
 
 def read_note(questions: SearchService, path: str, audience: Audience = OWNER) -> NoteText:
@@ -69,6 +76,7 @@ def _read(
     if not (audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
         return None
     node, row = passages.node(cache, path), cache.ledger.row(path)
+    chunks = passages.chunks_of(cache, path)
     return NoteText(
         path=path,
         title=node.title if node else PurePosixPath(path).stem,
@@ -77,7 +85,8 @@ def _read(
         tags=tuple(node.tags) if node else (),
         modified=node.modified if node else None,
         stale=row is None or row.indexed_hash != content.sha256,
-        sections=tuple(_sections(cache, path)),
+        sections=tuple(_sections(chunks)),
+        parts=tuple(_parts(chunks)),
     )
 
 
@@ -104,13 +113,21 @@ def is_public(domain: Domain, path: str, data: bytes) -> bool:
     return kept is None
 
 
-def _sections(cache: Cache, path: str) -> list[Section]:
+def _sections(chunks: Sequence[passages.ChunkRow]) -> list[Section]:
     """Return the sections of a note in order; passages of one section count as one."""
     found: list[Section] = []
-    for chunk in passages.chunks_of(cache, path):
+    for chunk in chunks:
         headings = tuple(chunk.heading_path)
         if found and found[-1].headings == headings:
             found[-1] = Section(headings, found[-1].first, chunk.last_line)
         elif chunk.start < chunk.end:
             found.append(Section(headings, chunk.first_line, chunk.last_line))
     return found
+
+
+def _parts(chunks: Sequence[passages.ChunkRow]) -> Iterator[Part]:
+    """Yield the places in a document in order; passages of one place count as one."""
+    placed = (chunk for chunk in chunks if chunk.place)
+    for place, group in groupby(placed, key=lambda chunk: chunk.place.shown() if chunk.place else ""):
+        same = list(group)
+        yield Part(place=place, lines=Lines(first=same[0].first_line, last=same[-1].last_line))

@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.apart import ApartParser
 from pipelines.errors import ModelUnavailableError
+from pipelines.indexing import reason_alone
 from pipelines.ingest import index_apart, index_saved, index_words
 from pipelines.owed_vectors import TEXTS_AT_ONCE, embed_owed
 from pipelines.store.leases import MAX_ATTEMPTS
@@ -125,3 +126,19 @@ def test_texts_of_a_model_that_fails_are_not_told(house):
     house.embedder.encode_documents = fail
     house.save("a.md", TWO)
     assert told(house) == [("a.md", "indexed", 2, 0, True)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "alone"),
+    [
+        ("'a.md' is encrypted; save a copy", "it is encrypted; save a copy"),
+        ("'a.md', line 2: the key is written twice", "line 2: the key is written twice"),
+        ("'a.md': the key is written twice", "the key is written twice"),
+        ("the model is sick", "the model is sick"),
+    ],
+)
+def test_a_reason_for_parking_does_not_repeat_the_path(house, reason, alone):
+    house.write("a.md", TWO)
+    house.reconcile()
+    (row,) = house.cache.leases.take("words", 1, "test")
+    assert reason_alone(row, reason) == alone

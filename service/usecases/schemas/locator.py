@@ -36,6 +36,13 @@ class Place(BaseModel):
     shown: str
 
 
+class Part(BaseModel):
+    """A part of a document, by its place as `Place.shown` says it, and the lines of its text."""
+
+    place: str
+    lines: Lines
+
+
 def place_of(stored: StoredLocator | None) -> Place | None:
     """Return a stored place as answers show it."""
     return Place(**asdict(stored), shown=stored.shown()) if stored else None

@@ -128,6 +128,8 @@ def test_an_answer_that_is_no_answer_is_refused(head, text):
 def test_the_reason_of_a_reader_is_one_line_about_the_file_that_was_asked_for():
     for said, expected in {
         "'a.pdf' is encrypted; save a copy without a password": "'a.pdf' is encrypted; save a copy without a password",
+        "'a.pdf', line 2: it ends": "'a.pdf', line 2: it ends",
+        "'a.pdf': it ends": "'a.pdf': it ends",
         "'b.pdf' is\n encrypted": "'a.pdf' cannot be read: 'b.pdf' is encrypted",
         "x" * 2_000: f"'a.pdf' cannot be read: {'x' * 1_000}",
     }.items():

@@ -337,3 +337,19 @@ def test_every_tool_says_what_it_takes_and_gives_and_whether_it_changes_anything
         assert tool.annotations.open_world_hint is False
         assert '"title": "' not in str(tool.input_schema)
         assert len(tool.description) < 1_500
+
+
+def test_what_is_read_of_a_document_says_where_in_it_each_line_is(ask, vault, resources):
+    (vault / "_domains.yaml").write_text("all: {legacy: true, formats: [md, csv]}\n")
+    (vault / "Costs.csv").write_text("item,price\n" + "".join(f"Spade {n},{n}\n" for n in range(45)))
+    index_once(resources, lambda *_: None)
+    read = answered(ask("read", note="Costs.csv"))
+    assert [part["place"] for part in read["parts"]] == ["rows 2-21", "rows 22-41", "rows 42-46"]
+    lines = read["text"].splitlines()
+    middle = read["parts"][1]["lines"]
+    shown = lines[middle["first"] - 1 : middle["last"]]
+    assert "Spade 20" in shown[1]
+    assert "Spade 39" in shown[-1]
+    part = answered(ask("read", note="Costs.csv", first_line=middle["first"], last_line=middle["last"]))
+    assert [one["place"] for one in part["parts"]] == ["rows 22-41"]
+    assert answered(ask("read", note="Inbox.md"))["parts"] == []
