@@ -111,7 +111,9 @@ def parse_whole(path: str, found: bytes | Document, chunking: ChunkSettings, mos
 
 def _split(note: Note, chunking: ChunkSettings) -> Parsed:
     chunks = chunk_note(note, chunking)
-    return Parsed(note, chunks, [lexical.chunk_words(one.section, one.text, note.title) for one in chunks])
+    return Parsed(
+        note, chunks, [lexical.chunk_words(c.section, c.heading_path, c.text, note.title) for c in chunks]
+    )
 
 
 @contextmanager

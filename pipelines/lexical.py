@@ -5,7 +5,7 @@ After that, the FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) only fol
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -38,7 +38,7 @@ _CJK_A_WORD = 2
 _Term = tuple[str, ...]
 _while_answered = lru_cache(maxsize=16)  # each layer of an answer reads its query
 ChunkWords = tuple[str, str]
-"""The words of a chunk's section label and of its text, as FTS5 reads them."""
+"""The words of a chunk's breadcrumb and of its text, as FTS5 reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,16 @@ def index_text(text: str) -> str:
     return " ".join(_tokens(text))
 
 
-def chunk_words(section: str, text: str, title: str) -> ChunkWords:
-    """Return what the full-text index stores for a chunk: the words of its section label and of its text.
+def chunk_words(section: str, headings: Sequence[str], text: str, title: str) -> ChunkWords:
+    """Return what the full-text index stores for a chunk: the words of its breadcrumb and of its text.
 
-    A label that repeats the note's title is left out.
+    A breadcrumb is the headings above the chunk and its section label, each once, without those that repeat the
+    note's title.
     """
-    return index_text("" if section == title else section), index_text(text)
+    # The label of a part of a document may be its headings in one line.
+    label = [] if section == " \u2014 ".join(headings) else [section]
+    lines = dict.fromkeys((*headings, *label))
+    return index_text("\n".join(line for line in lines if line != title)), index_text(text)
 
 
 @_while_answered

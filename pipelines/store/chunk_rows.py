@@ -23,6 +23,7 @@ class _Stored(NamedTuple):
     id: int
     text_hash: str
     section: str
+    heading_path: str
     has_vector: bool
 
 
@@ -53,21 +54,21 @@ class ChunkRows:
         `words` are those of the chunks, if they are already known.
         """
         old = self._stored(note.path)
-        matched, gone = _match([] if reworded else old, chunks)
+        matched = _match([] if reworded else old, chunks)
         titles = lexical.index_text(titles_of(note))
         for chunk, row_id in matched:
             if row_id is not None:
                 self._move(row_id, chunk)
                 continue
-            known = words[chunk.position] if words else None
-            self._insert(
-                note, chunk, titles, known or lexical.chunk_words(chunk.section, chunk.text, note.title)
-            )
-        if reworded and old:
-            embedded = {stored.text_hash for stored in old if stored.has_vector}
+            own = (chunk.section, chunk.heading_path, chunk.text, note.title)
+            self._insert(note, chunk, titles, words[chunk.position] if words else lexical.chunk_words(*own))
+        kept = {row_id for _, row_id in matched}
+        gone = [stored for stored in old if stored.id not in kept]
+        # A passage below another heading has a new row, and the vector that its old one had.
+        embedded = {stored.text_hash for stored in gone if stored.has_vector}
+        if any(row_id is None and chunk.text_hash in embedded for chunk, row_id in matched):
             self._attach(row for row in self._without_vector(note.path) if row.text_hash in embedded)
-            gone = [stored.id for stored in old]
-        self._remove(gone)
+        self._remove([stored.id for stored in gone])
 
     def remove_all(self, path: str) -> None:
         """Remove all chunks of a note."""
@@ -88,12 +89,13 @@ class ChunkRows:
         """Return the rows of a note's chunks, the last chunk first."""
         found = select(
             self._con,
-            "SELECT id, text_hash, section, has_vector FROM vault_chunk WHERE path = ? ORDER BY position DESC",
+            "SELECT id, text_hash, section, heading_path, has_vector FROM vault_chunk WHERE path = ?"
+            " ORDER BY position DESC",
             (path,),
         )
         return [
-            _Stored(id=row_id, text_hash=text_hash, section=section, has_vector=bool(has_vector))
-            for row_id, text_hash, section, has_vector in found
+            _Stored(row_id, text_hash, section, heading_path, has_vector=bool(has_vector))
+            for row_id, text_hash, section, heading_path, has_vector in found
         ]
 
     def _move(self, row_id: int, chunk: Chunk) -> None:
@@ -168,26 +170,30 @@ def titles_of(note: Note) -> str:
     return "\n".join((note.title, *note.aliases))
 
 
-def _match(old: Sequence[_Stored], new: Sequence[Chunk]) -> tuple[list[tuple[Chunk, int | None]], list[int]]:
-    """Return each new chunk with the row that already has its words, if any, and the remaining rows.
+def _match(old: Sequence[_Stored], new: Sequence[Chunk]) -> list[tuple[Chunk, int | None]]:
+    """Return each new chunk with the row that already has its words, if any.
 
     Among rows with the same words, the first chunk takes the first row; `old` is in reverse order.
     """
-    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
+    rows: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for stored in old:
-        rows[stored.text_hash, stored.section].append(stored.id)
+        rows[stored.text_hash, stored.section, stored.heading_path].append(stored.id)
     matched = []
     for chunk in new:
-        same = rows.get((chunk.text_hash, chunk.section))
+        same = rows.get((chunk.text_hash, chunk.section, _as_json(chunk.heading_path)))
         matched.append((chunk, same.pop() if same else None))
-    return matched, [row_id for ids in rows.values() for row_id in ids]
+    return matched
+
+
+def _as_json(headings: Sequence[str]) -> str:
+    return json.dumps(headings, ensure_ascii=False)
 
 
 def _position(chunk: Chunk) -> dict[str, object]:
     """Return a chunk's position in its note, as SQL parameters."""
     return {
         "position": chunk.position,
-        "heading_path": json.dumps(chunk.heading_path, ensure_ascii=False),
+        "heading_path": _as_json(chunk.heading_path),
         "start": chunk.start,
         "end": chunk.end,
         "first_line": chunk.first_line,

@@ -104,7 +104,7 @@ CREATE TRIGGER vault_vector_went AFTER DELETE ON vault_vector BEGIN
 END;
 
 -- The last 20,000 chunks that were embedded or deleted, in order: processes that hold chunks in memory read the news.
--- A chunk's words never change: a note with another title gets new chunks.
+-- A chunk's words never change: under another title or heading there are new chunks.
 CREATE TABLE vault_chunk_change (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     chunk_id INTEGER NOT NULL

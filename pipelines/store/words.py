@@ -67,12 +67,13 @@ def _totals(con: apsw.Connection, table: str) -> list[int]:
 
 
 def _index_rows(con: apsw.Connection) -> Iterator[tuple[Any, ...]]:
-    for chunk_id, title, aliases, section, text in con.execute(
-        "SELECT c.id, coalesce(n.title, ''), coalesce(n.aliases, '[]'), c.section, c.text FROM vault_chunk c"
-        " LEFT JOIN vault_node n USING (path)"
+    for chunk_id, title, aliases, section, headings, text in con.execute(
+        "SELECT c.id, coalesce(n.title, ''), coalesce(n.aliases, '[]'), c.section, c.heading_path, c.text"
+        " FROM vault_chunk c LEFT JOIN vault_node n USING (path)"
     ):
         titles = "\n".join((title, *json.loads(aliases)))
-        yield chunk_id, lexical.index_text(titles), *lexical.chunk_words(section, text, title)
+        words = lexical.chunk_words(section, json.loads(headings), text, title)
+        yield chunk_id, lexical.index_text(titles), *words
 
 
 def _differing(expected: Iterator[tuple[Any, ...]], found: Iterator[tuple[Any, ...]]) -> set[int]:

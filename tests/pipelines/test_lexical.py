@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from pipelines.lexical import (
     MOST_TERMS,
+    chunk_words,
     index_text,
     index_tokens,
     operators,
@@ -34,6 +35,19 @@ def matching(query, *texts):
 
 def finds(query, text):
     return matching(query, text) == [0]
+
+
+@pytest.mark.parametrize(
+    ("section", "headings", "expected"),
+    [
+        ("Feeding", ("Bread", "Leaven", "Feeding"), "Leaven Feeding"),
+        ("Bread", ("Bread",), ""),
+        ("Costs \u2014 Rent", ("Costs", "Rent"), "Costs Rent"),
+        ("Rent", (), "Rent"),
+    ],
+)
+def test_a_breadcrumb_has_each_heading_once_and_not_the_title(section, headings, expected):
+    assert chunk_words(section, headings, "Words.", "Bread") == (expected, "Words")
 
 
 IDENTIFIERS = (

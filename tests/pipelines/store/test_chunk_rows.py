@@ -6,11 +6,12 @@ from pipelines.markdown import parse_note
 from pipelines.model import Chunk
 
 
-def put(cache, *words, title="T", reworded=False):
-    """Write a note that has these words, a chunk each."""
+def put(cache, *words, title="T", headings=(), reworded=False):
+    """Write a note that has these words, a chunk each, below headings."""
     note = parse_note("a.md", f"---\ntitle: {title}\n---\n")
     chunks = [
-        Chunk(word, f"hash of {word}", "", (), n, n, n + 1, n + 1, n + 1) for n, word in enumerate(words)
+        Chunk(word, f"hash of {word}", "", headings, n, n, n + 1, n + 1, n + 1)
+        for n, word in enumerate(words)
     ]
     cache.chunks.replace(note, chunks, reworded=reworded)
 
@@ -65,6 +66,24 @@ def test_a_reworded_note_has_new_rows_which_keep_the_vectors(cache):
     ((now, _, has_vector),) = rows(cache)
     assert (now != before, has_vector) == (True, 1)
     assert found(cache, "other") == [now]
+
+
+def test_a_chunk_is_found_by_every_heading_above_it(cache):
+    put(cache, "one", headings=("Winter", "Kitchen"))
+    ((row_id, *_),) = rows(cache)
+    assert (found(cache, "section: winter"), found(cache, "section: kitchen")) == ([row_id], [row_id])
+
+
+def test_a_chunk_below_another_heading_has_a_new_row_which_keeps_its_vector(cache):
+    put(cache, "one", headings=("Winter",))
+    cache.store_vectors({"hash of one": np.ones(cache.meta.dimension, np.float32)})
+    cache.chunks.attach_vectors("a.md")
+    ((before, *_),) = rows(cache)
+    put(cache, "one", "two", headings=("Summer",))
+    (row_id, *_), _ = rows(cache)
+    assert row_id != before
+    assert rows(cache)[0][2] == 1
+    assert (found(cache, "winter"), found(cache, "summer")[0]) == ([], row_id)
 
 
 def test_what_is_removed_leaves_no_row_to_search(cache):
