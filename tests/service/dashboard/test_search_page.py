@@ -59,7 +59,7 @@ def test_while_the_vault_is_away_the_page_says_so_and_calls_no_hit_changed(vault
     vault.rename(vault.with_name("moved"))
     page = shown(browser, "/parts/answers?q=soil")
     assert "as it was indexed: the vault is not there" in page
-    assert f"the vault {vault} is not there" in page
+    assert f"1 note in {vault} · <strong>the vault {vault} is not there" in page
     assert "changed since" not in page
 
 
