@@ -17,3 +17,9 @@ def share_arenas() -> None:
     """
     with suppress(AttributeError, OSError):  # other C libraries have no arenas
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+def return_memory() -> None:
+    """Return to the system what is free but kept, in milliseconds; for the end of work that needed much."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

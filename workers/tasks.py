@@ -27,6 +27,7 @@ from queue_config.inspect import waiting, waits
 from queue_config.queue import Queue
 from workers.comparing import compare
 from workers.jobs import SLICE_SECONDS, is_paused, job, require_running
+from workers.memory import return_memory
 from workers.parsing import reports_of_parsing
 from workers.resources import Resources
 
@@ -106,6 +107,8 @@ def _drain(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task: Tas
         # Work that is not possible now is left to the sweep, because hints from here would repeat without a pause.
         if doing["words"] or doing["vectors"]:
             hint(huey, tasks, domain, cache)
+        if not owes(cache):
+            return_memory()
 
 
 def _index_saves(

@@ -1,4 +1,4 @@
-"""The threads of the worker share the arenas of the C library, each of which would keep memory."""
+"""The worker keeps little memory that it does not use: its threads share arenas, and what is free is returned."""
 
 from __future__ import annotations
 
@@ -37,3 +37,21 @@ def arenas(how):
     command = [sys.executable, "-c", ARENAS_OF_EIGHT_THREADS, how]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     return done.stdout.count("<heap nr=")
+
+
+KEPT_AND_RETURNED = """
+import psutil
+from workers.memory import return_memory
+blocks = [bytearray(100_000) for _ in range(1_000)]
+last = bytearray(100_000)
+del blocks
+kept = psutil.Process().memory_info().rss
+return_memory()
+print(kept - psutil.Process().memory_info().rss)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries decide by themselves")
+def test_what_is_free_but_kept_is_returned():
+    command = [sys.executable, "-c", KEPT_AND_RETURNED]
+    assert int(subprocess.run(command, capture_output=True, check=True, text=True).stdout) > 50_000_000
