@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
@@ -15,6 +16,7 @@ from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError, 
 from pipelines.indexing import Ingest, Outcome, ms_since, park_crasher
 from pipelines.model import LeasedRow
 from pipelines.store.cache import Cache, Vector
+from pipelines.store.connection import transaction
 from pipelines.store.leases import MAX_ATTEMPTS
 from pipelines.store.note_log import NoteEvent
 
@@ -27,6 +29,8 @@ _FIRST_SLICE = 2
 _SLICE_SECONDS = 0.125
 # How many are read together, so that texts of similar length share a slice.
 _ROWS_AHEAD = _TEXTS_AHEAD = 256
+_NOTES_AT_ONCE = 32
+"""Notes whose vectors are attached in one transaction."""
 
 _Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
 """The hashes of some texts, and the future of their vectors."""
@@ -47,12 +51,15 @@ def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambd
         return outcome
     chosen, texts = _choose_texts(cache, rows)
     try:
-        bad = _embed(cache, ingest, texts, outcome, hurried)
+        missing, bad = _embed(cache, ingest, texts, outcome, hurried)
     except ModelUnavailableError:
         cache.leases.release(list(chosen))  # it is no note's fault
         raise
-    for row, own in chosen.items():
-        _finish_vectors(cache, row, own, outcome, bad, alone=len(chosen) == 1)
+    if bad is None:
+        _attach_all(cache, chosen, missing, outcome, hurried)
+    else:
+        for row, own in chosen.items():
+            _finish_vectors(cache, row, own, outcome, bad, alone=len(chosen) == 1)
     ingest.record(outcome.events)
     return outcome
 
@@ -82,8 +89,11 @@ def _embed(
     texts: Mapping[str, str],
     outcome: Outcome,
     hurried: Callable[[], bool],
-) -> BadVectorError | None:
-    """Embed and store texts, one slice after another; return the error of a bad vector, if any."""
+) -> tuple[set[str], BadVectorError | None]:
+    """Embed and store texts, one slice after another.
+
+    Return the hashes of those that are not stored, and the error of a bad vector, if any.
+    """
     bad: BadVectorError | None = None
     began = time.monotonic()
     known = _known_to_siblings(cache, ingest, texts)
@@ -97,7 +107,7 @@ def _embed(
             except BadVectorError as error:
                 bad = error
     outcome.embedding_ms = ms_since(began)
-    return bad
+    return texts.keys() - known.keys() - outcome.embedded, bad
 
 
 def _slices(
@@ -125,6 +135,42 @@ def _slices(
                 count = min(2 * count, _LARGEST_SLICE)
 
 
+def _attach_all(
+    cache: Cache,
+    chosen: Mapping[LeasedRow, Collection[str]],
+    missing: AbstractSet[str],
+    outcome: Outcome,
+    hurried: Callable[[], bool],
+) -> None:
+    """Attach the vectors of the notes that lack none, and release the others together.
+
+    A transaction for each note would let a save wait a hundred times for whoever else writes. If `hurried`, only the
+    first notes are finished; the next slice has nothing to embed for those that follow.
+    """
+    ready = [row for row, own in chosen.items() if missing.isdisjoint(own)]
+    done: set[LeasedRow] = set()
+    for start in range(0, len(ready), _NOTES_AT_ONCE):
+        if start and hurried():
+            break
+        group = ready[start : start + _NOTES_AT_ONCE]
+        with transaction(cache.con):
+            for row in group:
+                _finish_vectors(cache, row, chosen[row], outcome, None, alone=len(chosen) == 1)
+        done.update(group)
+    left = [row for row in chosen if row not in done]
+    cache.leases.release(left)
+    for row in left:
+        _postponed(row, chosen[row], outcome)
+
+
+def _postponed(row: LeasedRow, own: Collection[str], outcome: Outcome) -> None:
+    """Count a note whose vectors the next slice completes."""
+    outcome.postponed += 1
+    texts, ms = outcome.embedded_of(own)
+    if texts:
+        outcome.events.append(NoteEvent(row.path, "embedded", ms, texts_embedded=texts, vectors_pending=True))
+
+
 def _finish_vectors(
     cache: Cache,
     row: LeasedRow,
@@ -142,16 +188,15 @@ def _finish_vectors(
     began = time.monotonic()
     texts, ms = outcome.embedded_of(own)
     try:
-        if cache.commit_vectors(row):
+        with transaction(cache.con):
+            attached = cache.commit_vectors(row)
+        if attached:
             outcome.committed += 1
             done = NoteEvent(row.path, "embedded", ms + ms_since(began), texts_embedded=texts)
             outcome.events.append(done)
         elif bad is None:
-            cache.leases.release([row])  # the next slice embeds the rest
-            outcome.postponed += 1
-            if texts:
-                part = NoteEvent(row.path, "embedded", ms, texts_embedded=texts, vectors_pending=True)
-                outcome.events.append(part)
+            cache.leases.release([row])
+            _postponed(row, own, outcome)
         elif alone and row.attempts >= MAX_ATTEMPTS:
             cache.park(row, "bad-vector", str(bad), keep_words=True)
             outcome.parked += 1

@@ -193,12 +193,11 @@ class Cache:
         return embedded
 
     def commit_vectors(self, row: LeasedRow) -> bool:
-        """Attach a note's vectors if all of them are stored now; say whether they are. Raises StaleWorkError."""
-        with transaction(self.con):
-            self.leases.claim(row, row.wanted_hash)
-            embedded = self.chunks.attach_vectors(row.path)
-            if embedded:
-                self.leases.embedded(row)
+        """Attach a note's vectors in the caller's transaction if all are stored; say so. Raises StaleWorkError."""
+        self.leases.claim(row, row.wanted_hash)
+        embedded = self.chunks.attach_vectors(row.path)
+        if embedded:
+            self.leases.embedded(row)
         return embedded
 
     def commit_deletion(self, row: LeasedRow) -> tuple[str | None, int]:

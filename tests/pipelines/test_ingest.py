@@ -119,6 +119,25 @@ def test_two_slices_are_embedded_at_once_and_none_begins_when_a_save_waits(house
     assert sum(asked) <= TEXTS_AT_ONCE
 
 
+@pytest.mark.parametrize("hurried", [True, False])
+def test_vectors_of_many_notes_take_few_transactions_so_that_no_save_waits_for_each(house, hurried):
+    """Each would wait for whoever else writes, as the indexing of documents beside it does all the time."""
+    for n in range(90):
+        house.write(f"{n}.md", f"Letter {n} of many letters.")
+    house.reconcile()
+    while house.cache.leases.owes("words"):
+        index_words(house.cache, house.ingest)
+    commits = []
+    house.cache.con.set_commit_hook(lambda: bool(commits.append(1)))
+    embed_owed(house.cache, house.ingest, lambda: hurried)
+    house.cache.con.set_commit_hook(None)
+    assert len(commits) < 20
+    assert 0 < house.cache.counts().vectors <= 90
+    assert house.cache.leases.owes("vectors") is hurried
+    house.drain()
+    assert house.picture() == house.scratch_picture()
+
+
 def test_an_interrupted_embedding_goes_on_where_it_was(house):
     house.write("a.md", "\n\n".join(f"## Part {n}\n\nLetter {n}." for n in range(70)))
     house.reconcile()
