@@ -90,6 +90,21 @@ def test_a_key_in_the_wrong_section_is_told_where_it_belongs():
     assert "a.folders: a key of `privacy:`, unknown here" in refusal("a:\n  folders: [private]\n")
 
 
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ("types: [report]", "types: Input should be a valid dictionary (got ['report'])"),
+        ("types: {report: {sections: thesis}}", "types.report.sections: Input should be a valid list"),
+        ("types: {report: {units: [1]}}", "types.report.units: Input should be a valid dictionary"),
+        ("skip: _meta", "skip: Input should be a valid list (got '_meta')"),
+        ("kind: [type]", "kind: Input should be a valid string"),
+        ("typs: {}", "typs: unknown key; did you mean 'types'?"),
+    ],
+)
+def test_what_is_said_about_records_is_checked_before_any_is_read(stated, message):
+    assert f"a.documents.yaml.{message}" in refusal(f"a:\n  documents: {{yaml: {{{stated}}}}}\n")
+
+
 def test_a_preset_gives_the_source_documents_stack():
     (domain,) = parse("vault: {legacy: true, preset: source}")
     assert domain == Domain(
