@@ -42,8 +42,9 @@ def core_properties(package: Package) -> tuple[str, dict[str, object]]:
 
 def _properties(package: Package, kind: str) -> Iterable[Element]:
     """Return the elements of a part with properties, none if the file has no such part."""
-    part = next((one.target for one in package.relations("").values() if one.kind == kind), "")
-    return package.tree(part) if part in package.parts else ()
+    part = next((one.target for one in package.relations("").values() if one.kind == kind), None)
+    # An archive can have a member without a name, too.
+    return package.tree(part) if part and part in package.parts else ()
 
 
 def _is_date(text: str) -> bool:
