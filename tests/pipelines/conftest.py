@@ -25,6 +25,7 @@ from pipelines.identity import identify
 from pipelines.indexing import Ingest, Outcome, pipeline_name
 from pipelines.ingest import index_saved, index_words
 from pipelines.ledger_writer import Report
+from pipelines.model import EmbeddingContext
 from pipelines.owed_vectors import embed_owed
 from pipelines.reconcile import check_paths, reconcile
 from pipelines.store.cache import Cache
@@ -57,14 +58,16 @@ class LetGo:
 class House:
     """One domain of one vault. `now` is its clock."""
 
-    def __init__(self, root: Path, state: Path, embedder: Embedder) -> None:
+    def __init__(
+        self, root: Path, state: Path, embedder: Embedder, context: EmbeddingContext = "off"
+    ) -> None:
         self.root = root
         self.state = state
         self.now = 1000.0
         self.embedder = CountingEmbedder(embedder)
         self.info: ModelInfo = embedder.info
         self.identity = identify(root)
-        self.chunking = chunk_settings(self.info.window, None, None)
+        self.chunking = chunk_settings(self.info.window, None, None, context)
         self.cache = self.open("cache-vault.1.db")
         self.siblings: list[Path] = []
         self.sandbox = Sandbox()

@@ -105,7 +105,7 @@ def built(tmp_path_factory, tiny_embedder, files):
     base = tmp_path_factory.mktemp("built")
     for folder in ("vault", "state"):
         (base / folder).mkdir()
-    house = House(base / "vault", base / "state", tiny_embedder)
+    house = House(base / "vault", base / "state", tiny_embedder, "breadcrumb")
     house.files = files
     for path, text in NOTES.items():
         house.write(path, text)
@@ -121,7 +121,7 @@ def house(built, tmp_path, tiny_embedder, files):
     base, _ = built
     for folder in ("vault", "state"):
         shutil.copytree(base / folder, tmp_path / folder, copy_function=copy)
-    made = House(tmp_path / "vault", tmp_path / "state", tiny_embedder)
+    made = House(tmp_path / "vault", tmp_path / "state", tiny_embedder, "breadcrumb")
     made.files = files
     finish(made)  # the copies have inodes of their own
     yield made

@@ -380,7 +380,9 @@ def test_a_note_whose_privacy_is_not_stored_is_hidden_until_it_is_indexed_again(
     con.execute("DROP TABLE vault_privacy")  # a cache of an earlier version
     assert not any(audience.sees("garden", path) for path in SEEN)
     assert questions.search("garden soil", 50, audience=audience).results == []
-    con.execute("UPDATE vault_meta SET value = '4:1/1/1' WHERE key = 'pipeline'")
+    con.execute(
+        "UPDATE vault_meta SET value = '4' || substr(value, instr(value, ':')) WHERE key = 'pipeline'"
+    )
     before = con.execute("SELECT count(*) FROM vault_vector").fetchall()
     index(Resources(resources.settings))
     assert all(audience.sees("garden", path) for path in SEEN)

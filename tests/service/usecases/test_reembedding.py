@@ -14,7 +14,7 @@ from service.cli import app
 from service.usecases.indexing import index_once
 from workers.resources import Resources
 
-OLD = "4:200/40/1200"
+OLD = "4:50/7/6000"  # the cut of the tests' model
 NONE_SUCH = "no note was indexed by such a pipeline"
 
 
