@@ -42,7 +42,7 @@ class JudgedSet:
 def prepare(name: str, data: Path, kept: Path, context: EmbeddingContext | None = None) -> JudgedSet:
     """Make a set's vault and index below `kept`, or bring the one that is there up to date.
 
-    A `context` is that of an index that is made anew.
+    With a `context`, the index is built again, and its passages have that context.
     """
     vault, folder = kept / name / "vault", data / name
     if name in VAULTS:

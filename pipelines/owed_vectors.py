@@ -144,7 +144,7 @@ def _attach_all(
 ) -> None:
     """Attach the vectors of the notes that lack none, and release the others together.
 
-    A transaction for each note would let a save wait a hundred times for whoever else writes. If `hurried`, only the
+    A transaction for each note would make a save wait a hundred times for other writers. If `hurried`, only the
     first notes are finished; the next slice has nothing to embed for those that follow.
     """
     ready = [row for row, own in chosen.items() if missing.isdisjoint(own)]

@@ -121,7 +121,7 @@ def test_two_slices_are_embedded_at_once_and_none_begins_when_a_save_waits(house
 
 @pytest.mark.parametrize("hurried", [True, False])
 def test_vectors_of_many_notes_take_few_transactions_so_that_no_save_waits_for_each(house, hurried):
-    """Each would wait for whoever else writes, as the indexing of documents beside it does all the time."""
+    """Each would wait for other writers, such as the indexing of documents, which never stops for long."""
     for n in range(90):
         house.write(f"{n}.md", f"Letter {n} of many letters.")
     house.reconcile()

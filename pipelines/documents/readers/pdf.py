@@ -1,6 +1,6 @@
 """Read a PDF: a block per page, under the headings of its outline.
 
-A page without text that shows something is a picture. It is left out, unless whoever calls can recognise its text.
+A page without text that shows something is a picture. It is left out, unless the caller can recognise its text.
 """
 
 from __future__ import annotations
