@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pipelines.documents.reading import is_read_apart
 from pipelines.domains import DOMAINS_FILE
 from tests.documents import DOCUMENTS, EVERY_FORMAT, document, ending
 from tests.faults.processes import SUFFIXES, Asker, Trio
@@ -77,8 +78,9 @@ class Editor:
         path.write_text(f"{self._markdown()}\n\n{self._words(4000)}", encoding="utf-8")
 
     def save_document(self) -> None:
-        """Save a document that is not Markdown."""
-        path = self._free_path(self._chance.choice(self._documents))
+        """Save a document that a process of its own reads; a drawing is Markdown, and the worker reads it itself."""
+        apart = [suffix for suffix in self._documents if is_read_apart(f"a{suffix}")]
+        path = self._free_path(self._chance.choice(apart))
         path.write_bytes(self._content(path))
 
     # What can be done
