@@ -108,9 +108,8 @@ class SymbolNames:
     def _begin(self) -> None:
         self._newest = 0
         self._of_file: dict[str, tuple[_Symbol, ...]] = {}
-        self._named: dict[
-            str, dict[str, list[_Symbol]]
-        ] = {}  # by the last part of a name without case, and by file
+        # By the last part of a name without case, and by file.
+        self._named: dict[str, dict[str, list[_Symbol]]] = {}
 
     def follow(self, cache: Cache) -> None:
         """Take in the symbols of added or changed source files, which have new passages. Raises CacheError."""

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.links import link_names_of, name_key, resolve, target_name
-
-
-def meant(target, source, *paths):
-    named = defaultdict(list)
-    for path in paths:
-        named[name_key(path)].append(path)
-    found = resolve(target, source, lambda name: named.get(name, ()))
-    return found.path if found else None
+from pipelines.links import link_names_of, target_name
+from tests.pipelines.test_links import meant
 
 
 @pytest.mark.parametrize(
