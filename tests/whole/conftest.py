@@ -11,11 +11,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
 import httpx
 import pytest
+
+from pipelines.store.cache import Cache
+from pipelines.store.sentences import owes_sentences
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "vault"
 PATIENCE = 60.0
@@ -127,6 +131,18 @@ class User:
 
         wait_for(quiet, f"everything indexed; {self.logs()}")
 
+    def wait_until_upkeep_is_done(self) -> None:
+        """Wait for the links' ranks and the sentences' vectors: until then, the same question can rank anew."""
+
+        def done() -> bool:
+            for place in self.state.glob("cache-*.db"):
+                with closing(Cache.open(place)) as cache:
+                    if cache.edges.ranks_behind() or owes_sentences(cache):
+                        return False
+            return True
+
+        wait_for(done, f"ranks and sentences are up to date; {self.logs()}")
+
     def logs(self) -> str:
         return "\n".join(
             f"{log.name}: {log.read_text()[-2000:]}" for log in sorted((self.state / "logs").glob("*.log"))
@@ -151,6 +167,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     shutil.copytree(EXAMPLES, base / "vault")
     user = User(base, base / "vault")
     user.up()
+    user.wait_until_upkeep_is_done()
     yield user
     user.stop()
 
