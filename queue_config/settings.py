@@ -276,6 +276,8 @@ def _shown(name: str, value: Any) -> str:
     if _is_secret(name):
         return "set" if value else "not set"
     default = str(Settings.model_fields[name].description).partition("default: ")[2]
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return default if value in (None, "") else str(value)
 
 

@@ -57,7 +57,7 @@ _SECTIONS = {
     ),
     "Running Everindex": (
         *("doctor", "service", "index", "reembed", "verify", "backup", "restore", "config", "completion"),
-        *("watch", "work", "serve", "node"),
+        *("watch", "work", "serve"),
     ),
 }
 # Imports create many objects and no garbage: a collection every 700 objects is a tenth of each start.

@@ -127,7 +127,7 @@ def _found(
 @vault_option
 @state_option
 @json_option
-def node(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+def show(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Show what the index stores about a note: its row, links and passages."""
     from service.commands.render import print_node  # noqa: PLC0415
 
@@ -186,7 +186,9 @@ def _in_url(path: str) -> str:
     return quote(path)
 
 
-app.add_command(node, "show")
+app.add_command(
+    click.Command("node", callback=show.callback, params=show.params, help=show.help, hidden=True)
+)
 
 
 @app.command()

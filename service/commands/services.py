@@ -100,10 +100,11 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
     if health:
         parked = sum(domain["parked"] for domain in health["domains"].values())
         notes = sum(domain["notes"] for domain in health["domains"].values())
-        out.print(
-            Text(f"{notes:,} {'note is' if notes == 1 else 'notes are'} findable.", "green"),
-            "Save another, and it will be too.",
-        )
+        if notes:
+            count = f"{notes:,} {'note is' if notes == 1 else 'notes are'} findable."
+            out.print(Text(count, "green"), "Save another, and it will be too.")
+        else:
+            out.print("The vault has no notes yet. Save one, and it will be findable.")
         if parked:
             out.print(
                 Text(f"{parked} could not be indexed:", "yellow"), f"`{this_command()} status` says why."

@@ -20,7 +20,7 @@ from service.commands.terminal import (
     state_option,
     vault_option,
 )
-from service.usecases.phrases import counted
+from service.usecases.phrases import counted, second
 
 app = click.Group()
 domain_option = click.option("--domain", help="Only this domain.")
@@ -205,7 +205,7 @@ def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bo
     for one in changes:
         undone = " (undone)" if one["undone_at"] else ""
         out.say(
-            f"{one['id']:>5}  {one['at'][:19]}  {one['action']}{undone}  {', '.join(one['tags'])}  {_where(one)}",
+            f"{one['id']:>5}  {second(one['at'])}  {one['action']}{undone}  {', '.join(one['tags'])}  {_where(one)}",
         )
     if not changes:
         out.print("no note was changed")
@@ -247,7 +247,9 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
     if wanted:
         number = wanted[0]["id"]
         for one in _run_of(wanted[0], changes):
-            what = f"{one['id']}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {one['at'][:19]}"
+            what = (
+                f"{one['id']}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {second(one['at'])}"
+            )
             out.say(f"undoing {what}")
     elif number is None:
         raise NotFoundError("there is nothing to undo; `everindex tags log` lists the changes")

@@ -166,6 +166,8 @@ class _BlockWriter:
             first, end = token.map or (0, 0)
             content = self._text[self._starts[first] : (self._starts[end:] or [len(self._text)])[0]]
             kind = Markup(' class="{}"').format("math" if content.lstrip().startswith("$$") else "comment")
+        elif token.type == "html_block" and content.lstrip().startswith("<!--"):
+            kind = Markup(' class="comment"')
         return Markup('<pre tabindex="0"{}{}><code>{}</code></pre>\n').format(
             self._lines(token), kind, content
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Delimiter
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
@@ -24,6 +25,7 @@ _BLOCK_ID = re.compile(r"\^[A-Za-z0-9-]+")
 _LEAVING = re.compile(r"(?:https?://|mailto:)[^\s<>\"'\\]+", re.IGNORECASE)
 _BARE = re.compile(r"https?://[^\s<>\"'\\`]*[^\s<>\"'\\`.,;:!?)\]}*_]")
 _FOOTNOTE = re.compile(r"\[\^([^\s\]]{1,200})\]")
+_EQUALS_SIGN = ord("=")
 _LINE_BREAK = Markup("<br>\n")
 _TAGS = {
     "em_open": Markup("<em>"),
@@ -32,6 +34,8 @@ _TAGS = {
     "strong_close": Markup("</strong>"),
     "s_open": Markup("<s>"),
     "s_close": Markup("</s>"),
+    "mark_open": Markup("<mark>"),
+    "mark_close": Markup("</mark>"),
     "hardbreak": _LINE_BREAK,
     "softbreak": _LINE_BREAK,  # as Obsidian has it
 }
@@ -48,8 +52,37 @@ def _footnote_ref(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  (m
     return True
 
 
+def _equals_signs(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
+    """Read `==`, which may open or close a highlight."""
+    if silent or not state.src.startswith("==", state.pos, state.posMax):
+        return False
+    scanned = state.scanDelims(state.pos, canSplitWord=True)
+    signs = state.push("text", "", 0)
+    signs.content = state.src[state.pos : state.pos + scanned.length]
+    if scanned.length == len("=="):
+        # markdown-it's own rules for emphasis count lengths in threes; 0 leaves that out, as for `~~`.
+        place = len(state.tokens) - 1
+        state.delimiters.append(
+            Delimiter(_EQUALS_SIGN, 0, place, -1, open=scanned.can_open, close=scanned.can_close)
+        )
+    state.pos += scanned.length
+    return True
+
+
+def _highlights(state: StateInline) -> None:
+    """Turn the pairs of `==` that markdown-it has matched into the begin and end of a highlight."""
+    nested = [meta["delimiters"] for meta in state.tokens_meta if meta and "delimiters" in meta]
+    for delimiters in (state.delimiters, *nested):
+        for opening in delimiters:
+            if opening.marker == _EQUALS_SIGN and opening.end >= 0:
+                state.tokens[opening.token].type = "mark_open"
+                state.tokens[delimiters[opening.end].token].type = "mark_close"
+
+
 _INLINES = inline_parser()
 _INLINES.inline.ruler.after("image", "footnote_ref", _footnote_ref)
+_INLINES.inline.ruler.after("strikethrough", "highlight", _equals_signs)
+_INLINES.inline.ruler2.after("strikethrough", "highlight", _highlights)
 
 
 def slug(heading: str) -> str:
@@ -147,7 +180,7 @@ class InlineWriter:
             written = Markup("<code{}>{}</code>").format(kind, token.content)
         elif token.type == "html_inline" and _BREAK.fullmatch(token.content):
             written = Markup("<br>")
-        elif token.type == "comment":
+        elif token.type == "comment" or (token.type == "html_inline" and token.content.startswith("<!--")):
             written = Markup('<span class="comment">{}</span>').format(token.content)
         elif within:
             pass

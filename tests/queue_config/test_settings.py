@@ -147,6 +147,11 @@ def test_configuration_and_state_lie_in_the_xdg_folders(monkeypatch, tmp_path):
 # What is shown
 
 
+def test_a_setting_that_is_on_or_off_is_shown_as_that():
+    assert provenance(Settings(attention=True), {})["attention"][0] == "on"
+    assert provenance(Settings(), {})["attention"][0] == "off"
+
+
 def test_provenance_names_every_setting():
     assert list(provenance(Settings(), {})) == list(Settings.model_fields)
 

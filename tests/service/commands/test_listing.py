@@ -115,7 +115,7 @@ def test_a_filter_that_cannot_be_read_is_refused(everindex, command):
     assert "write NAME=VALUE" in done.stderr
 
 
-def test_show_is_another_name_of_node(everindex):
+def test_node_is_another_name_of_show(everindex):
     assert everindex("show", "Boat.md").stdout == everindex("node", "Boat.md").stdout
 
 
