@@ -47,7 +47,7 @@ def test_help_lists_the_commands_as_they_are_defined_each_in_whole(group):
 
 def test_the_help_lists_every_command_once_by_who_uses_it():
     named = [name for names in app.sections.values() for name in names]
-    assert sorted(named) == sorted(app.commands)
+    assert sorted(named) == sorted(name for name, one in app.commands.items() if not one.hidden)
     said = CliRunner().invoke(app, ["--help"]).output
     places = [said.index(f"{heading}:") for heading in app.sections]
     assert places == sorted(places)
@@ -89,8 +89,15 @@ def test_every_command_is_in_the_readme_or_the_documents():
     text = "".join(
         page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     )
-    for name in app.commands:
-        assert re.search(rf"everindex {name}\b", text), name
+    for name, one in app.commands.items():
+        assert one.hidden or re.search(rf"everindex {name}\b", text), name
+
+
+def test_a_command_is_hidden_only_where_it_is_the_former_name_of_another():
+    shown = [one.callback for one in app.commands.values() if not one.hidden]
+    hidden = {name: one.callback for name, one in app.commands.items() if one.hidden}
+    assert list(hidden) == ["node"]
+    assert all(callback in shown for callback in hidden.values())
 
 
 def test_the_version_is_the_packages(everindex):
