@@ -68,5 +68,6 @@ def test_no_package_has_a_circle_of_modules(package):
     assert circles(imports(read(package))) == []
 
 
-def test_the_service_has_no_circle_of_rooms():
-    assert measure("service").circles == []
+@pytest.mark.parametrize("package", ["pipelines", "queue_config", "service", "workers"])
+def test_no_package_has_a_circle_of_rooms(package):
+    assert measure(package).circles == []

@@ -32,9 +32,10 @@ STRUCTURED = 20
 class Format:
     """A format: its name in `formats:`, the ends of its files' names, and what reads it.
 
-    `reader` is a module of `pipelines.documents.readers` (empty: Markdown), `needs` the packages that it imports
-    beside our own, `extra` what installs them. `apart`: it is read in a process without rights. A passage of fewer
-    than `least` characters is left out, unless the document has no other. `markdown`: its passages are Markdown.
+    `reader` is a module of `pipelines.documents.readers`, which run in a process without rights (empty: Markdown and
+    text, which need none), `needs` the packages that it imports beside our own, `extra` what installs them. A passage
+    of fewer than `least` characters is left out, unless the document has no other. `markdown`: its passages are
+    Markdown.
     """
 
     name: FormatName
@@ -42,9 +43,13 @@ class Format:
     reader: str
     needs: tuple[str, ...] = ()
     extra: str = ""
-    apart: bool = True
     least: int = 0
     markdown: bool = False
+
+    @property
+    def apart(self) -> bool:
+        """Whether files are read in a process without rights."""
+        return bool(self.reader)
 
     @property
     def lacks(self) -> str | None:
@@ -55,8 +60,8 @@ class Format:
 
 
 FORMATS = (
-    Format(MARKDOWN, (".md", ".markdown"), "", apart=False, markdown=True),
-    Format("txt", (".txt",), "plain_text", apart=False),
+    Format(MARKDOWN, (".md", ".markdown"), "", markdown=True),
+    Format("txt", (".txt",), ""),
     Format("canvas", (".canvas",), "canvas", markdown=True),
     Format("csv", (".csv", ".tsv"), "delimited", least=STRUCTURED),
     Format("xlsx", (".xlsx", ".xlsm"), "sheets", ("lxml", "python_calamine"), "documents", least=STRUCTURED),

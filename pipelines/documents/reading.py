@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pipelines.child import unheard
+from pipelines.documents import plain_text
 from pipelines.documents.assembly import note_from
 from pipelines.documents.document import Document
-from pipelines.documents.formats import SCANNED, format_of
-from pipelines.documents.readers import plain_text
+from pipelines.documents.formats import MARKDOWN, SCANNED, format_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.model import Domain, Note
 
@@ -49,11 +49,11 @@ class Files:
         ApartStoppedError, and what `beat` raises.
         """
         form = format_of(path)
-        if form is None or not form.reader:
+        if form is None or form.name == MARKDOWN:
             return data
-        options = self.options.get(form.name, {})
         if not form.apart:
-            return plain_text.read(path, data, options)
+            return plain_text.read(data)
+        options = self.options.get(form.name, {})
         return self.reader.read(path, data, options, private=self.is_private(path), beat=beat)
 
 

@@ -201,6 +201,7 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool)
     import time  # noqa: PLC0415
 
     from service.commands.render import print_status  # noqa: PLC0415
+    from service.runtime.client import is_complete  # noqa: PLC0415
 
     given = options_given(vault, state)
 
@@ -212,7 +213,7 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool)
         return questions.health(questions.resources.queue()).model_dump(mode="json") | {"running": False}
 
     facts = ask()
-    while wait and (facts["pending"] or facts["vectors_pending"] or not facts["last_reconcile"]):
+    while wait and not is_complete(facts):
         time.sleep(0.2)
         facts = ask()
     if as_json:

@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +133,14 @@ def _ended_after(seconds: float, connection: http.client.HTTPConnection) -> Iter
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_complete(health: Mapping[str, Any]) -> bool:
+    """Say whether an answer of `GET /health` means that every domain was compared with the disk and is indexed."""
+    compared = health["last_reconcile"]
+    if not compared or not health["domains"].keys() <= compared["found"].keys():
+        return False  # a domain that is new has nothing pending yet
+    return not health["pending"] and not health["vectors_pending"]
 
 
 @contextmanager

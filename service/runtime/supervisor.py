@@ -19,7 +19,7 @@ import structlog
 
 from pipelines.durable_files import USERS_UMASK
 from pipelines.errors import EverindexError
-from service.runtime.client import Service, running
+from service.runtime.client import Service, is_complete, running
 from workers.vault_paths import cannot_be_written
 
 _COMMANDS = {"watcher": "watch", "worker": "work", "query": "serve"}
@@ -200,7 +200,7 @@ class Supervisor:
             except EverindexError:
                 continue  # it is being restarted, or the state folder was deleted
             progress(health)
-            if health["last_reconcile"] and not health["pending"] and not health["vectors_pending"]:
+            if is_complete(health):
                 return dict(health)
         return None
 

@@ -301,3 +301,29 @@ def test_a_strange_answer_is_a_sentence(vault, state, answer):
         Service(vault, state, port, 1).call("GET", "/health")
     assert str(raised.value)
     assert token.encode() in heard[1]
+
+
+# When a first index is complete
+
+
+@pytest.mark.parametrize(
+    ("last_reconcile", "pending", "vectors_pending", "complete"),
+    [
+        (None, 0, 0, False),
+        ({"found": {"work": {}}}, 0, 0, False),
+        ({"found": {"work": {}, "home": {}}}, 0, 0, True),
+        ({"found": {"work": {}, "home": {}, "gone": {}}}, 0, 0, True),
+        ({"found": {"work": {}, "home": {}}}, 1, 0, False),
+        ({"found": {"work": {}, "home": {}}}, 0, 1, False),
+    ],
+)
+def test_an_index_is_complete_once_every_domain_was_compared_and_nothing_is_pending(
+    last_reconcile, pending, vectors_pending, complete
+):
+    health = {
+        "domains": {"work": {}, "home": {}},
+        "last_reconcile": last_reconcile,
+        "pending": pending,
+        "vectors_pending": vectors_pending,
+    }
+    assert client.is_complete(health) == complete
