@@ -29,6 +29,7 @@ from service.commands.terminal import (
 
 if TYPE_CHECKING:
     from queue_config.settings import Settings
+    from service.runtime.client import Service
 
 app = click.Group()
 
@@ -109,20 +110,26 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
             out.print(
                 Text(f"{parked} could not be indexed:", "yellow"), f"`{this_command()} status` says why."
             )
-        chosen = vault_choice(service.root)
+        chosen = vault_choice(service)
         out.say(f'  {this_command()} search{chosen} "your question"')
         out.say(f"  {this_command()} open{chosen}  (the page on {service.address}, signed in)")
         out.print("Ctrl-C stops it.")
 
 
-def vault_choice(root: Path) -> str:
-    """Return the option that chooses this vault in any folder, or nothing if it is the only one that runs."""
+def vault_choice(service: Service) -> str:
+    """Return the option with which a command in any folder asks this service: none if no other vault runs.
+
+    A state folder that is not in the usual place must be named; it knows its vault.
+    """
+    from queue_config.folders import state_home  # noqa: PLC0415
     from service.runtime.client import only_running  # noqa: PLC0415
 
+    if service.state.parent != state_home():
+        return f" --state {shlex.quote(str(service.state))}"
     try:
         only_running()
     except NotRunningError:
-        return f" --vault {shlex.quote(str(root))}"
+        return f" --vault {shlex.quote(str(service.root))}"
     return ""
 
 

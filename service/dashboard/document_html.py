@@ -7,25 +7,30 @@ from itertools import groupby
 
 from markupsafe import Markup
 
+from pipelines.documents.formats import format_of
 from service.dashboard.note_html import OutlineEntry, RenderedNote
 from service.usecases.schemas.notes import NodeChunk
 
 _MOST_OUTLINED = 200
 _PART = Markup(
-    '<section id="{id}" data-end="{end}"><h2{anchor}>{name}</h2>\n<pre class="read">{text}</pre></section>\n'
+    '<section id="{id}" data-end="{end}"><h2{anchor}>{name}</h2>\n<pre class="{kind}">{text}</pre></section>\n'
 )
+# In these, columns and indentation mean something.
+_ALIGNED = ("csv", "xlsx", "ipynb", "yaml", "json", "code")
 
 
-def render_document(title: str, chunks: Iterable[NodeChunk]) -> RenderedNote:
+def render_document(path: str, title: str, chunks: Iterable[NodeChunk]) -> RenderedNote:
     """Return a document's parts as HTML in which nothing of it is active."""
     body, outline = Markup(), []
+    form = format_of(path)
+    kind = "read" if form is not None and form.name in _ALIGNED else "read running"
     for name, several in groupby(chunks, key=_name):
         part = list(several)
         first, last = part[0].lines[0], part[-1].lines[1]
         place = part[0].place
         # What `[[report.pdf#page=3]]` names.
         anchor = Markup(' id="page={}"').format(place.first) if place and place.kind == "page" else ""
-        body += _PART.format(id=f"L{first}", end=last, anchor=anchor, name=name, text=_text(part))
+        body += _PART.format(id=f"L{first}", end=last, anchor=anchor, name=name, kind=kind, text=_text(part))
         outline.append(OutlineEntry(2, name, f"L{first}"))
     heading = Markup("<h1>{}</h1>").format(title)
     return RenderedNote((), Markup(), heading, body, tuple(outline[:_MOST_OUTLINED]))

@@ -30,7 +30,7 @@ def add_note_page(app: FastAPI, pages: Pages, reader: Reader, questions: SearchS
         targets = Targets(note.meant, lambda file: open_link(resources.root, file), note.documents)
         rendered: RenderedNote | None = None
         if not note.markdown:
-            rendered = render_document(note.title, note.node.chunks if note.node else ())
+            rendered = render_document(note.path, note.title, note.node.chunks if note.node else ())
         elif not (raw or note.heavy):
             rendered = render_note(note.text, targets)
         log = log_entries(questions, note.path, _LATEST_ENTRIES)

@@ -11,7 +11,8 @@ import pytest
 
 from queue_config.settings import Settings
 from service.commands.services import this_command, vault_choice
-from service.runtime.client import announced
+from service.commands.terminal import settings_of
+from service.runtime.client import Service, announced
 from workers.resources import Resources
 
 
@@ -38,12 +39,19 @@ def test_a_command_on_the_path_is_printed_by_its_name(installed, monkeypatch):
 
 
 def test_where_several_vaults_run_a_printed_command_names_its_own(tmp_path):
-    roots = [tmp_path / "my notes", tmp_path / "other"]
-    states = []
-    for root in roots:
+    services = []
+    for number, root in enumerate([tmp_path / "my notes", tmp_path / "other"]):
         root.mkdir()
-        states.append(Resources(Settings(vault=root)).place.state)
-    with announced(states[0], 1, f"here:{os.getpid()}/1.0"):
-        assert vault_choice(roots[0]) == ""
-        with announced(states[1], 2, f"here:{os.getpid()}/1.0"):
-            assert vault_choice(roots[0]) == f" --vault '{roots[0]}'"
+        services.append(Service(root, Resources(Settings(vault=root)).place.state, number, os.getpid()))
+    with announced(services[0].state, 1, f"here:{os.getpid()}/1.0"):
+        assert vault_choice(services[0]) == ""
+        with announced(services[1].state, 2, f"here:{os.getpid()}/1.0"):
+            assert vault_choice(services[0]) == f" --vault '{services[0].root}'"
+
+
+def test_a_printed_command_names_a_state_folder_that_is_elsewhere(vault, tmp_path):
+    state = tmp_path / "my state"
+    Resources(Settings(vault=vault, state=state))
+    chosen = vault_choice(Service(vault, state, 1, os.getpid()))
+    assert chosen == f" --state '{state}'"
+    assert settings_of({"state": Path(shlex.split(chosen)[1])}).vault == vault

@@ -1,5 +1,7 @@
 """A document's page shows what was read from it, part by part, and nothing of it is active."""
 
+import pytest
+
 from service.dashboard.document_html import render_document
 from service.usecases.schemas.locator import Place
 from service.usecases.schemas.notes import NodeChunk
@@ -22,6 +24,7 @@ def page(number):
 
 def test_each_page_has_a_heading_an_address_by_line_and_an_entry_in_the_outline():
     found = render_document(
+        "Report.pdf",
         "Report",
         [chunk("one", 0, (1, 1), page(1), section="p. 1"), chunk("two", 5, (3, 4), page(2), section="p. 2")],
     )
@@ -32,24 +35,36 @@ def test_each_page_has_a_heading_an_address_by_line_and_an_entry_in_the_outline(
 
 def test_a_place_that_the_headings_do_not_say_stands_beside_them():
     rows = Place(kind="rows", name="Costs", first=2, last=21, shown="[Costs] rows 2-21")
-    found = render_document("Plan", [chunk("a | b", 0, (1, 1), rows, ["Costs"])])
+    found = render_document("Plan.xlsx", "Plan", [chunk("a | b", 0, (1, 1), rows, ["Costs"])])
     assert "<h2>Costs · [Costs] rows 2-21</h2>" in found.body
 
 
 def test_a_place_that_the_headings_say_in_another_case_is_not_repeated():
     key = Place(kind="key", name="thesis", first=0, last=0, shown="thesis")
-    found = render_document("NVDA", [chunk("Demand grows", 0, (1, 1), key, ["Thesis"])])
+    found = render_document("NVDA.yaml", "NVDA", [chunk("Demand grows", 0, (1, 1), key, ["Thesis"])])
     assert "<h2>Thesis</h2>" in found.body
 
 
 def test_windows_of_one_part_are_shown_as_one_text_whose_overlap_comes_once():
-    found = render_document("R", [chunk("abcdef", 0, (1, 1), page(1)), chunk("efghi", 4, (1, 2), page(1))])
-    assert '<pre class="read">abcdefghi</pre>' in found.body
+    found = render_document(
+        "R.pdf", "R", [chunk("abcdef", 0, (1, 1), page(1)), chunk("efghi", 4, (1, 2), page(1))]
+    )
+    assert '<pre class="read running">abcdefghi</pre>' in found.body
     assert found.body.count("<section") == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "aligned"),
+    [("a.xlsx", True), ("a.py", True), ("a.yaml", True), ("a.docx", False), ("a.txt", False)],
+)
+def test_columns_stay_aligned_and_running_text_reads_as_a_note_does(path, aligned):
+    found = render_document(path, "A", [chunk("a | b", 0, (1, 1))])
+    assert ('class="read"' in found.body) == aligned
+    assert ('class="read running"' in found.body) != aligned
+
+
 def test_html_of_a_document_is_text():
-    found = render_document("<b>T</b>", [chunk("<script>x</script>", 0, (1, 1), headings=["<i>"])])
+    found = render_document("T.html", "<b>T</b>", [chunk("<script>x</script>", 0, (1, 1), headings=["<i>"])])
     assert "<script" not in found.body
     assert "<i>" not in found.body
     assert "<b>" not in found.heading
