@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -16,10 +18,9 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from pipelines.errors import EverindexError
-from pipelines.heartbeat import heartbeat
+from pipelines.heartbeat import heartbeat, process_name
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
-from service.dashboard.events import STOPPING
 from service.dashboard.map_page import graph_page
 from service.dashboard.pages import add_ops
 from service.dashboard.search_page import add_pages, make_templates
@@ -37,8 +38,12 @@ from service.http.routes.tags import add_tags
 from service.http.routes.titles import add_names
 from service.http.routes.traversal import add_traversal
 from service.http.security import Guard
+from service.http.server import STOPPING, serve
 from service.http.sessions import Sessions
 from service.mcp.endpoint import PATH, Endpoint
+from service.runtime.client import announced
+from service.runtime.proof import LOOPBACK
+from service.runtime.sockets import bind
 from service.runtime.tokens import read_token
 from service.usecases.links import Graph
 from service.usecases.operations import Operations
@@ -48,6 +53,7 @@ from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
 from workers.complaints import model_reported
 from workers.resources import Resources
+from workers.vault_paths import locate_vault
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
@@ -58,6 +64,25 @@ _FOLLOW_SECONDS = 0.05
 _COMPARE_SECONDS = 10.0
 
 log = structlog.get_logger()
+
+
+def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = ()) -> None:
+    """Serve until SIGTERM or SIGINT; running requests are answered first.
+
+    `names` are further hosts that it serves besides the loopback ones, as clients send them: `notes.example:8741`.
+    """
+    state = locate_vault(settings.vault, settings.state).state
+    listener = bind(settings.port, host)
+    port = listener.getsockname()[1]
+    app = create_app(settings, port, names)
+    # uvicorn raises the signal again after it has stopped; the clean-up below must happen all the same.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(announced(state, port, process_name()))
+        except OSError as error:
+            log.warning("the command line cannot find this service", reason=str(error))
+        serve(app, listener)
 
 
 def create_app(settings: Settings, port: int, names: Sequence[str] = ()) -> Guard:

@@ -50,14 +50,13 @@ MAY_IMPORT = {
 BELOW = {
     "service.cli": ("service.commands",),
     "service.commands": (
-        "service.server",
+        "service.app",
         "service.watcher",
         "service.mcp",
         "service.usecases",
         "service.usecases.schemas",
         "service.runtime",
     ),
-    "service.server": ("service.app", "service.dashboard", "service.http", "service.runtime"),
     "service.app": (
         "service.dashboard",
         "service.http.routes",
@@ -110,7 +109,7 @@ BELOW = {
 The longest name that holds a module decides, so `pipelines` stands for its modules that lie in no folder.
 """
 
-DOORS = ("service.app", "service.server", "service.dashboard", "service.http", "service.mcp.endpoint")
+DOORS = ("service.app", "service.dashboard", "service.http", "service.mcp.endpoint")
 """Where HTTP is spoken. The use cases know none: commands ask them, too."""
 
 HEAVY = (

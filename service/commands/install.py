@@ -125,7 +125,7 @@ def serve(
     Every client needs the token. Token and answers travel unencrypted.
     """
     from queue_config.logs import configure  # noqa: PLC0415
-    from service.server import run_server  # noqa: PLC0415
+    from service.app import run_server  # noqa: PLC0415
 
     configure("query")
     run_server(settings_of(located(options_given(vault, state, port), or_running=False)), host, names)

@@ -197,8 +197,8 @@ def work(vault: Path | None, state: Path | None, port: int | None, *, supervised
 def serve(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
     """Answer questions over HTTP on 127.0.0.1 (one process, or one per domain)."""
     from queue_config.logs import configure  # noqa: PLC0415
+    from service.app import run_server  # noqa: PLC0415
     from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
-    from service.server import run_server  # noqa: PLC0415
 
     configure("query")
     if supervised:

@@ -19,8 +19,6 @@ from service.http.errors import problem
 
 EVERY_SECONDS = 2.0
 MOST_LISTENERS = 16
-# In the state that the server shares with its requests: an asyncio.Event, set when it is asked to stop.
-STOPPING = "stopping"
 
 log = structlog.get_logger()
 

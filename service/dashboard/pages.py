@@ -15,13 +15,14 @@ from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.facts import HELD
 from pipelines.store.job_rows import JobFilter
 from service.dashboard.charts import bar_chart, line_chart
-from service.dashboard.events import STOPPING, EventStream, Listeners, Pulse
+from service.dashboard.events import EventStream, Listeners, Pulse
 from service.dashboard.jobs import JobPages, add_job_pages
 from service.dashboard.note_page import add_note_page
 from service.dashboard.notes import NotePages, add_note_pages
 from service.dashboard.rendering import Pages
 from service.dashboard.review import add_review_page
 from service.dashboard.wording import count, millis, span
+from service.http.server import STOPPING
 from service.usecases.links import Graph
 from service.usecases.operations import Operations
 from service.usecases.phrases import counted

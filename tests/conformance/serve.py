@@ -14,9 +14,9 @@ import uvicorn
 
 from queue_config.settings import Settings
 from service.app import create_app
+from service.http.server import StreamEndingServer
 from service.mcp import factory
 from service.runtime.tokens import read_token
-from service.server import StreamEndingServer
 from tests.conformance.fixtures import with_fixtures
 
 

@@ -19,13 +19,12 @@ from starlette.testclient import TestClient
 
 from pipelines.errors import FilterError
 from queue_config.settings import Settings
-from service import server
 from service.app import create_app
-from service.http import limits
+from service.http import limits, server
 from service.http.limits import LARGEST_BODY, LARGEST_HEAD, Limits
+from service.http.server import ImpatientProtocol
 from service.runtime.sockets import bind
 from service.runtime.tokens import read_token
-from service.server import ImpatientProtocol
 from service.usecases.schemas.search import LONGEST_QUERY
 from service.usecases.search import SearchService
 

@@ -1,32 +1,22 @@
-"""The query worker's process: uvicorn on 127.0.0.1, or on a given address."""
+"""The HTTP server: uvicorn, which also ends event streams, and disconnects slow and ambiguous clients."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import re
-import signal
 import socket
-import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import h11
-import structlog
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pipelines.heartbeat import process_name
-from queue_config.settings import Settings
-from service.app import create_app
-from service.dashboard.events import STOPPING
 from service.http.limits import LARGEST_HEAD
-from service.runtime.client import announced
-from service.runtime.proof import LOOPBACK
-from service.runtime.sockets import bind
-from workers.vault_paths import locate_vault
 
+STOPPING = "stopping"
+"""In the state that the server shares with its requests: an asyncio.Event, set when it is asked to stop."""
 HEAD_SECONDS = 10.0
 _LENGTH = re.compile(rb"^content-length[ \t]*:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 _ENCODING = re.compile(rb"^transfer-encoding[ \t]*:", re.IGNORECASE | re.MULTILINE)
@@ -36,19 +26,11 @@ _IDLE_SECONDS = 5
 # Below the usual limit of 1,024 open files per process.
 _MOST_CONNECTIONS = 500
 
-log = structlog.get_logger()
 
-
-def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = ()) -> None:
-    """Serve until SIGTERM or SIGINT; running requests are answered first.
-
-    `names` are further hosts that it serves besides the loopback ones, as clients send them: `notes.example:8741`.
-    """
-    state = locate_vault(settings.vault, settings.state).state
-    server = bind(settings.port, host)
-    port = server.getsockname()[1]
+def serve(app: ASGIApp, listener: socket.socket) -> None:
+    """Serve an application on a listening socket until SIGTERM or SIGINT; running requests are answered first."""
     config = uvicorn.Config(
-        create_app(settings, port, names),
+        app,
         http=ImpatientProtocol,
         ws="none",
         log_config=None,
@@ -61,14 +43,7 @@ def run_server(settings: Settings, host: str = LOOPBACK, names: Sequence[str] = 
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    # uvicorn raises the signal again after it has stopped; the clean-up below must happen all the same.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(announced(state, port, process_name()))
-        except OSError as error:
-            log.warning("the command line cannot find this service", reason=str(error))
-        StreamEndingServer(config).run(sockets=[server])
+    StreamEndingServer(config).run(sockets=[listener])
 
 
 class StreamEndingServer(uvicorn.Server):

@@ -15,10 +15,9 @@ from starlette.routing import Route
 
 from queue_config.settings import Settings
 from service.app import create_app
-from service.dashboard.events import STOPPING
+from service.http.server import STOPPING, ImpatientProtocol, StreamEndingServer
 from service.runtime.sockets import bind
 from service.runtime.tokens import read_token
-from service.server import ImpatientProtocol, StreamEndingServer
 
 
 @contextmanager
