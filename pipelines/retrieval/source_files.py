@@ -37,7 +37,7 @@ class CodeSignals:
         exact = (*names.exact, *([names.alone] if names.alone and not is_name else ()))
         defining = self.symbols.definitions(cache, exact, hidden)
         allowed = defining if only is None else set(only).intersection(defining)
-        return AskedSymbols(self.symbols, names, {chunk: defining[chunk] for chunk in allowed})
+        return AskedSymbols(self.symbols, names, {chunk: defining[chunk] for chunk in allowed}, hidden)
 
 
 NO_CODE = CodeSignals(None, filename=False, imports=False)
@@ -46,11 +46,15 @@ NO_CODE = CodeSignals(None, filename=False, imports=False)
 
 @dataclass(frozen=True, slots=True)
 class AskedSymbols:
-    """The symbols that a question may name; `definitions`: the passages of those named exactly, with their paths."""
+    """The symbols that a question may name, without those of `hidden` files.
+
+    `definitions`: the passages of those named exactly, with their paths.
+    """
 
     symbols: SymbolNames | None
     names: AskedNames
     definitions: Mapping[int, str]
+    hidden: Collection[str] = frozenset()
 
     def lift(
         self, cache: Cache, fused: _Fused, paths: Mapping[int, str], best: _BestOfNotes
@@ -61,7 +65,7 @@ class AskedSymbols:
         """
         if self.symbols is None:
             return None
-        strengths = self.symbols.strengths(cache, self.names, set(paths.values()))
+        strengths = self.symbols.strengths(cache, self.names, set(paths.values()), self.hidden)
         lifted = lift_symbols(fused, strengths)
         if not any("symbol" in signals for _, signals in lifted):
             return None

@@ -13,7 +13,9 @@ from pipelines import lexical
 from pipelines.normal_forms import normal_form
 from pipelines.retrieval.fusion import Signals, best_first
 from pipelines.store.cache import Cache
+from pipelines.store.passages import chunk_paths
 from pipelines.store.postings import newest_chunk
+from pipelines.store.search import chunk_changes
 from pipelines.store.symbols import FileSymbols, source_files, source_files_since, symbols_of
 
 FACTOR = 3.0
@@ -98,6 +100,13 @@ def overlap(symbol: Collection[str], asked: Collection[str]) -> float:
     return _OF_PARTS * len(set(symbol).intersection(asked)) / most if most else 0.0
 
 
+class _Held(NamedTuple):
+    """What is held of a source file: its symbols, and the first passage of each that has its own."""
+
+    symbols: tuple[_Symbol, ...]
+    chunks: tuple[int, ...]
+
+
 class SymbolNames:
     """The symbols of one cache's source files, read once and then only for changed files. Any thread may ask."""
 
@@ -106,31 +115,53 @@ class SymbolNames:
         self._begin()
 
     def _begin(self) -> None:
+        self._change: int | None = None
         self._newest = 0
-        self._of_file: dict[str, tuple[_Symbol, ...]] = {}
+        self._files: dict[str, _Held] = {}
+        self._file_of: dict[int, str] = {}
         # By the last part of a name without case, and by file.
         self._named: dict[str, dict[str, list[_Symbol]]] = {}
 
     def follow(self, cache: Cache) -> None:
-        """Take in the symbols of added or changed source files, which have new passages. Raises CacheError."""
-        newest = newest_chunk(cache)
-        if newest == self._newest:
-            return
-        with self._lock:
-            if newest < self._newest:  # the cache file was replaced
-                self._begin()
-            changed = source_files_since(cache, self._newest)
-            for start in range(0, len(changed), _FILES_AT_ONCE):
-                for path, symbols in symbols_of(cache, changed[start : start + _FILES_AT_ONCE]).items():
-                    self._hold(path, symbols)
-            self._newest = newest
+        """Take in the symbols of source files that came, changed or went. Raises CacheError.
 
-    def _hold(self, path: str, symbols: FileSymbols) -> None:
-        for symbol in self._of_file.pop(path, ()):
+        Call this within a snapshot of the cache; where another thread has taken in a later state, that one stays.
+        """
+        with self._lock:
+            last, changed = chunk_changes(cache, self._change)
+            if self._change is not None and last < self._change:
+                return
+            if changed is None:
+                self._begin()
+            newest = newest_chunk(cache)
+            new = source_files_since(cache, self._newest) if newest > self._newest else []
+            paths = list(dict.fromkeys((*self._without_passage(cache, changed or ()), *new)))
+            for start in range(0, len(paths), _FILES_AT_ONCE):
+                some = paths[start : start + _FILES_AT_ONCE]
+                found = symbols_of(cache, some)
+                for path in some:
+                    self._hold(path, found.get(path))
+            self._change, self._newest = last, max(newest, self._newest)
+
+    def _without_passage(self, cache: Cache, changed: Collection[int]) -> list[str]:
+        """Return the files of which a held passage is gone; the others of these passages only got their vectors."""
+        held = self._file_of.keys() & changed
+        return [self._file_of[chunk] for chunk in held - chunk_paths(cache, list(held)).keys()]
+
+    def _hold(self, path: str, symbols: FileSymbols | None) -> None:
+        """Replace what is held of a file; None: it is no longer indexed."""
+        old = self._files.pop(path, _Held((), ()))
+        for chunk in old.chunks:
+            del self._file_of[chunk]
+        for symbol in old.symbols:
             self._named[_last(symbol.folded)].pop(path, None)
+        if symbols is None:
+            return
         names = sorted(name for name in symbols.names if len(name) <= _LONGEST)
-        self._of_file[path] = tuple(_Symbol(name, name.lower(), _parts_of(_last(name))) for name in names)
-        for symbol in self._of_file[path]:
+        own = tuple(_Symbol(name, name.lower(), _parts_of(_last(name))) for name in names)
+        self._files[path] = _Held(own, tuple(symbols.chunks.values()))
+        self._file_of |= dict.fromkeys(symbols.chunks.values(), path)
+        for symbol in own:
             self._named.setdefault(_last(symbol.folded), {}).setdefault(path, []).append(symbol)
 
     def definitions(self, cache: Cache, exact: Iterable[str], hidden: Collection[str]) -> dict[int, str]:
@@ -143,17 +174,18 @@ class SymbolNames:
         found: dict[int, str] = {}
         for written in exact:
             with self._lock:
-                meant = {path: names for path, names in self._meant(written).items() if path not in hidden}
+                meant = self._meant(written, hidden)
             if 0 < len(meant) <= _MOST_DEFINITIONS:
                 chunks = _chunks_of(cache, meant)
                 if len(chunks) <= _MOST_DEFINITIONS:
                     found |= {chunk: path for chunk, (path, _) in chunks.items()}
         return found
 
-    def _meant(self, written: str) -> dict[str, dict[str, float]]:
+    def _meant(self, written: str, hidden: Collection[str]) -> dict[str, dict[str, float]]:
         """Return the symbols, by file, whose names end with as many qualifiers of a written name as any has."""
         qualified = written.split(".")[-_MOST_QUALIFIERS:]
-        files = self._named.get(qualified[-1], {})
+        named = self._named.get(qualified[-1], {})
+        files = {path: own for path, own in named.items() if path not in hidden}
         for first in range(len(qualified)):
             end = "." + ".".join(qualified[first:])
             found = {path: [s for s in own if f".{s.folded}".endswith(end)] for path, own in files.items()}
@@ -161,20 +193,23 @@ class SymbolNames:
                 return {path: {s.name: 1.0 for s in own} for path, own in found.items() if own}
         return {}
 
-    def strengths(self, cache: Cache, asked: AskedNames, paths: Iterable[str]) -> dict[int, float]:
+    def strengths(
+        self, cache: Cache, asked: AskedNames, paths: Iterable[str], hidden: Collection[str]
+    ) -> dict[int, float]:
         """Return how well the question names the symbols of these files, by passage, where it counts (0.5 to 1).
 
-        An exact name counts 1, and parts of names as `overlap` says. Call this within a snapshot. Raises CacheError.
+        An exact name counts 1, and parts of names as `overlap` says. What a name means does not depend on `hidden`
+        files. Call this within a snapshot. Raises CacheError.
         """
         self.follow(cache)
         files = set(source_files(paths))
         matches: dict[str, dict[str, float]] = {}
         with self._lock:
-            for path in files & self._of_file.keys():
-                scores = {s.name: overlap(s.parts, asked.parts) for s in self._of_file[path]}
+            for path in files & self._files.keys():
+                scores = {s.name: overlap(s.parts, asked.parts) for s in self._files[path].symbols}
                 matches[path] = {name: score for name, score in scores.items() if score >= LEAST}
             for written in (*asked.exact, asked.alone):
-                for path, names in self._meant(written).items():
+                for path, names in self._meant(written, hidden).items():
                     if path in files:
                         matches.setdefault(path, {}).update(names)
         named = {path: names for path, names in matches.items() if names}
@@ -188,7 +223,7 @@ def _last(name: str) -> str:
 def _chunks_of(cache: Cache, named: Mapping[str, Mapping[str, float]]) -> dict[int, tuple[str, float]]:
     """Return the passages in which these symbols (by path) are, with their paths and best scores.
 
-    A method of a short class is in the passage of its class. What is in memory may be gone from the file.
+    A method of a short class is in the passage of its class. What is in memory may be newer than what is read.
     """
     found: dict[int, tuple[str, float]] = {}
     for path, symbols in symbols_of(cache, named).items():

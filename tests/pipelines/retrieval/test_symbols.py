@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.retrieval.symbols import SymbolNames, asked_names, lift_symbols, overlap
+from pipelines.store.cache import Cache
+from pipelines.store.connection import snapshot
 
 DOMAINS = "vault:\n  legacy: true\n  formats: [md, code]\n"
 MONEY = '''\
@@ -139,6 +141,47 @@ def test_hidden_files_define_nothing(tree):
     assert defined(tree, "round_to_tenth", hidden={"money.py"}) == []
 
 
+def test_what_a_name_means_does_not_depend_on_hidden_files(tree):
+    before = defined(tree, "Vault.close()"), strengths(tree, "Vault.close()")
+    assert before == ([("money.py", "CashAccount")], {"CashAccount": 1.0})
+    tree.save("secret.py", "class Vault:\n    def close(self):\n        return None\n")
+    assert defined(tree, "Vault.close()") == [("secret.py", "Vault")]
+    hidden = {"secret.py"}
+    assert (
+        defined(tree, "Vault.close()", hidden=hidden),
+        strengths(tree, "Vault.close()", hidden=hidden),
+    ) == before
+
+
+def test_what_was_defined_in_a_file_that_is_gone_counts_no_longer(tree):
+    names = SymbolNames()
+    for n in range(11):
+        tree.write(f"shop{n}.py", f"class Shop{n}:\n    def open_up(self):\n        return {n}\n")
+    tree.write("old.py", "class Vault:\n    def close(self):\n        return None\n")
+    tree.index()
+    assert defined(tree, "open_up()", names) == []
+    assert defined(tree, "Vault.close()", names) == [("old.py", "Vault")]
+    (tree.root / "shop7.py").unlink()
+    (tree.root / "old.py").unlink()
+    tree.index()
+    assert len(defined(tree, "open_up()", names)) == 10
+    assert defined(tree, "Vault.close()", names) == [("money.py", "CashAccount")]
+
+
+def test_a_question_that_began_before_a_save_does_not_undo_what_was_taken_in(tree):
+    names = SymbolNames()
+    earlier, read = Cache.open(tree.cache.path), []
+    with snapshot(earlier.con):
+        assert len(names.definitions(earlier, ["round_to_tenth"], ())) == 1
+        tree.save("more.py", "def round_to_cent(value):\n    return value\n")
+        assert defined(tree, "round_to_cent", names) == [("more.py", "round_to_cent")]
+        earlier.con.set_exec_trace(lambda _cursor, sql, _values: read.append(sql) or True)
+        assert names.definitions(earlier, ["round_to_cent"], ()) == {}
+        assert len(names.definitions(earlier, ["round_to_tenth"], ())) == 1
+        assert not any("instr(frontmatter" in sql for sql in read)
+    earlier.close()
+
+
 def test_the_names_follow_the_files(tree):
     names = SymbolNames()
     assert defined(tree, "round_to_tenth", names) == [("money.py", "round_to_tenth")]
@@ -147,7 +190,7 @@ def test_the_names_follow_the_files(tree):
     tree.save("more.py", "def round_to_franc(value):\n    return value\n")
     assert defined(tree, "round_to_cent", names) == []
     assert defined(tree, "round_to_franc", names) == [("more.py", "round_to_franc")]
-    # No passage is new: what is held in memory is compared with the cache.
+    # No passage is new, but one is gone.
     tree.save("money.py", MONEY[: MONEY.index("class")])
     assert defined(tree, "CashAccount", names) == []
     (tree.root / "money.py").rename(tree.root / "coins.py")
@@ -155,8 +198,25 @@ def test_the_names_follow_the_files(tree):
     assert defined(tree, "round_to_tenth", names) == [("coins.py", "round_to_tenth")]
 
 
-def strengths(house, query, paths=("money.py", "notes.md")):
-    found = SymbolNames().strengths(house.cache, asked_names(query), paths)
+def test_more_changes_than_are_kept_are_taken_in_by_reading_all_names_again(tree):
+    names = SymbolNames()
+    assert defined(tree, "round_to_tenth", names) == [("money.py", "round_to_tenth")]
+    (tree.root / "money.py").rename(tree.root / "coins.py")
+    tree.index()
+    tree.cache.con.execute(
+        "INSERT INTO vault_chunk_change SELECT max(number) + 30000, 0 FROM vault_chunk_change"
+    )
+    assert defined(tree, "round_to_tenth", names) == [("coins.py", "round_to_tenth")]
+    tree.write("more.py", "class Vault:\n    def close(self):\n        return None\n")
+    tree.index()
+    assert defined(tree, "Vault.close()", names) == [("more.py", "Vault")]
+    (tree.root / "more.py").unlink()
+    tree.index()
+    assert defined(tree, "Vault.close()", names) == [("coins.py", "CashAccount")]
+
+
+def strengths(house, query, paths=("money.py", "notes.md"), hidden=()):
+    found = SymbolNames().strengths(house.cache, asked_names(query), paths, hidden)
     sections = dict(house.cache.con.execute("SELECT id, section FROM vault_chunk"))
     return {sections[chunk]: match for chunk, match in found.items()}
 
