@@ -54,14 +54,16 @@ def add_imported(cache: Cache, hits: Sequence[Hit], only: Sequence[int] | None) 
     Raises CacheError.
     """
     files = best_files(hits)
-    references = {path: len(by) for path, by in referring(cache, [hit.path for hit in files]).items()}
-    wanted = imported_scores([hit.score for hit in files], references)
+    found = {path: len(by) for path, by in referring(cache, [hit.path for hit in files]).items()}
+    enough = {path: count for path, count in found.items() if count >= FEWEST}
     known = {hit.path for hit in hits}
-    added = [
-        Hit(path, chunk, {})
-        for path, chunk in first_chunks(cache, wanted.keys() - known).items()
-        if only is None or chunk in only
-    ]
+    others = first_chunks(cache, enough.keys() - known)
+    if only is not None and others:
+        allowed = set(only)
+        others = {path: chunk for path, chunk in others.items() if chunk in allowed}
+    references = {path: count for path, count in enough.items() if path in known or path in others}
+    wanted = imported_scores([hit.score for hit in files], references)
+    added = [Hit(path, others[path], {}) for path in wanted if path in others]
     lifted = []
     for hit in (*hits, *added):
         more = max(0.0, wanted.get(hit.path, 0.0) - hit.score)

@@ -90,3 +90,21 @@ def test_what_a_filter_leaves_out_is_not_added_and_a_better_place_is_kept(import
     assert added[0].signals == {"meaning": 3.0}
     kept = add_imported(imported.cache, hits, [hit.chunk_id for hit in hits])
     assert [hit.path for hit in kept] == ["money.py", "a.py", "c.py", "b.py"]
+
+
+def test_what_a_filter_leaves_out_takes_no_place_of_what_it_keeps(imported):
+    for name in ("a", "b", "c"):
+        imported.write(f"{name}.py", f"import apples\nimport money\nimport scales\n\ndef use_{name}(): ...\n")
+    imported.write("apples.py", "def peel(): ...\n")
+    imported.index()
+    hits = hits_of(imported, {"a.py": 1.0, "b.py": 0.8, "c.py": 0.6})
+    only = [
+        chunk
+        for (chunk,) in imported.cache.con.execute("SELECT id FROM vault_chunk WHERE path <> 'apples.py'")
+    ]
+    assert [hit.path for hit in add_imported(imported.cache, hits, None)] == [
+        *("a.py", "apples.py", "money.py", "b.py", "c.py"),
+    ]
+    assert [hit.path for hit in add_imported(imported.cache, hits, only)] == [
+        *("a.py", "money.py", "scales.py", "b.py", "c.py"),
+    ]
