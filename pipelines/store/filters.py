@@ -11,6 +11,7 @@ from pipelines.documents.formats import FORMATS
 from pipelines.filters import Filters, fold, has_heading, has_task
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows
+from pipelines.store.neighbours import OF_CODE
 
 _Condition = tuple[str, Sequence[object]]
 _NUMBER = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300})?(?:e[+-]?\d{1,3})?", re.ASCII)
@@ -60,7 +61,8 @@ _HAS = {
     " AND e.path NOT IN (SELECT value FROM json_each(?)))",
     "broken-link": (
         "EXISTS (SELECT 1 FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
-        " WHERE l.path = n.path AND (e.path IS NULL OR e.target IN (SELECT value FROM json_each(?))))"
+        f" WHERE l.path = n.path AND NOT {OF_CODE}"
+        " AND (e.path IS NULL OR e.target IN (SELECT value FROM json_each(?))))"
     ),
     "warning": "n.warnings <> '[]'",
     # The condition in brackets is that of the index vault_chunk_task, so that few texts are read.

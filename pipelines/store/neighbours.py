@@ -16,7 +16,8 @@ from pipelines.store.connection import one, records, rows
 # The first fields of `WrittenLink`, in its order.
 _WRITTEN = "l.path, l.line, l.kind, l.target, l.fragment, l.text, l.section, l.property"
 _CODE_SUFFIXES = tuple(suffix for form in FORMATS if form.name == "code" for suffix in form.suffixes)
-_OF_CODE = " OR ".join(f"l.path LIKE '%{suffix}'" for suffix in _CODE_SUFFIXES)
+OF_CODE = "(" + " OR ".join(f"l.path LIKE '%{suffix}'" for suffix in _CODE_SUFFIXES) + ")"
+"""The SQL condition for a link `l` of a source file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def links_in_state(cache: Cache, state: str, limit: int) -> list[WrittenLink]:
 
     Those of source files are never broken, as `may_be_broken` says.
     """
-    chosen = {"broken": f"e.path IS NULL AND NOT ({_OF_CODE})", "ambiguous": "e.ambiguous = 1", "any": "1"}[
+    chosen = {"broken": f"e.path IS NULL AND NOT {OF_CODE}", "ambiguous": "e.ambiguous = 1", "any": "1"}[
         state
     ]
     return [

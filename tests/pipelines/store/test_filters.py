@@ -209,6 +209,12 @@ def test_backlinks_and_broken_links_are_what_the_edges_say(cache):
     assert paths(cache, ("has", "broken-link")) == ["a.md"]
 
 
+def test_an_import_of_what_is_elsewhere_is_no_broken_link(cache):
+    put(cache, "a.py", "[[numpy.py]]")
+    assert paths(cache, ("has", "link")) == ["a.py"]
+    assert paths(cache, ("has", "broken-link")) == []
+
+
 def test_a_community_has_its_members(cache):
     for number, path in enumerate(("a.md", "b.md", "c.md")):
         put(cache, path, "words")
