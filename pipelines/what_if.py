@@ -12,7 +12,10 @@ from pipelines.errors import ConfigurationError, DomainsFileError
 from pipelines.model import Domain
 from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs
 
-_INDEXED = ("path", "legacy", "embedding", "embedding_dim", "pagerank_over", "formats")
+_INDEXED = (
+    *("path", "legacy", "embedding", "embedding_dim", "embedding_context", "pagerank_over", "formats"),
+    "documents",
+)
 """Settings that take effect when notes are indexed."""
 
 _UNASKED = ("taxonomy", "review_queue", "privacy", "promote")

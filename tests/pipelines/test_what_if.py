@@ -66,6 +66,8 @@ def test_a_vault_without_domains_can_be_asked_otherwise_too(given):
         ("lexical.weight=!!timestamp x", "cannot be compared"),
         ("lexical=!!python/object:os.system x", "cannot be compared"),
         ("embedding=BAAI/bge-large-en-v1.5", "needs another index"),
+        ("embedding_context=title", "needs another index"),
+        ("documents={yaml: {id: name}}", "needs another index"),
         ("graph={pagerank_over: citations}", "needs another index"),
         ("path=notes", "both own"),
         ("llm=off", "no answer depends on it"),
