@@ -15,13 +15,17 @@ from pipelines.store.connection import corrupt, one
 from pipelines.store.connection import rows as select
 
 _END: tuple[Any, ...] = (None, None)
+_OF_ANOTHER_PIPELINE = (
+    "SELECT id FROM vault_chunk WHERE path IN (SELECT path FROM vault_file WHERE applied_generation = 0)"
+)
 
 
 def word_drift(cache: Cache) -> dict[int, str]:
     """Return the paths of the chunks, by id, whose full-text rows differ from what their texts give.
 
-    The path is "" for words left behind by a chunk that no longer exists. A contentless index cannot return a row, so
-    it is built a second time in a temporary table, and the two are compared word by word.
+    The path is "" for words left behind by a chunk that no longer exists. Notes that this pipeline has not indexed
+    yet are left out, because another one may have chosen other words. A contentless index cannot return a row, so it
+    is built a second time in a temporary table, and the two are compared word by word.
     """
     con = cache.con
     (made,) = one(con, "SELECT sql FROM sqlite_master WHERE name = 'vault_chunk_fts'")
@@ -47,6 +51,7 @@ def word_drift(cache: Cache) -> dict[int, str]:
     if not drifted and _totals(con, "main.vault_chunk_fts") != _totals(con, "temp.expected_fts"):
         raise corrupt(cache.path, ValueError("the full-text index counts its words wrongly"))
     drifted -= {rowid for (rowid,) in select(con, STRAY_WORDS)}  # `orphans` reports these
+    drifted -= {chunk_id for (chunk_id,) in select(con, _OF_ANOTHER_PIPELINE)}
     paths = dict(select(con, "SELECT id, path FROM vault_chunk"))
     return {chunk_id: paths.get(chunk_id, "") for chunk_id in sorted(drifted)}
 

@@ -18,6 +18,7 @@ from pipelines.errors import NoteChangedError
 from pipelines.ingest import index_saved, index_words
 from pipelines.maintenance.verify import Verdict, repair, verify
 from pipelines.store.cache import Cache
+from pipelines.store.older import want_version
 from tests.pipelines.conftest import House
 
 NOTES = {
@@ -72,6 +73,16 @@ def test_a_note_that_waits_to_be_indexed_agrees_with_its_cache(filled):
     saved_later(filled, "garden.md")
     filled.notice("garden.md")
     assert "note" not in {kind for kind, _ in found(filled)}
+    filled.drain()
+    assert found(filled) == set()
+
+
+def test_the_words_that_an_earlier_pipeline_chose_are_no_difference(filled):
+    sql, difference = DRIFT["words other"]
+    filled.cache.con.execute(sql)
+    assert found(filled) == {difference}
+    want_version(filled.cache.con, filled.cache.ledger, filled.cache.meta.pipeline)
+    assert found(filled) == set()
     filled.drain()
     assert found(filled) == set()
 
