@@ -12,6 +12,8 @@ from pipelines.errors import AlreadyRunningError, CacheCorruptError, NotRunningE
 from pipelines.maintenance.backup import restore_backup, write_backup
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Counts, Domain
+from pipelines.store.cache import Cache
+from pipelines.store.starving import waiting
 from service.runtime.lock import only_one
 from service.usecases.indexing import index_once
 from service.usecases.memory_check import memory_counts
@@ -119,7 +121,7 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
         owed = counts.pending, counts.vectors_pending
         if owed == (0, 0):
             return
-        if owed != last:
+        if owed != last or _is_worked_on(cache):
             last, since = owed, time.monotonic()
         if time.monotonic() - since > _PATIENCE_SECONDS:
             raise NotRunningError(
@@ -127,6 +129,12 @@ def _wait_for_workers(resources: Resources, domain: Domain, progress: Progress) 
                 " start `everindex work`"
             )
         time.sleep(_POLL_SECONDS)
+
+
+def _is_worked_on(cache: Cache) -> bool:
+    """Say whether a worker has taken up some of what is pending; a file with scanned pages takes it minutes."""
+    found = waiting(cache.con)
+    return found is not None and found.is_leased
 
 
 def back_up(resources: Resources, file: Path, *, attention: bool = False, replaces: bool = False) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
+from pipelines.errors import NotRunningError
 from pipelines.store.cache import Cache
 from pipelines.store.note_log import NoteLog
 from queue_config.settings import Settings
 from service.cli import app
+from service.runtime.lock import only_one
+from service.usecases import maintenance
 from service.usecases.indexing import index_once
 from workers.resources import Resources
 
@@ -78,3 +82,20 @@ def test_a_note_that_cannot_be_indexed_is_counted_apart(everindex, resources):
 def test_a_version_that_indexed_nothing_and_two_choices_at_once_are_refused(everindex):
     assert last(everindex("reembed", "--version", "1")) == NONE_SUCH
     assert everindex("reembed", "--version", "1", "--older").exit_code == 2
+
+
+def test_a_worker_that_takes_long_for_a_note_is_waited_for(resources, monkeypatch):
+    monkeypatch.setattr(maintenance, "_PATIENCE_SECONDS", 0.3)
+    (domain,) = resources.domains()
+    cache = resources.cache(domain)
+    cache.ledger.want_again()
+    taken = cache.leases.take("words", 9, "a worker that reads scanned pages")
+    began = time.monotonic()
+
+    def release_later(*_):
+        if time.monotonic() - began > 1:
+            cache.leases.release(taken)
+
+    with only_one(resources.place.state), pytest.raises(NotRunningError, match="no worker takes them up"):
+        maintenance.complete_work(resources, release_later)
+    assert time.monotonic() - began > 1
