@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from pipelines.errors import ModelUnavailableError
+from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
 from pipelines.indexing import chunking_of
 from pipelines.model import ChunkSettings, Domain
 from pipelines.status import domain_status
@@ -27,18 +29,32 @@ def _reembed_cost(resources: Resources, domain: Domain, cache: Cache) -> Reembed
     Its model is left out: a service does not start with another. The number of texts is that of the passages now.
     """
     try:
-        info = recorded_model(resources.settings, cache.meta.model, resources.root)
-    except ModelUnavailableError:
+        wanted = _wanted(resources, domain, cache)
+    except (ModelUnavailableError, ConfigurationError):
         return None  # a problem of its own
-    change = describe_change(
-        chunking_of(cache.meta.pipeline), chosen_chunking(resources.settings, info, domain)
-    )
+    change = describe_change(chunking_of(cache.meta.pipeline), wanted)
     if change is None:
         return None
     texts = cache.counts().chunks
     speed = resources.state().get(EMBEDDING_SPEED, domain.slug)
     rate = speed.value.texts_per_s if speed else 0.0
     return ReembedCost(change=change, texts=texts, seconds=round(texts / rate) if rate else None)
+
+
+def passages_problems(resources: Resources) -> Iterator[str]:
+    """Yield why the settings cannot split the notes of a domain, whose index keeps the passages that it has."""
+    for domain in resources.domains():
+        try:
+            with suppress(CacheError, ModelUnavailableError):  # problems of their own
+                _wanted(resources, domain, resources.reader(domain))
+        except ConfigurationError as error:
+            yield f"{domain.slug}: {error}; until then its index keeps the passages that it has"
+
+
+def _wanted(resources: Resources, domain: Domain, cache: Cache) -> ChunkSettings:
+    """Return how the settings split a domain's notes. Raises ModelUnavailableError, ConfigurationError."""
+    info = recorded_model(resources.settings, cache.meta.model, resources.root)
+    return chosen_chunking(resources.settings, info, domain)
 
 
 def describe_change(indexed: ChunkSettings | None, wanted: ChunkSettings) -> str | None:

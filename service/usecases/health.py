@@ -29,6 +29,7 @@ from pipelines.store.starving import last_trouble, waiting, was_worked_on
 from pipelines.store.state_file import STATE_FILE
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.usecases.audience import Audience
+from service.usecases.domain_state import passages_problems
 from service.usecases.phrases import counted, moment
 from service.usecases.schemas.health import DomainHealth, Health
 from service.usecases.schemas.search import IndexState
@@ -146,6 +147,7 @@ def find_problems(resources: Resources, queue: Queue) -> list[str]:
         *_of_the_vault(resources),
         *_of_the_machine(resources, queue),
         *reported,
+        *passages_problems(resources),
         *_of_waiting_notes(resources),
     )
     return list(dict.fromkeys(found))

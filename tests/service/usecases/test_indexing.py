@@ -85,6 +85,16 @@ def test_the_cost_names_both_ways(opened):
     assert "the settings say 40" in change
 
 
+def test_settings_that_cannot_split_notes_are_a_problem_and_the_index_keeps_its_passages(opened):
+    index(opened())
+    resources = opened(chunk_overlap_words=900)
+    health = SearchService(resources).health(resources.queue())
+    (problem,) = [one for one in health.problems if "overlap" in one]
+    assert problem.startswith("vault: chunks of 50 words cannot overlap by 900: set an overlap from 0")
+    assert (health.status, cost(resources)) == ("degraded", None)
+    assert found(resources, "boat")[0] == "river.md"
+
+
 @pytest.mark.parametrize("changed", OTHERS)
 def test_reembed_builds_another_index_beside_the_old_one_and_switches(opened, changed):
     index(opened())
