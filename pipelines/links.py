@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
 
-from pipelines.modules import names_for, other_files
+from pipelines.modules import OF_FOLDERS, names_for, other_files
 from pipelines.normal_forms import normal_form
 
 NOTE_SUFFIXES = (".md", ".markdown")
@@ -47,6 +47,16 @@ def _lower(text: str) -> str:
     return text.lower().replace("\u03c2", "\u03c3")
 
 
+def lookup_key(path: str) -> str:
+    """Return the key by which `resolve` looks up a path: `name_key`, and for `a/b/__init__.py` its folder's as well.
+
+    A vault may have thousands of files with that name.
+    """
+    folder, _, name = path.rpartition("/")
+    key = name_key(name)
+    return f"{name_key(folder)}/{key}" if folder and key in OF_FOLDERS else key
+
+
 def target_name(target: str) -> str:
     """Return the key by which a link's target is looked up."""
     return name_key(target.strip().rstrip("/"))
@@ -72,11 +82,12 @@ def link_names_of(path: str) -> tuple[str, ...]:
 def resolve(target: str, source: str, named: Callable[[str], Sequence[str]]) -> Resolved | None:
     """Return the file that a link in the note `source` means, or None.
 
-    `named` returns the vault's paths for a name key. The first rule that applies decides: the source itself for an
-    empty target; the path as written from the vault's root; the path from the source's own folder; among all files
-    whose path ends with the target, the one with the shortest path. A target that begins with `./`, `../` or `/`
-    means only that one place, and one that ends with `/`, `.` or `..` is a folder, so it means no file. If the target
-    is a path that no file has, an import in a source file means another file of the same module.
+    `named` returns the vault's files that have a `lookup_key`; all that have its name, if it is only a name. The
+    first rule that applies decides: the source itself for an empty target; the path as written from the vault's root;
+    the path from the source's own folder; among all files whose path ends with the target, the one with the shortest
+    path. A target that begins with `./`, `../` or `/` means only that one place, and one that ends with `/`, `.` or
+    `..` is a folder, so it means no file. If the target is a path that no file has, an import in a source file means
+    another file of the same module.
     """
     target = normal_form("NFC", target.strip())
     if not target:
@@ -90,7 +101,7 @@ def resolve(target: str, source: str, named: Callable[[str], Sequence[str]]) -> 
     anywhere = not (rooted or relative)
     others = other_files(place, source)
     for written in (*(place + suffix for suffix in ("", *NOTE_SUFFIXES)), *others):
-        found = _ending(named(name_key(written)), _lower(written), anywhere=anywhere)
+        found = _ending(named(lookup_key(written)), _lower(written), anywhere=anywhere)
         if found:
             return Resolved(_best(found, written, folder if anywhere else ""), ambiguous=len(found) > 1)
     return None

@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from pipelines.links import NOTE_SUFFIXES, link_names_of, name_key, resolve, target_name
+from pipelines.links import NOTE_SUFFIXES, link_names_of, lookup_key, name_key, resolve, target_name
 from pipelines.model import EdgeKind, Link
 from pipelines.modules import OF_FOLDERS, folders_for, names_for
 from pipelines.store.connection import one, transaction
@@ -110,7 +110,7 @@ class Edges:
         return edges
 
     def _candidates(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Return, by name, the files that links with these names may mean."""
+        """Return, by `lookup_key` and by name, the files that links with these names may mean."""
         asked = {name + suffix for name in names if name for suffix in ("", *NOTE_SUFFIXES)}
         asked.update(*map(names_for, names))
         folders = folders_for(names)
@@ -122,8 +122,10 @@ class Edges:
             "SELECT name, path FROM vault_path WHERE name IN (SELECT value FROM json_each(?))",
             (json.dumps(sorted(asked | OF_FOLDERS if folders else asked)),),
         ):
-            if name in asked or name_key(path.rpartition("/")[0]) in folders:
+            if name in asked:
                 found[name].append(path)
+            if name in OF_FOLDERS and (name in asked or name_key(path.rpartition("/")[0]) in folders):
+                found[lookup_key(path)].append(path)
         return found
 
     def _edges_of(self, paths: Collection[str]) -> dict[tuple[str, int], _Edge]:

@@ -12,6 +12,7 @@ from pipelines.links import (
     NOTE_SUFFIXES,
     inner_target,
     link_names_of,
+    lookup_key,
     name_key,
     resolve,
     suggest,
@@ -22,7 +23,8 @@ from pipelines.links import (
 def meant(target: str, source: str, *paths: str):
     named = defaultdict(list)
     for path in paths:
-        named[name_key(path)].append(path)
+        for key in {name_key(path), lookup_key(path)}:
+            named[key].append(path)
     found = resolve(target, source, lambda name: named.get(name, ()))
     return found.path if found else None
 

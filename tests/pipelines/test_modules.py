@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.links import link_names_of, target_name
+from pipelines.links import link_names_of, resolve, target_name
 from tests.pipelines.test_links import meant
 
 
@@ -32,6 +32,11 @@ from tests.pipelines.test_links import meant
         # a module of Rust, by `mod` and by `use`
         ("./x.rs", "src/main.rs", ["src/x/mod.rs"], "src/x/mod.rs"),
         ("x.rs", "src/main.rs", ["src/x/mod.rs"], "src/x/mod.rs"),
+        # a file that stands for its folder, by its own name
+        ("a/__init__.py", "main.py", ["src/A/__init__.py", "b/__init__.py"], "src/A/__init__.py"),
+        ("cafe\u0301/mod.rs", "note.md", ["src/caf\u00e9/mod.rs"], "src/caf\u00e9/mod.rs"),
+        ("__init__.py", "note.md", ["b/__init__.py"], "b/__init__.py"),
+        ("__init__.py", "note.md", ["__init__.py", "b/__init__.py"], "__init__.py"),
         # In a note, and in another language, a path means only itself.
         ("x.ts", "note.md", ["x.tsx", "x/index.ts"], None),
         ("x.ts", "main.py", ["x.tsx"], None),
@@ -42,6 +47,13 @@ from tests.pipelines.test_links import meant
 def test_an_import_means_the_file_of_its_path_or_else_of_its_module(target, source, paths, expected):
     assert meant(target, source, *paths) == expected
     assert meant(target, source, *reversed(paths)) == expected
+
+
+def test_of_all_files_that_stand_for_a_folder_only_those_of_that_folder_are_looked_at():
+    asked = []
+    resolve("shop/prices.py", "main.py", lambda key: asked.append(key) or ())
+    assert asked[-2:] == ["prices/__init__.py", "prices/__init__.pyi"]
+    assert not {"__init__.py", "__init__.pyi"} & {*asked}
 
 
 parts = st.sampled_from(

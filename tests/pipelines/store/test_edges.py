@@ -220,3 +220,14 @@ def test_what_a_source_file_imports_from_elsewhere_is_no_broken_link(program):
     assert imports == ["numpy.py", "shop/prices.py", "./cellar.py"]
     assert neighbours.may_be_broken("note.md")
     assert not neighbours.may_be_broken("app/MAIN.PY")
+
+
+def test_a_link_by_the_name_of_a_file_that_stands_for_a_folder_means_it(program):
+    program.write("note.md", "[[prices/__init__.py]] [[ROWS/Mod.rs]] [[index.ts]]")
+    for path in ("lib/prices/__init__.py", "lib/rows/mod.rs", "ui/index.ts", "other/__init__.py"):
+        program.write(path, "")
+    program.index()
+    assert {target for path, target, _ in edges(program) if path == "note.md"} == {
+        *("lib/prices/__init__.py", "lib/rows/mod.rs", "ui/index.ts")
+    }
+    assert program.cache.edges.drift() == []
