@@ -67,7 +67,8 @@ class ChunkRows:
         # A passage below another heading has a new row, and the vector that its old one had.
         embedded = {stored.text_hash for stored in gone if stored.has_vector}
         if any(row_id is None and chunk.text_hash in embedded for chunk, row_id in matched):
-            self._attach(row for row in self._without_vector(note.path) if row.text_hash in embedded)
+            lacking = self._without_vector(note.path)
+            self._attach(row for row in lacking if row.text_hash in embedded and row.vector is not None)
         self._remove([stored.id for stored in gone])
 
     def remove_all(self, path: str) -> None:

@@ -86,6 +86,16 @@ def test_a_chunk_below_another_heading_has_a_new_row_which_keeps_its_vector(cach
     assert (found(cache, "winter"), found(cache, "summer")[0]) == ([], row_id)
 
 
+def test_a_vector_that_is_lost_is_owed_again_by_a_chunk_below_another_heading(cache):
+    put(cache, "one", headings=("Winter",))
+    cache.store_vectors({"hash of one": np.ones(cache.meta.dimension, np.float32)})
+    cache.chunks.attach_vectors("a.md")
+    cache.con.execute("DELETE FROM vault_vector")
+    put(cache, "one", headings=("Summer",))
+    assert [has_vector for *_, has_vector in rows(cache)] == [0]
+    assert cache.owed_texts("a.md", 9) == {"hash of one": "one"}
+
+
 def test_what_is_removed_leaves_no_row_to_search(cache):
     put(cache, "one", "two")
     cache.chunks.remove_all("a.md")
