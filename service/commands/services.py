@@ -105,7 +105,7 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
             count = f"{notes:,} {'note is' if notes == 1 else 'notes are'} findable."
             out.print(Text(count, "green"), "Save another, and it will be too.")
         else:
-            out.print("The vault has no notes yet. Save one, and it will be findable.")
+            out.print("No note is findable yet. Save one, and it will be.")
         if parked:
             out.print(
                 Text(f"{parked} could not be indexed:", "yellow"), f"`{this_command()} status` says why."

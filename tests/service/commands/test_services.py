@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from queue_config.settings import Settings
-from service.commands.services import this_command, vault_choice
+from service.commands.services import _follow_first_index, this_command, vault_choice
 from service.commands.terminal import settings_of
 from service.runtime.client import Service, announced
 from workers.resources import Resources
@@ -55,3 +57,23 @@ def test_a_printed_command_names_a_state_folder_that_is_elsewhere(vault, tmp_pat
     chosen = vault_choice(Service(vault, state, 1, os.getpid()))
     assert chosen == f" --state '{state}'"
     assert settings_of({"state": Path(shlex.split(chosen)[1])}).vault == vault
+
+
+@pytest.mark.parametrize(
+    ("notes", "parked", "said"),
+    [
+        (1, 0, ["1 note is findable. Save another, and it will be too."]),
+        (0, 0, ["No note is findable yet. Save one, and it will be."]),
+        (0, 3, ["No note is findable yet. Save one, and it will be.", "3 could not be indexed:"]),
+    ],
+)
+def test_after_the_first_index_up_says_how_many_notes_are_findable(tmp_path, capsys, notes, parked, said):
+    health = {"domains": {"vault": {"notes": notes, "parked": parked}}}
+    supervisor = SimpleNamespace(
+        wait_for_service=lambda _stop: Service(tmp_path, tmp_path / "state", 1, os.getpid()),
+        follow=lambda *_: health,
+    )
+    _follow_first_index(supervisor, threading.Event())
+    lines = capsys.readouterr().out.splitlines()
+    for sentence in said:
+        assert any(line.startswith(sentence) for line in lines), lines
