@@ -116,6 +116,14 @@ def pipeline_name(chunking: ChunkSettings, options: Options | None = None) -> st
     return f"{name}:{hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]}"
 
 
+def split_otherwise(pipeline: str, ingest: Ingest) -> str | None:
+    """Return a sentence about notes that another pipeline than the one in use has split, None if none has."""
+    wanted = pipeline_name(ingest.chunking, ingest.files.options)
+    if pipeline == wanted:
+        return None
+    return f"its notes were split by {pipeline}, not by {wanted}; `everindex index` indexes them again"
+
+
 def chunking_of(pipeline: str) -> ChunkSettings | None:
     """Return how a pipeline splits notes and what context it embeds, by its name; None for a name of another form."""
     found = _SPLIT_BY.fullmatch(pipeline)

@@ -12,7 +12,7 @@ from pipelines import vault
 from pipelines.chunk import chunk_note
 from pipelines.domains import Registry
 from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
-from pipelines.indexing import Ingest, pipeline_name
+from pipelines.indexing import Ingest, split_otherwise
 from pipelines.known_files import file_drift, is_below
 from pipelines.model import Chunk, FoundFile, Link, Note
 from pipelines.ranking import rank_drift
@@ -71,10 +71,12 @@ class Verdict:
 def verify(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
     """Compare a domain's cache with the disk and with itself, as of one moment.
 
-    Raises VaultNotFoundError. A file that SQLite finds damaged is not examined further.
+    Raises VaultNotFoundError. A file that SQLite finds damaged, or of an earlier version, is not examined further.
     """
-    slug = ingest.domain
+    slug, earlier = ingest.domain, split_otherwise(cache.meta.pipeline, ingest)
     try:
+        if earlier and derived.is_of_an_earlier_version(cache):
+            return Verdict((Difference(slug, "damage", "", earlier),), 0, 0)
         broken = check.damage(cache) or derived.lost_tables(cache) or derived.unreadable(cache)
     except CacheCorruptError as error:
         return Verdict((Difference(slug, "damage", "", str(error)),), 0, 0)
@@ -107,10 +109,8 @@ def _compare(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
         *_check_derived(ingest.domain, cache, registry),
     ]
     compared, busy = 0, 0
-    wanted = pipeline_name(ingest.chunking, ingest.files.options)
-    if cache.meta.pipeline != wanted:
-        why = f"its notes were split by {cache.meta.pipeline}, not by {wanted}; `everindex index` indexes them again"
-        differences.append(Difference(ingest.domain, "damage", "", why))
+    if earlier := split_otherwise(cache.meta.pipeline, ingest):
+        differences.append(Difference(ingest.domain, "damage", "", earlier))
     else:
         for path in sorted(settled.keys() & on_disk):
             own = _compare_note(cache, ingest, settled[path])

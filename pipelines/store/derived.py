@@ -17,7 +17,7 @@ from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, transaction
 from pipelines.store.connection import rows as select
 from pipelines.store.ledger import modified_at
-from pipelines.store.meta import CacheMeta, build
+from pipelines.store.meta import ADDED_LATER, CacheMeta, build
 
 _LARGEST_CODE = 127
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
@@ -36,6 +36,12 @@ def lost_tables(cache: Cache) -> list[str]:
         for name, columns in wanted.items()
         if name not in have or _columns(cache.con, name) != columns
     ]
+
+
+def is_of_an_earlier_version(cache: Cache) -> bool:
+    """Say whether this cache lacks a table that opening it for writing adds."""
+    with closing(_fresh(cache.meta)) as fresh:
+        return not _tables(fresh) & ADDED_LATER <= _tables(cache.con)
 
 
 def unreadable(cache: Cache) -> list[str]:

@@ -87,6 +87,20 @@ def test_the_words_that_an_earlier_pipeline_chose_are_no_difference(filled):
     assert found(filled) == set()
 
 
+def test_an_index_of_an_earlier_version_is_not_called_damaged(filled):
+    filled.cache.con.execute("DROP TABLE vault_context")
+    filled.cache.con.execute("UPDATE vault_meta SET value = '4:50/7/6000' WHERE key = 'pipeline'")
+    reader = Cache.open(filled.cache.path)
+    (difference,) = verify(reader, filled.ingest, load(filled.root)).differences
+    reader.close()
+    assert difference.detail.startswith("its notes were split by 4:50/7/6000, not by ")
+    assert "rebuild" not in difference.detail
+    filled.cache.close()
+    filled.cache = filled.open(filled.cache.path.name)
+    filled.index()
+    assert found(filled) == set()
+
+
 def saved_later(house: House, path: str) -> None:
     """Save a note with another text and another time."""
     house.write(path, "# Garden\n\nThe soil rests.")
