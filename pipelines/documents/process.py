@@ -22,12 +22,12 @@ from pipelines.errors import DocumentError, ParserDiedError
 
 MOST_SECONDS = 30.0
 """A document that takes longer is not read; PDFs of 2,000 pages take a few seconds."""
+MOST_SECONDS_WITH_SCANS = 240.0
+"""The same with pages that are read by OCR, which ends after 90 s of computing."""
 MOST_FILES = 500
 """Files that a process reads before another takes its place, so that leaks of libraries stay small."""
 MOST_KEPT = 128 * 2**20
 """Bytes of memory by which a process may have grown when it has read a file; beyond that another takes its place."""
-MOST_SECONDS_WITH_SCANS = 240.0
-"""The same with pages that are read by OCR, which ends after 90 s of computing."""
 _MOST_CPU_SECONDS = 300
 _START_SECONDS = 60.0
 _BEAT_SECONDS = 2.0
