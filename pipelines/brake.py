@@ -13,7 +13,7 @@ _MASS_SHARE = 0.2
 
 
 def is_mass_deletion(vanished: int, known: Callable[[], int]) -> bool:
-    """Say whether so many notes of a domain vanished at once that it is probably an accident.
+    """Say whether the notes of a domain that vanished at once are so numerous that it is probably an accident.
 
     `known` counts every row, so it is called only if many notes vanished: every save comes through here.
     """

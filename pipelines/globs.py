@@ -51,7 +51,7 @@ class Globs:
     _plain_folders: dict[str, int] = field(default_factory=dict)
     _ignores: list[bool] = field(default_factory=list)
     _automaton: _Automaton | None = None
-    # A file may have half a million patterns, so that they are looked up in its text when somebody asks.
+    # A file may have half a million patterns: they are looked up in its text only when needed.
     _text: str = ""
     _line_numbers: array[int] = field(default_factory=lambda: array("L"))
 

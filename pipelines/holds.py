@@ -28,8 +28,8 @@ class DeletionBrake:
     """Decides which vanished notes may be forgotten; a `Brake` that stores them in `state.db`.
 
     Notes that vanished and notes forgotten within the last minutes count together. If they are a mass, all that still
-    wait are held until they are confirmed, come back, or stay the same for an hour. The hour begins anew with each
-    process, which has run for `running_s` seconds: while nothing runs, nobody is told of the hold, and an unmounted
+    wait are held until they are confirmed, come back, or stay the same for an hour. The hour begins again with each
+    process, which has run for `running_s` seconds: while nothing runs, nothing reports the hold, and an unmounted
     disk cannot come back. `settle`: wait until no more vanish; a comparison requested by a person does not wait.
     `confirmed`: let all of them go.
     """

@@ -50,7 +50,7 @@ def passage(one: Candidate) -> str:
 
 
 def written(title: str, passages: Sequence[Candidate], remarks: Sequence[str]) -> str:
-    """Return the whole block; passages of named slots stand under a heading of their slot."""
+    """Return the whole block; passages of named slots are under the heading of their slot."""
     parts, slot = [f"# {heading(title)}\n", f"{INTRODUCTION}\n"], None
     for one in passages:
         if one.slot != slot:

@@ -128,7 +128,7 @@ def _mark(gone: str, count: int) -> str:
 
 
 def _written(text: str, parts: Sequence[Part]) -> str:
-    """Join the parts; a mark stands on the line of what it replaces if that line goes on, else on its own."""
+    """Join the parts; a mark is on the line of what it replaces if that line goes on, else on its own."""
     written: list[str] = []
     end = 0
     for part in parts:

@@ -19,10 +19,10 @@ Reason = Literal["budget", "notes", "passages", "alike"]
 """Why a passage was left out: the budget, too many notes, too many passages of its note, or it repeats another."""
 
 Render = Callable[[Candidate], str]
-"""Return a passage as it stands in the block."""
+"""Return a passage as the block shows it."""
 
 Shrink = Callable[[Candidate, int], Candidate | None]
-"""Return a passage compressed towards so many tokens, or None if nothing can be left out."""
+"""Return a passage compressed towards a number of tokens, or None if nothing can be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Packer:
     ) -> None:
         """Add the densest candidates that fit into a share of what is left of the budget.
 
-        A section stands whole where it takes at most a quarter of the budget; of a longer one come the best parts.
+        A section stays whole if it takes at most a quarter of the budget; of a longer one come the best parts.
         Only the best notes are drawn on: see `most_files`, of the candidates or of the notes that a search `found`.
         What does not fit is compressed; what still does not fit is left out.
         """

@@ -19,7 +19,7 @@ from pathlib import Path
 MOST_MEMORY = 512 * 2**20
 """Bytes that documents may take beside the 20 to 60 MB that Python and the libraries have when they are loaded."""
 MOST_CPU_SECONDS = 360
-"""For all documents of one process: what goes on after the death of the parent ends some time. The parent allows each
+"""For all documents of one process: what survives the parent ends at some point. The parent allows each
 30 seconds, and ends the process after 300."""
 _LIMITS = {
     "RLIMIT_CPU": MOST_CPU_SECONDS,

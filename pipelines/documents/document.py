@@ -14,7 +14,7 @@ LONGEST_LABEL = 200
 
 @dataclass(frozen=True, slots=True)
 class DocumentLink:
-    """A link to a file of the vault: its target as written, and the offset in the text at which it stands.
+    """A link to a file of the vault: its target as written, and its offset in the text.
 
     A target is a path or a name, as in `[[target#fragment]]`. `embed`: the file is shown in place.
     """

@@ -13,7 +13,7 @@ from pipelines.model import Heading, Note
 
 @dataclass(frozen=True, slots=True)
 class InnerMarkdown:
-    """The headings, links and tags of a Markdown text; a link's offset is that of the line on which it stands."""
+    """The headings, links and tags of a Markdown text; a link's offset is that of its line."""
 
     headings: tuple[Heading, ...] = ()
     links: tuple[DocumentLink, ...] = ()

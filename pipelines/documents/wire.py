@@ -126,7 +126,7 @@ def document_of(path: str, head: Buffer, body: Buffer) -> Document:
 
 
 def _sentence(path: str, message: str) -> str:
-    """Return the reason for which a reader refused a file, as one line that names the file."""
+    """Return a reader's reason for refusing a file, as one line that names the file."""
     line = " ".join(message.split())[:LONGEST_SENTENCE]
     return (
         line

@@ -11,7 +11,7 @@ Attended = Callable[[Collection[str]], Mapping[str, float]]
 
 
 def unattended(_paths: Collection[str]) -> Mapping[str, float]:
-    """Return that no note was chosen."""
+    """Return an empty result: no note was chosen."""
     return {}
 
 

@@ -11,7 +11,7 @@ from pipelines.retrieval.thresholds import Match
 from pipelines.store.passages import ChunkRow
 
 JUDGED_TOGETHER = 10
-"""So many notes are judged together, however many are asked for."""
+"""The number of notes that are judged together, however many are requested."""
 
 
 def cut_off(found: Sequence[Found], best: Match | None, sources: Mapping[str, Source], query: str) -> int:

@@ -41,7 +41,7 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Fact(Generic[T]):
-    """The last value told for a fact, and how many seconds ago."""
+    """The last value of a fact, and how many seconds ago it was recorded."""
 
     value: T
     age_s: float
@@ -93,7 +93,7 @@ class RefusedMessages:
 
 @dataclass(frozen=True, slots=True)
 class WatcherFacts:
-    """The watcher's state; `last_event_s` and `last_probe_s` are seconds before the fact was told."""
+    """The watcher's state; `last_event_s` and `last_probe_s` are seconds before the fact was recorded."""
 
     mode: Literal["events", "polling"]
     polling_because: str | None

@@ -172,8 +172,8 @@ class Proposals:
     ) -> list[Proposal]:
         """Return the proposals in these states, newest first, a note's best first.
 
-        They may be of one domain or all, of one tag, at least so `sure`. Those that wait for a note that is
-        gone are left out.
+        They may be of one domain or all, of one tag, of at least the confidence `sure`. Those that wait for a missing
+        note are left out.
         """
         return records(
             self._con,

@@ -14,7 +14,7 @@ _ONE_SIDED_99 = 2.3263
 
 
 class Calibration:
-    """The chance that a proposal is right, learnt from pairs of a note and a tag of which it is known.
+    """The chance that a proposal is right, learnt from pairs of a note and a tag whose answer is known.
 
     Features are (pairs, 6), `right` says which pairs are of a note that has the tag `tags` names. A logistic
     regression (https://en.wikipedia.org/wiki/Logistic_regression) gives a score, isotonic regression
@@ -34,7 +34,7 @@ class Calibration:
         self._missing = _missing(scores, right, tags)
 
     def chances(self, features: Floats, *, tagged: bool) -> Floats:
-        """Return the chance that each pair is right: for a note without tags, or for what a tagged note lacks.
+        """Return the chance that each pair is right: for a note without tags, or for tags that a tagged note lacks.
 
         What a tagged note lacks may be forgotten or not meant. Were every tag forgotten as often as the surest
         show, a lacking tag of share s is right with odds s / (1 - s) times (1 - c) / c, c the share that was not

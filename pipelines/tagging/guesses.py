@@ -1,4 +1,4 @@
-"""How likely a tag is where a vault has taught little: what held in other vaults, corrected by this one's notes.
+"""Estimate how likely a tag is in a vault with few tagged notes: by other vaults, corrected by this one's notes.
 
 The evidence for a tag in a note falls into a class, and each class has the share of right proposals that was measured
 in six other vaults. The vault's own tagged notes move that share, as if it had been seen `_WEIGHT` times before.
@@ -14,9 +14,9 @@ Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
 
 FEWEST = 5
-"""What fewer notes have in common says nothing about another note."""
+"""The tags that fewer notes share say nothing about another note."""
 FEWEST_TAGS = 4
-"""Of fewer tags, one gets most votes from the notes nearest to any note at all."""
+"""With fewer tags, one of them gets most votes from the nearest notes, whatever the note."""
 
 _STANDS_OUT = 2.0  # standard deviations by which a tag's text is nearer to a note than to others
 _WEIGHT = 10.0

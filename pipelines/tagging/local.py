@@ -21,7 +21,7 @@ from pipelines.tagging.guesses import FEWEST, FEWEST_TAGS, Bools, Floats, Guesse
 Vector = npt.NDArray[np.float32]
 
 THRESHOLD, GUESSED = 0.7, 0.5
-"""What is less likely to be right is not proposed, unless the domain has a threshold: what was learnt, a guess."""
+"""The least chance of a proposal that was learnt, and of one that is guessed, unless the domain has a threshold."""
 
 MOST = 5
 FEWEST_TAGGED = 20  # with fewer there is nothing to calibrate on
@@ -29,7 +29,7 @@ _JUDGED = 1_000  # tagged notes to calibrate on: shares are known to within 2 %,
 _NEIGHBOURS = 12
 _WELL_KNOWN = 50  # tagged notes from which what was learnt of a tag is better than any guess
 _WARMTH = 0.1  # of the neighbours' weights, in cosine
-_BELIEF = 2.0  # a tag's share of all notes counts like so many more notes of a folder
+_BELIEF = 2.0  # a tag's share of all notes counts like this many notes of a folder
 _DESCRIBED = 5  # the tags with the nearest texts are weighed, whichever notes have them
 _READ = 4_000  # characters of a note that are searched for the names of tags
 _WORD = re.compile(rf"[{CJK}]|[^\W_{CJK}]+")
@@ -99,7 +99,7 @@ class LocalProposer:
 
 
 class _Evidence:
-    """What speaks for a tag in a note: the tags of similar notes and of its folder's, the tag's text and name.
+    """The evidence for a tag in a note: the tags of similar notes and of its folder's, the tag's text and name.
 
     `counts` has the tagged notes of each tag. Features are float64 (tags, 6): log odds of the share of similar
     notes and of the folder's that have the tag; by how many standard deviations its text is nearer than to other

@@ -14,7 +14,7 @@ from pipelines.store.notes import note_names, notes_having
 
 MOST = 20
 FEWEST_NOTES = 3
-"""What fewer notes share needs no tag."""
+"""A phrase that fewer notes share needs no tag."""
 
 _COMMON = 0.2  # a phrase that more of the notes have tells them apart no better than a stop word
 _TITLED = 2  # notes that have it in their title, and so are about it

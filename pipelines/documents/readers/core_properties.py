@@ -1,4 +1,4 @@
-"""What an Office file says of itself: title, author, date of creation, tags, and whether it is private."""
+"""Read the properties of an Office file: title, author, date of creation, tags, and whether it is private."""
 
 from __future__ import annotations
 

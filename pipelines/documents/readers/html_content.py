@@ -164,7 +164,7 @@ class Content:
             self.builder.link(replace(link, at=min(start + link.at, self.builder.size)))
 
     def _move_anchors(self, done: FlowingText) -> None:
-        """Take the links that have shown nothing yet along to the next block: they stand around its heading."""
+        """Move the links that have shown no text yet to the next block: they enclose its heading."""
         moved = set()
         for place, opened in enumerate(self._anchors):
             if opened is not None and opened[0] is done and not done.since(opened[2]):

@@ -20,7 +20,7 @@ _LEAST_CONFIDENCE = 60
 """Per cent. Print has 80 and more, also in a language that is not installed; what is no text has less than 50."""
 _POINTS_PER_INCH = 72
 _UPRIGHT, _TURNED = tesserocr.PSM.AUTO, tesserocr.PSM.AUTO_OSD
-"""Both find columns; the other one tells first which way up the page is, for which few lines do not suffice."""
+"""Both find columns; the other one first detects which way up the page is, which takes more than a few lines."""
 _NO_LANGUAGE = {"osd", "equ"}
 """Models of the direction of writing and of formulas."""
 

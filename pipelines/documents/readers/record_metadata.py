@@ -108,7 +108,7 @@ def _inside(everything: list[Value], known: Mapping[str, object]) -> dict[str, o
 
 
 def _telling(value: Value) -> Iterator[dict[str, Value]]:
-    """Yield the properties whose names may be those that decide about privacy; most names are told apart quickly."""
+    """Yield the properties whose names may be those that decide about privacy; a quick check rules out most names."""
     if isinstance(value, list):
         for item in value:
             yield from _telling(item)

@@ -53,7 +53,7 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:
 
     The options are `types` (by kind: its `sections` and `units`), `skip` (top-level keys that are no text), and the
     dotted keys `id`, `kind` and `date`. Short values at the top share a block. Of several YAML documents in a file,
-    the first mapping has the properties, and the sections of the later ones stand under "Document 2" and so on.
+    the first mapping has the properties, and the sections of the later ones are under "Document 2" and so on.
 
     Raises DocumentError for what `parse` refuses.
     """

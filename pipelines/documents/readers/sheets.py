@@ -100,7 +100,7 @@ def _worksheets(path: str, package: Package, main: str) -> Iterator[tuple[str, s
 def _too_sparse(sheet: _Sheet) -> str:
     return (
         f"sheet {sheet.name!r} was not read: its outermost cells span {sheet.survey.places:,} places, more than"
-        f" {MOST_PLACES:,}; delete what stands far from the rest"
+        f" {MOST_PLACES:,}; delete the cells that are far from the rest"
     )
 
 

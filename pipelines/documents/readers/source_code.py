@@ -48,7 +48,7 @@ class _Piece:
 def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:  # noqa: ARG001  (as every reader)
     """Return a source file in blocks, with the names of its symbols as the property `symbols`.
 
-    A class of more than 600 words has a block for each method, and one for what stands before them. What stands
+    A class of more than 600 words has a block for each method, and one for the lines before them. The text
     between symbols has blocks of its own, so every character but white space lies in a block. A file with syntax
     errors gives the symbols that can be told.
 
@@ -127,7 +127,7 @@ def _in_characters(symbols: Sequence[Symbol], offsets: _Offsets) -> list[Symbol]
 def _pieces(
     text: str, symbols: Sequence[Symbol], start: int, end: int, names: tuple[str, ...]
 ) -> Iterator[_Piece]:
-    """Yield the pieces of a range in order: its symbols, and what stands between them.
+    """Yield the pieces of a range in order: its symbols, and the text between them.
 
     What is too short for a passage belongs to the next symbol, and a closing brace to the one before it.
     """

@@ -37,7 +37,7 @@ class Language:
 
     `symbols` have a function that returns their name, empty for what is no symbol after all. `wrappers` belong to the
     one symbol in them, such as a decorator or `export`. Symbols are also looked for in what is `transparent`, such as
-    an `if`. `comments` stand before their symbol.
+    an `if`. `comments` precede their symbol.
     """
 
     name: str

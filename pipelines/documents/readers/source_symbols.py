@@ -69,7 +69,7 @@ def _symbols_at(node: Node, language: Language, depth: int) -> Iterator[Symbol]:
 
 
 class _Comments:
-    """The comments that stand directly before a node, without a blank line between."""
+    """The comments directly before a node, without a blank line between."""
 
     def __init__(self) -> None:
         self._start = 0
@@ -77,7 +77,7 @@ class _Comments:
         self._row_before = -1
 
     def add(self, comment: Node) -> None:
-        """Add a comment, unless it stands behind code in the same line."""
+        """Add a comment, unless it follows code on the same line."""
         row = comment.start_point.row
         if row == self._row_before:
             return

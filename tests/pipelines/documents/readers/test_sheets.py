@@ -192,7 +192,7 @@ def test_a_sheet_with_cells_in_its_far_corners_is_left_out_and_named():
     assert document.warnings == (
         (
             "sheet 'Far' was not read: its outermost cells span 17,179,869,184 places, more than 4,000,000; delete"
-            " what stands far from the rest"
+            " the cells that are far from the rest"
         ),
     )
 
