@@ -1,4 +1,4 @@
-"""What a Redis says of itself, asked without touching the queue."""
+"""Read the facts that a Redis reports about itself, without touching the queue."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from workers.resources import Resources
 _GONE_SECONDS = 60.0
 """A note that is gone for this long was deleted; before, its new name may not be known yet."""
 
-# Nobody waits for it: `state.db` may be locked or its disk slow.
+# No answer waits for this thread: `state.db` may be locked or its disk slow.
 _RECORDER = ThreadPoolExecutor(1, thread_name_prefix="attention")
 
 log = structlog.get_logger()

@@ -18,7 +18,7 @@ from workers.jobs import job
 from workers.resources import Resources
 
 RequestNote = Callable[[str, str | None], None]
-"""Enqueues the task: takes the note's path (its key), and the request's id, or None if nobody waits for a reply."""
+"""Enqueues the task: takes the note's path (its key), and the request's id, or None if no reply is awaited."""
 
 
 def make_request_task(huey: Queue, resources: Resources, index_notes: Callable[..., Any]) -> RequestNote:

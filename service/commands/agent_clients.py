@@ -117,7 +117,7 @@ def _with_toml(file: Path, text: str, table: str, server: str, entry: dict[str, 
         raise ConfigurationError(f"{file} has another form than expected; add the entry by hand")
     if server in servers:
         raise _there(file, server)
-    # A table at the end of a file leaves what stands before as it is, comments included.
+    # A table at the end of a file leaves everything before it as it is, comments included.
     changed = "\n\n".join(filter(None, (text.rstrip(), _toml(table, server, entry)))) + "\n"
     try:
         tomllib.loads(changed)

@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 600, 120
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar, in the units of the picture: its lower part stands on the ground, `failed` upon it; what it says."""
+    """A bar, in the units of the picture, with `failed` stacked on its lower part; and its text."""
 
     x: float
     width: float

@@ -37,7 +37,7 @@ def render_document(path: str, title: str, chunks: Iterable[NodeChunk]) -> Rende
 
 
 def _name(chunk: NodeChunk) -> str:
-    """Return what stands above a chunk: its headings, and its place where they do not say it."""
+    """Return the lines above a chunk: its headings, and its place if they do not say it."""
     place = chunk.place.shown if chunk.place else ""
     above = " › ".join(chunk.heading_path) or chunk.section
     return f"{above} · {place}" if place and place.casefold() not in above.casefold() else above

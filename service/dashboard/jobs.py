@@ -28,7 +28,7 @@ _TEXTS = ("task", "state", "domain")
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What the address of the list asks for."""
+    """The parameters in the address of the list."""
 
     wanted: JobFilter
     by: SortKey
@@ -39,7 +39,7 @@ class _Shown:
 
     @property
     def order(self) -> JobOrder:
-        """Return the order; jobs in the background that went well are folded unless they are asked for."""
+        """Return the order; successful background jobs are folded unless requested."""
         folded = () if self.background or self.wanted.task else BACKGROUND
         return JobOrder(self.by, self.ascending, self.offset, folded)
 
@@ -49,7 +49,7 @@ class _Shown:
         return self.by == "began" and not self.ascending
 
     def address(self, **changed: object) -> str:
-        """Return the address of a list that is asked for otherwise, from its first page."""
+        """Return the address of the list with other parameters, from its first page."""
         given = {name: value for name, value in asdict(self.wanted).items() if value}
         order = {} if self.is_newest else {"sort": self.by, "order": "up" if self.ascending else "down"}
         more = {"background": "1"} if self.background else {}
@@ -87,7 +87,7 @@ class JobPages:
         )
 
     def job(self, number: int) -> HTMLResponse:
-        """Show one job, or that there is none."""
+        """Show one job, or an error page if there is none."""
         try:
             return self._pages.show("job", job=self._operations.job(number))
         except NotFoundError:

@@ -1,4 +1,4 @@
-"""A note's Markdown as HTML: its blocks, each with the lines it stands on, and its outline.
+"""A note's Markdown as HTML: its blocks, each with its lines in the file, and its outline.
 
 The indexer's own parser reads the note, so a page shows as links what the index has as links. Every tag and attribute
 name is written here or in `note_inlines`; HTML and SVG of a note are shown as the text that they are.
@@ -85,7 +85,7 @@ def render_note(text: str, targets: Targets) -> RenderedNote:
 
 
 class _BlockWriter:
-    """Writes the blocks of one note; `before` lines stand above its text."""
+    """Writes the blocks of one note; `before` lines precede its text."""
 
     def __init__(self, text: str, before: int, targets: Targets) -> None:
         env: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""The pages about notes: is mine in, and why not; where its links lead; which notes stand together."""
+"""The pages about notes: whether a note is indexed and why not, where its links lead, which notes belong together."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class NotePages:
         self._traversal = traversal
 
     def note(self, q: str, status: int = 200) -> HTMLResponse:
-        """Show how a note stands: by its path, or by a name that only it has; else list the notes of such a name."""
+        """Show the state of a note, given by its path or a name that only it has; else list the notes so named."""
         standing = self._questions.why(q) if q else None
         found: list[TitleHit] = []
         called: list[TitleHit] = []
         if standing and standing["state"] in ("unknown", "ignored"):
-            # "Soil" is no file of a known format, and so is ignored; whoever types it means the note of that title.
+            # A path like "Soil" has no known format and is ignored: the user means the note of that title.
             found = self._names.titles(q, _MOST_NAMES).results
             called = [hit for hit in found if _is_called(hit, q)]
             if len(called) == 1:
@@ -83,7 +83,7 @@ class NotePages:
             return None  # nothing of it is indexed
 
     def walk(self, path: str, q: str, depth: int) -> HTMLResponse:
-        """Show what a walk from a note keeps and leaves out; of what is not indexed, why it is not."""
+        """Show what a walk from a note keeps and leaves out, or why the note is not indexed."""
         try:
             walk = self._traversal.traverse(vault.note_key(path), depth, q.strip() or None)
         except (NoteNotFoundError, NotComparableError):
@@ -115,7 +115,7 @@ def add_note_pages(app: FastAPI, pages: NotePages) -> None:
 
     @app.get("/ops/notes", response_class=HTMLResponse, include_in_schema=False)
     def notes(q: Annotated[str, Query(max_length=_LONGEST_NAME)] = "") -> HTMLResponse:
-        """Say whether a note is in, and if not, why."""
+        """Say whether a note is indexed, and if not, why."""
         return pages.note(q.strip())
 
     @app.get("/ops/walk", response_class=HTMLResponse, include_in_schema=False)
@@ -129,5 +129,5 @@ def add_note_pages(app: FastAPI, pages: NotePages) -> None:
 
     @app.get("/ops/communities", response_class=HTMLResponse, include_in_schema=False)
     def communities(domain: str | None = None) -> HTMLResponse:
-        """List the notes that stand together."""
+        """List the communities."""
         return pages.communities(domain or None)

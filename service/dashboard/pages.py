@@ -48,7 +48,7 @@ class WorkPages:
         self._operations = operations
 
     def overview(self, hours: int) -> HTMLResponse:
-        """Show how everything does."""
+        """Show the overview."""
         now, queue, series = (
             self._operations.overview(),
             self._operations.queue_state(),
@@ -73,7 +73,7 @@ class WorkPages:
         )
 
     def queue(self) -> HTMLResponse:
-        """Show what waits and runs."""
+        """Show the waiting tasks and running jobs."""
         queue = self._operations.queue_state()
         return self._pages.show(
             "queue", queue=queue, oldest=_oldest(queue), high=HIGH_PRIORITY, domains=self._slugs()
@@ -128,14 +128,14 @@ def add_ops(
 
     @app.get("/ops/events", include_in_schema=False)
     def events(request: Request) -> EventStream:
-        """Tell a page what changed, for as long as it is open."""
+        """Send changes to a page for as long as it is open."""
         return EventStream(listeners, getattr(request.state, STOPPING, None) or asyncio.Event())
 
 
 def _add_work_pages(app: FastAPI, pages: WorkPages) -> None:
     @app.get("/ops", response_class=HTMLResponse, include_in_schema=False)
     def overview(hours: Literal["1", "24"] = "1") -> HTMLResponse:
-        """Show how everything does."""
+        """Show the overview."""
         return pages.overview(int(hours))
 
     @app.get("/ops/queue", response_class=HTMLResponse, include_in_schema=False)

@@ -1,4 +1,4 @@
-"""The page on which an operator decides about proposed tags: the same store as `_review-queue.md`."""
+"""The page on which an operator decides about proposed tags, from the same store as `_review-queue.md`."""
 
 from __future__ import annotations
 

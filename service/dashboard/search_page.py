@@ -86,7 +86,7 @@ def add_pages(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the address of the search page asks: question, filters, page, and whether to follow links."""
+    """The parameters in the address of the search page: question, filters, page, and whether to follow links."""
 
     q: str
     filters: tuple[tuple[str, str], ...]
@@ -101,7 +101,7 @@ class _Asked:
 
 
 class _SearchPage:
-    """The search page, whole and in the parts that its script asks for while one types."""
+    """The search page, as a whole and in the parts that its script requests while the user types."""
 
     def __init__(
         self, questions: SearchService, names: TitleSearch, traversal: Traversal, templates: Environment
@@ -113,7 +113,7 @@ class _SearchPage:
         self._templates = templates
 
     def page(self, asked: _Asked) -> HTMLResponse:
-        """Show everything."""
+        """Show the whole page."""
         return self._shown(
             "search.html",
             asked,
@@ -126,7 +126,7 @@ class _SearchPage:
         )
 
     def answers(self, asked: _Asked) -> HTMLResponse:
-        """Show what depends on the answers."""
+        """Show the parts that depend on the answers."""
         return self._shown("search/answers.html", asked)
 
     def titles(self, q: str) -> HTMLResponse:
@@ -139,7 +139,7 @@ class _SearchPage:
         return HTMLResponse(template.render(passage=self._browsing.passage(path, at)))
 
     def filter_values(self) -> HTMLResponse:
-        """Show what the fields of the filters offer."""
+        """Show the suggestions for the fields of the filters."""
         template = self._templates.get_template("search/filter-values.html")
         return HTMLResponse(template.render(offered=self._browsing.filter_values()))
 
@@ -149,7 +149,7 @@ class _SearchPage:
     def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
         answer, complaint = self._answer(asked)
         results, answers = (answer.results, answer.answers) if answer else ([], 0)
-        # Who asks for a further page asks for what is no answer, too.
+        # A further page includes results that are no answers, too.
         end = len(results) if asked.offset else answers
         text = self._templates.get_template(template).render(
             asked=asked,
@@ -171,7 +171,7 @@ class _SearchPage:
         return HTMLResponse(text, 422 if complaint else 200, _SCRIPTED)
 
     def _linked(self, q: str, answer: SearchAnswer) -> list[KeptNode]:
-        """Return what a walk along links finds besides the answers, most similar first."""
+        """Return the notes that a walk along links finds besides the answers, most similar first."""
         known = {hit.path for hit in answer.results}
         walks = [one.deep for one in self._traversal.deep(q, "deep", None).domains]
         nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
@@ -214,7 +214,7 @@ def _add_search_page(
 
     @app.get("/parts/filter-values", response_class=HTMLResponse, include_in_schema=False)
     def filter_values() -> HTMLResponse:
-        """Show the tags, folders and kinds that one can filter by."""
+        """Show the tags, folders and kinds that a filter accepts."""
         return page.filter_values()
 
     @app.get("/parts/passage", response_class=HTMLResponse, include_in_schema=False)
@@ -226,7 +226,7 @@ def _add_search_page(
 
 
 def _asked(q: str, given: QueryParams) -> _Asked:
-    # A form sends every field, also those that were left empty.
+    # A form sends every field, including empty ones.
     pairs = [(name, value.strip()) for name, value in given.multi_items() if name in NAMES and value.strip()]
     last = dict(pairs)
     filters = [pair for pair in pairs if pair[0] not in _ONCE or pair[1] == last[pair[0]]]

@@ -50,7 +50,7 @@ def add_signing_in(app: FastAPI, sessions: Sessions) -> None:
 
 
 def _no_code(request: Request) -> Response:
-    """Answer a link that was used or is too old: a person who has it needs another, not only to sign in."""
+    """Answer a link that was used or is too old: its user needs another link."""
     why = f"A link signs in once, within {CODE_SECONDS:.0f} seconds. Run `everindex open` for a new one."
     if not wants_page(request.scope):
         return problem(request.scope, 401, f"this link was used, or is too old. {why}")

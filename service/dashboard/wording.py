@@ -52,7 +52,7 @@ def ago(at: str | None) -> str:
     if at is None:
         return "—"
     seconds = (datetime.now(UTC) - _moment(at)).total_seconds()
-    if seconds < 5:  # noqa: PLR2004 - nobody reads faster
+    if seconds < 5:  # noqa: PLR2004 - a reader needs that long
         return "now"
     for size_of, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size_of:
@@ -61,12 +61,12 @@ def ago(at: str | None) -> str:
 
 
 def moment(at: str) -> str:
-    """Return an ISO 8601 time in UTC to the second, as one reads it."""
+    """Return an ISO 8601 time in UTC, to the second, for people."""
     return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def clock(at: str) -> str:
-    """Return an ISO 8601 time as a clock here shows it, to the second; with the day if that is not today."""
+    """Return an ISO 8601 time in the local time zone, to the second; with the day if that is not today."""
     here = _moment(at).astimezone()
     today = here.date() == datetime.now(UTC).astimezone().date()
     return f"{here:%H:%M:%S}" if today else f"{here.day} {here:%b %H:%M:%S}"
@@ -78,7 +78,7 @@ def task(name: str) -> str:
 
 
 def lines(first_and_last: Sequence[int]) -> str:
-    """Return the first and the last line of a passage, as one reads them."""
+    """Return the first and the last line of a passage, for people."""
     first, last = first_and_last
     return f"line {first}" if first == last else f"lines {first}–{last}"
 
@@ -106,7 +106,7 @@ TASKS = {
 """What each task does for a person."""
 
 BACKGROUND = ("reconcile_vault", "recompute_graph", "prepare_sentences", "propose_tags")
-"""The tasks that nobody asked for, and whose success is no news."""
+"""The tasks that start by themselves, and whose success is no news."""
 
 FILTERS = {
     "count": count, "span": span, "millis": millis, "size": size, "ago": ago, "moment": moment, "clock": clock,

@@ -79,7 +79,7 @@ class Problem(BaseModel):
 def problem(
     scope: Scope, status: int, detail: Any, headers: Mapping[str, str] | None = None, **more: Any
 ) -> Response:
-    """Return the answer to a request that failed, for a browser a page; `more` are members of its own."""
+    """Return the answer to a failed request, as a page for browsers; `more` are its additional members."""
     if wants_page(scope):
         return HTMLResponse(error_page(scope, status, detail), status, {**(headers or {}), "Vary": "Accept"})
     body = {

@@ -60,7 +60,7 @@ def _shown(text: str) -> str:
 
 
 def _with_commands(text: str) -> Markup:
-    """Return a text as HTML, with what stands between backticks as code."""
+    """Return a text as HTML, with text between backticks as code."""
     parts = _COMMAND.split(text)
     return Markup().join(
         Markup("<code>{}</code>").format(part) if index % 2 else escape(part)

@@ -69,7 +69,7 @@ class Hit(Place):
     is_answer: bool = Field(description="false: only near the question, not an answer")
     modified: str
     stale: bool | None = Field(
-        description="whether the file has changed since; `read` returns it as it is now; null: the vault is away"
+        description="whether the file has changed since; `read` returns it as it is now; null: vault unavailable"
     )
     copies: list[str] = Field(description="notes that have the same passage")
 
@@ -96,7 +96,7 @@ class Passage(Place):
     tokens: int
     compressed: bool = Field(description="whether the block leaves parts of it out; `read` returns it whole")
     stale: bool | None = Field(
-        description="whether the file has changed since; `read` returns it as it is now; null: the vault is away"
+        description="whether the file has changed since; `read` returns it as it is now; null: vault unavailable"
     )
 
 

@@ -87,9 +87,7 @@ class Filtered(Arguments):
     scope: Annotated[
         Values, Field(description="only notes in all of these scopes, which the vault's owner named")
     ] = []
-    section: Annotated[
-        Values, Field(description="only what stands under a heading with one of these texts")
-    ] = []
+    section: Annotated[Values, Field(description="only text under a heading with one of these texts")] = []
     path: Annotated[
         list[Name], Field(max_length=_MOST_PATHS, description="only these notes, by their paths")
     ] = []

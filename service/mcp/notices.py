@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 @dataclass(eq=False, slots=True)
 class _Watch:
-    """What one client watches: the path of each address, whether also the list; what it was told last."""
+    """What one client watches: paths by address, perhaps the list of notes. `seen` and `listed`: as last notified."""
 
     library: Library
     paths: dict[str, str]
@@ -47,7 +47,7 @@ class _Watch:
     listed: frozenset[str] | None = None
 
     def look(self) -> None:
-        """Tell what has changed since the last look; the first one tells nothing.
+        """Notify the client of what has changed since the last call; the first call only records the state.
 
         A note that is about to change counts as it was, until the index has its new version.
         """

@@ -2,8 +2,8 @@
 
 An agent starts a process for each session. This one loads neither the MCP library nor a model: it passes each message
 on as it is, and the running service answers with what it holds in memory. Both eras of the protocol are relayed:
-requests that carry their version stand alone; a session that begins with `initialize` is begun again when the service
-restarts.
+requests that carry their version are independent; a session that begins with `initialize` is begun again when the
+service restarts.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Relay:
             message = None
         if isinstance(message, dict):
             return message
-        self._refuse(None, _PARSE_ERROR, "this line is not a JSON object; send one message a line")
+        self._refuse(None, _PARSE_ERROR, "this line is not a JSON object; send one message per line")
         return None
 
     def _write(self, text: str) -> None:

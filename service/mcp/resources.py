@@ -47,7 +47,7 @@ _TEMPLATES = [
         name="section",
         title="A section of a note",
         uri_template=SECTION_TEMPLATE,
-        description="What stands under a heading of a note.",
+        description="The text under a heading of a note.",
         mime_type=_MARKDOWN,
     ),
 ]

@@ -17,7 +17,7 @@ _BASE64 = "=?base64?"
 def headers_of(message: dict[str, Any], session: str | None, version: str | None) -> dict[str, str]:
     """Return the headers with which a message is posted.
 
-    A message that carries its version stands alone; any other belongs to a session of the given id and version.
+    A message that carries its version is independent; any other belongs to a session of the given id and version.
     """
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     params = message.get("params")
@@ -37,7 +37,7 @@ def headers_of(message: dict[str, Any], session: str | None, version: str | None
 
 
 def _encoded(value: str) -> str:
-    """Return a header's value; what cannot stand in a header is written in base64."""
+    """Return a header's value, in base64 if a header cannot contain it as it is."""
     if _PLAIN.fullmatch(value) and not value.startswith(_BASE64):
         return value
     return f"{_BASE64}{base64.b64encode(value.encode(errors='replace')).decode()}?="

@@ -126,7 +126,7 @@ class Supervisor:
         try:
             again = self._spawn(child.name)
         except OSError as error:
-            # The state folder or its disk is away, or there are too many processes: that may pass.
+            # The state folder or its disk is unavailable, or there are too many processes: that may pass.
             log.warning("a process cannot be started; trying again", name=child.name, error=str(error))
             child.restart_at = time.monotonic() + child.pause
             return

@@ -183,7 +183,7 @@ def _quoted(word: str) -> str:
     """Return a word as systemd reads it back (systemd.syntax(7), Quoting; systemd.unit(5), Specifiers)."""
     if not word.isprintable():
         raise ConfigurationError(
-            f"{word!r} cannot stand in a systemd unit; choose a path of printable characters"
+            f"{word!r} cannot be written in a systemd unit; choose a path of printable characters"
         )
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'

@@ -90,7 +90,7 @@ def with_tag(questions: SearchService, tag: str | None, audience: Audience = OWN
 
 
 def recently_changed(questions: SearchService, most: int, audience: Audience = OWNER) -> list[Changed]:
-    """Return the notes whose files changed last, newest first; at most so many."""
+    """Return at most `most` notes whose files changed last, newest first."""
     found: list[Changed] = []
     for domain, cache in questions.readers():
         hidden = audience.hidden(domain.slug) | set(domain.configuration)

@@ -80,7 +80,7 @@ class Compression:
         ]
 
     def shrink(self, one: Candidate, room: int) -> Candidate | None:
-        """Return a passage compressed towards so many tokens; None if nothing can be left out. Raises CacheError."""
+        """Return a passage compressed towards `room` tokens; None if nothing can be left out. Raises CacheError."""
         if self._mode == "none":
             return None
         (size,) = self._tokens.of([one.text])

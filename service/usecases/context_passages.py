@@ -1,4 +1,4 @@
-"""Gather what may stand in a block: passages of the notes that match, and of the notes that these are linked with."""
+"""Gather the candidates of a block: passages of the notes that match, and of the notes linked with these."""
 
 from __future__ import annotations
 

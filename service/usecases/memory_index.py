@@ -117,7 +117,7 @@ class InMemory:
     def compare(self, cache: Cache) -> tuple[Compared, bool]:
         """Compare a part of what is held with the cache, the next part each time; say whether it was the last one.
 
-        What differs is let go of, and read anew by the next `follow`. Raises CacheError.
+        What differs is let go of, and read again by the next `follow`. Raises CacheError.
         """
         words, quantized = self._words.get(cache.path), self._quantized.get(cache.path)
         if words is None:

@@ -65,7 +65,7 @@ def _chunk(row: passages.ChunkRow) -> NodeChunk:
 
 
 def on_disk(resources: Resources, cache: Cache, paths: Sequence[str]) -> set[str]:
-    """Return those of the paths whose files are there; all while the whole vault is away."""
+    """Return those of the paths whose files are there; all while the whole vault is unavailable."""
     if not resources.present():
         return set(paths)
     files = cache.ledger.stat_of(paths).items()

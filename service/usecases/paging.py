@@ -52,7 +52,7 @@ class Ranked:
 class Page:
     """Some of a question's results, in order, and the ranking from which they were chosen.
 
-    `answers`: how many of them stand up to the last that is an answer; `more`: others follow on the next page;
+    `answers`: how many of them come up to the last answer; `more`: others follow on the next page;
     `match`: how near the best of the first ten is; `sparse`: fewer notes than a page has are above the noise.
     `found`: the notes from which they were chosen, in order; `depth`: how many passages each retriever gave at last.
     """
@@ -75,12 +75,13 @@ def page_of(
     *,
     folded: bool = True,
 ) -> Page:
-    """Return `k` results after the first `offset`; `rank` gives at most so many notes from passages so deep.
+    """Return `k` results after the first `offset`.
 
-    All pages are parts of one list, whatever their size, so that they neither repeat nor leave out a note while the
-    index stays as it is. What a shallow ranking gives comes first. Only where that is used up does what a deeper one
-    adds follow. Whole tens are ranked and judged, so that which notes are answers does not depend on `k`. The match
-    is that of the folded list in either case.
+    `rank` takes a number of notes and a depth, and ranks at most that many notes by the best passages down to that
+    depth. All pages are parts of one list, whatever their size, so that they neither repeat nor leave out a note
+    while the index stays as it is. What a shallow ranking gives comes first. Only where that is used up does what a
+    deeper one adds follow. Whole tens are ranked and judged, so that which notes are answers does not depend on `k`.
+    The match is that of the folded list in either case.
     """
     end = offset + k
     tens = -(-end // JUDGED_TOGETHER) * JUDGED_TOGETHER
@@ -135,7 +136,7 @@ def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
 def _last_answer(
     results: Sequence[Found], match: Match | None, sources: Mapping[str, Source], query: str
 ) -> int:
-    """Return the position of the last result that is an answer; of the last one where a domain cannot be read."""
+    """Return the position of the last result that is an answer, or of the last result if a domain is unreadable."""
     try:
         return cut_off(results, match, sources, query)
     except CacheError:

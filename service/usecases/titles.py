@@ -31,7 +31,7 @@ class TitleSearch:
     def __init__(self, questions: SearchService) -> None:
         self._questions = questions
         self._index = NameIndex()
-        # What stands in the index: by domain and path, title and aliases as JSON. The lock guards both.
+        # What the index contains: by domain and path, title and aliases as JSON. The lock guards both.
         self._held: dict[str, dict[str, tuple[str, str]]] = {}
         self._lock = threading.Lock()
         self._own = threading.local()

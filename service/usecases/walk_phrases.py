@@ -34,7 +34,7 @@ def way_to(node: Mapping[str, Any], start: str) -> str:
 
 
 def why_kept(node: Mapping[str, Any]) -> str:
-    """Return why a walk kept a note, where that is not plain from its similarity; else an empty string."""
+    """Return why a walk kept a note, if its similarity does not show it; else an empty string."""
     if node["retain_reason"] == "kept_despite_decay_zero":
         return _REPLACED
     weight = node["decay_weight"]

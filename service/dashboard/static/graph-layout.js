@@ -1,7 +1,7 @@
 // The layout of the map, in a worker: the page stays free while it is computed.
 //
 // Two steps: every community is laid out by itself and becomes a disc; then the discs are placed, those with links
-// between them near each other, none upon another. Communities so stand apart and have room for their names, and the
+// between them near each other, none upon another. So communities are apart and have room for their names, and the
 // work grows with the largest community instead of with the vault. Nothing here is random: the notes start on a
 // spiral, best linked in the middle, so that the same graph gives the same picture.
 "use strict";
@@ -69,7 +69,7 @@ function pack(discs) {
   separate(discs, GAP, 100);
 }
 
-// Push circles apart until none lies upon another, or for so many rounds.
+// Push circles apart until none overlaps another, for at most `rounds` rounds.
 function separate(circles, gap, rounds) {
   const cell = 2 * Math.max(...circles.map((circle) => circle.size)) + gap;
   for (let round = 0; round < rounds; round++) {

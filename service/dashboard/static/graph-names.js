@@ -1,10 +1,10 @@
 // The names on the map: those of the communities, and places for those of notes. None covers another one or what
-// stands beside the map, and none leaves the window.
+// is beside the map, and none leaves the window.
 
 const LONGEST = 150; // pixels, or a little more than the community is wide
 
 const measure = document.createElement("canvas").getContext("2d");
-let names = null; // of communities, as they stand in the present frame
+let names = null; // of communities, as the present frame shows them
 let taken = []; // the boxes [left, top, right, bottom] of all names and of what lies upon the map
 
 // To be called when a frame begins. Places are found when first asked for: only then sigma knows where things are.

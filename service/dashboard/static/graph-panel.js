@@ -1,4 +1,4 @@
-// What stands beside the map: the chosen note with its neighbours, and the legend.
+// The panel beside the map: the chosen note with its neighbours, and the legend.
 
 export const COLOURS = 12; // communities with a colour of their own (--c0 ... in graph.css); the others are grey
 

@@ -7,7 +7,7 @@ function lines() {
   return found && { first: Number(found[1]), last: Number(found[2] ?? found[1]) };
 }
 
-// The blocks that stand on these lines; where there is none, the last one before them.
+// The blocks on these lines; if there is none, the last one before them.
 function blocks({ first, last }) {
   const all = [...document.querySelectorAll("#text [data-end]")];
   const named = all.filter((block) => startOf(block) <= last && Number(block.dataset.end) >= first);

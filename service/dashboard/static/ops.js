@@ -8,7 +8,7 @@ const $$ = (selector, within = document) => [...within.querySelectorAll(selector
 
 // Live
 
-const IDLE = 15; // messages without news after which the page is drawn anew all the same: ages grow
+const IDLE = 15; // messages without news after which the page is redrawn all the same: ages grow
 let last = null;
 let same = 0;
 let refreshing = false;
@@ -51,7 +51,7 @@ function ago(at) {
   return `${Math.round(seconds)} s ago`;
 }
 
-// The server writes times as its own clock shows them; the browser may stand elsewhere.
+// The server writes times in its own time zone; the browser may be in another one.
 function setClocks(within) {
   for (const time of $$("[data-clock]", within)) time.textContent = clock(time.dateTime);
   for (const title of $$("title[data-at]", within)) title.textContent = `${clock(title.dataset.at)}: ${title.dataset.said}`;
@@ -83,7 +83,7 @@ export async function refresh() {
   }
 }
 
-// Nothing is taken away from under somebody who types, chooses or decides.
+// A part is not replaced while the user types, chooses or decides in it.
 const isBusy = (part) => Boolean($("dialog[open]") || part.querySelector("[aria-busy], input:not([type=checkbox]):focus, select:focus"));
 
 function replace(part, other) {

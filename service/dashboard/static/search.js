@@ -7,7 +7,7 @@ const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
 const PAUSE = 150; // ms without a key after which a question is asked
-const AGAIN = 2000; // ms after which a service that is away is asked again
+const AGAIN = 2000; // ms after which an unavailable service is asked again
 const form = $("form.search");
 const field = form.elements.q;
 const help = $("#help");

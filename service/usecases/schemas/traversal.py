@@ -49,7 +49,7 @@ class Walk(BaseModel):
     dropped: list[DroppedNode]
     embeddings_read: int
     unread: int = Field(
-        description="linked notes that were not examined because a hop may read only so many embeddings"
+        description="linked notes that were not examined because a hop reads a limited number of embeddings"
     )
     stopped: str = Field(description="why it ended: good_enough, no_more_links, budget_spent or depth")
     prune: float = Field(description="the similarity below which notes were dropped")
