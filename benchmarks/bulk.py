@@ -44,7 +44,7 @@ _RESTART_WANTED = {
 _FEWEST_WORDS = 20
 _ROLES = {"watch": "watcher", "work": "worker", "serve": "query"}
 Row = tuple[str, str, str]
-"""What was measured, what came out, what is wanted."""
+"""What was measured, the result, and the goal."""
 
 
 def real_texts(data: Path) -> list[str]:
@@ -63,7 +63,7 @@ def real_texts(data: Path) -> list[str]:
 
 
 def write_vault(root: Path, texts: list[str]) -> None:
-    """Write a note a text, in folders of a hundred; those that are there already stay."""
+    """Write one note per text, in folders of a hundred; notes that exist already stay."""
     for n, text in enumerate(texts):
         file = root / f"{n // 100:03}" / f"note {n}.md"
         if not file.exists():
@@ -86,7 +86,7 @@ def processes() -> list[tuple[str, psutil.Process]]:
 
 @contextmanager
 def worker_memory() -> Iterator[list[int]]:
-    """Yield a list that grows by a number a second: the resident bytes of the largest worker."""
+    """Yield a list that grows by one number per second: the resident bytes of the largest worker."""
     workers = [process for role, process in processes() if role == "worker"]
     samples = [max(process.memory_info().rss for process in workers)]
     stopped = threading.Event()

@@ -1,6 +1,6 @@
 """Links as they are read and resolved here, against what the tests of other programs expect; for `benchmarks.links`.
 
-Each difference comes with the rule that makes it right. One without a rule is a bug, until somebody finds the rule.
+Each difference comes with the rule that makes it right. A difference without a rule counts as a bug.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ def _general(folder: Path, cases: Sequence[Mapping[str, Any]]) -> Iterator[Agree
     yield from found.values()
 
 
-# obsidian-export writes a vault anew as CommonMark, with embedded notes in place. Compared are the links that its
-# tests expect of each note: text, file and heading.
+# obsidian-export rewrites a vault as CommonMark, with embedded notes in place. The comparison covers the links that
+# its tests expect of each note: text, file and heading.
 
 
 def _obsidian_export(folder: Path) -> Agreement:

@@ -5,7 +5,7 @@
 
 The first form asks the questions of judged sets and fills 1,000, 2,000 and 4,000 tokens with (a) whole notes in the
 order of a search, (b) the best passage of each note in that order, (c) what packing chooses, (d) packing with
-compression. All stand in the same block with the same headings. In (a) and (b) what does not fit is skipped. The
+compression. All use the same block with the same headings. In (a) and (b) what does not fit is skipped. The
 second form asks `GET /context` of a query worker with 50,000 passages, as `benchmarks.search` makes them.
 """
 
@@ -83,7 +83,7 @@ def _text(vault: Path, path: str) -> str:
 
 
 def shares(judged: JudgedSet, questions: SearchService, most: int) -> Shares:
-    """Ask a set's questions, at most so many, and fill every budget in every way."""
+    """Ask at most `most` of a set's questions, and fill every budget in every way."""
     contexts, found = Contexts(questions), Shares()
     tokens = Tokens(EMBEDDED_MODEL, questions.resources.embedders.get(EMBEDDED_MODEL).count_tokens)
     for query, text in islice(judged.queries.items(), most):

@@ -62,7 +62,7 @@ class AskedSet:
 
 
 def open_set(judged: JudgedSet, most: int) -> AskedSet:
-    """Return a set with at most so many of its questions, always the same."""
+    """Return a set with at most `most` of its questions, always the same ones."""
     (domain,) = judged.resources.domains()
     cache = judged.resources.reader(domain)
     embedder = judged.resources.embedders.get(cache.meta.model)

@@ -46,7 +46,7 @@ Vectors = npt.NDArray[np.float32]
 VAULTS = ("vault-foam-docs", "vault-knowledge-garden")
 JUDGED = "scifact-train"
 PASSAGES = 1_000
-"""So many of the judged set's documents are ranked: those that are judged, and others drawn at random."""
+"""How many of the judged set's documents are ranked: those that are judged, and others drawn at random."""
 
 ROUNDS = 3
 WANTED = {
@@ -108,7 +108,7 @@ def encoder(way: str, model: Path) -> Iterator[Encoder]:
 
 
 def serve(way: str, model: str, folder: str) -> None:
-    """Be such a process: each line in makes it encode `texts.json`, and say how many seconds that took."""
+    """Run as such a process: for each line of input, encode `texts.json` and print the seconds that it took."""
     how, encode = _shipped(model) if way == "shipped" else _ours(way, model, folder)
     encode(["A first text pays for what is made at first use."] * 4)
     print(how, flush=True)
@@ -134,7 +134,7 @@ def _shipped(model: str) -> tuple[str, Callable[[list[str]], Vectors]]:
 def _ours(way: str, model: str, folder: str) -> tuple[str, Callable[[list[str]], Vectors]]:
     keep = Path(folder, "exported") if way == "openvino" else None
     if way == "float32":
-        embed._processor_has_bfloat16 = lambda: False  # noqa: SLF001 - nobody but a benchmark wants the slower one
+        embed._processor_has_bfloat16 = lambda: False  # noqa: SLF001 - only a benchmark wants the slower one
     embedder = Embedder(find_model(model), threads=os.cpu_count() or 1, openvino=keep)
     return embedder.precision, embedder.encode_documents
 

@@ -1,9 +1,9 @@
-"""Nothing lost, whatever dies: faults again and again, over the real processes and files, and what they cost.
+"""Whether anything is lost, whatever dies: repeated faults, over the real processes and files, and their cost.
 
     python -m benchmarks.faults [CHECK ...] [--minutes M] [--seed S] [--record FILE] [--show]
 
 Each check repeats its rounds until its time is over. Rounds add up in the record, so that large figures can be
-reached over several runs. A tiny real model stands in for MiniLM.
+reached over several runs. A tiny real model replaces MiniLM.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _kills_with_redis(chance: random.Random, folder: Path) -> Iterator[Round]:
 
 
 def _state_machine(chance: random.Random, folder: Path) -> Iterator[Round]:
-    """Run the state machine of the test suite, a hundred new examples a round."""
+    """Run the state machine of the test suite, a hundred new examples per round."""
     examples = 100
     while True:
         seed = chance.randrange(2**32)

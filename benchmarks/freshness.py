@@ -156,7 +156,7 @@ def free_port() -> int:
 
 
 def wait(done: Callable[[], bool], pause: float = 0.2) -> None:
-    """Wait until something is so. Raises TimeoutError."""
+    """Wait until a condition holds. Raises TimeoutError."""
     deadline = time.monotonic() + _PATIENCE
     while not done():
         if time.monotonic() > deadline:
@@ -182,7 +182,7 @@ def save_to_searchable(service: Service, saves: int, seed: int) -> list[float]:
 
 
 def bare_embedding(cache: str) -> tuple[int, float]:
-    """Let the embedder alone do the texts of a cache, in a process of its own; return how many, and the seconds."""
+    """Embed the texts of a cache with the embedder alone, in a separate process; return how many, and the seconds."""
     answer = subprocess.run([sys.executable, "-c", _BARE, cache], capture_output=True, text=True, check=True)
     texts, seconds = answer.stdout.split()
     return int(texts), float(seconds)
@@ -357,7 +357,7 @@ def redis_server() -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure and print a table a vault and queue."""
+    """Measure, and print one table per vault and queue."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--vault", action="append", help="a folder's name below --data; default: two")

@@ -50,7 +50,7 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Figures:
-    """What one library found of a graph, in how many seconds a step, with how many bytes more at the peak."""
+    """What one library found of a graph, in how many seconds per step, with how many more bytes at the peak."""
 
     pagerank: dict[str, float] = field(default_factory=dict)
     centrality: dict[str, float] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Figures:
     loose_pagerank: dict[str, float] = field(default_factory=dict)
 
     def timed(self, step: str, work: Callable[..., Any], *given: object, **named: object) -> Any:
-        """Call it, and note the best time of all runs."""
+        """Call it, and record the best time of all runs."""
         gc.collect()
         started = time.perf_counter()
         result = work(*given, **named)
@@ -79,7 +79,7 @@ class Sample:
 
 
 def scale_free(count: int, *, clustered: bool) -> Sample:
-    """Make a graph of mean degree 6: preferential attachment, with triangles as a vault has them or without."""
+    """Make a graph of mean degree 6: preferential attachment, with as many triangles as a vault has, or without."""
     if clustered:
         graph = nx.powerlaw_cluster_graph(count, 3, 0.5, seed=1)
     else:
@@ -138,7 +138,7 @@ def _divided(graph: LinkGraph, previous: dict[str, int]) -> dict[int, tuple[str,
 
 
 def measure_networkx(sample: Sample, runs: int) -> Figures:
-    """Rank with networkx: first as it comes, then to a tight tolerance for the comparison."""
+    """Rank with networkx: first with its defaults, then to a tight tolerance for the comparison."""
     found = Figures()
     for seed in range(runs):
         directed, graph = found.timed("graph", _graphs, sample)

@@ -47,7 +47,7 @@ WORSE = 1.25
 _SAMPLE = 1_000
 _ROUNDS = 5
 _A_ROUND = 10
-# Measured minutes apart, on a machine that drifts: shown, but no ratio of theirs means anything.
+# Measured minutes apart, on a machine whose speed drifts: shown, but their ratios mean nothing.
 _ONCE = " of 1,000 notes, s"
 _SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 360" font-family="sans-serif" font-size="12">
 <title>Growth with the number of notes, by the smallest vault's figures</title>
@@ -103,7 +103,7 @@ def _bare_seconds(root: Path, state: Path) -> float:
 
 
 def in_turns(services: Mapping[int, Service]) -> Iterator[tuple[str, dict[int, float]]]:
-    """Ask indexed vaults of all sizes the same things, round by round: a machine's drift meets them alike.
+    """Ask indexed vaults of all sizes the same things, round by round, so that a machine's drift affects them alike.
 
     Yield what was measured, by size.
     """
@@ -125,7 +125,7 @@ def in_turns(services: Mapping[int, Service]) -> Iterator[tuple[str, dict[int, f
     for service in services.values():
         service.stop()
     savers = {size: _saver(service.root, service.state) for size, service in services.items()}
-    # A name that Unicode can write in two ways is looked for in both.
+    # Everindex looks for both forms of a name that Unicode can write in two ways.
     for name, place in (("a note", "{0:03}/note-{0}{0:02}.md"), ("an accented name", "Größe {0}.md")):
         took = _rounds(partial(_by_itself, place), savers)
         for part, what in enumerate(("looked at", "committed")):

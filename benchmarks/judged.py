@@ -67,7 +67,7 @@ def _order(query: str) -> tuple[int, str]:
 
 
 def write_notes(corpus: Path, vault: Path) -> dict[str, str]:
-    """Write a note a document: its title as the heading, its text below; return the paths by document."""
+    """Write one note per document: its title as the heading, its text below; return the paths by document."""
     vault.mkdir(parents=True, exist_ok=True)
     paths = {}
     for number, document in enumerate(read_rows(corpus)):
@@ -104,7 +104,7 @@ def read_grades(file: Path) -> dict[str, dict[str, int]]:
 
 
 def _remove_links(vault: Path, texts: set[str]) -> None:
-    """Take away every link whose text is a question: it would answer it by itself."""
+    """Remove every link whose text is a question, because the link would give the answer away."""
     link = re.compile(r"!?\[\[[^\]|\n]*\|([^\]\n]*)\]\]|\[([^\]\n]*)\]\([^)\n]*\)")
     for file in vault.rglob("*.md"):
         old = file.read_text(encoding="utf-8")

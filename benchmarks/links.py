@@ -141,7 +141,7 @@ class Spent:
     whole: list[float] = field(default_factory=list)
 
     def measure(self, work: Callable[[], object]) -> None:
-        """Do some work, and note what of it link rows and edges took."""
+        """Do some work, and record how much of it link rows and edges took."""
         began = time.perf_counter()
         with _clocked() as (clock, cpu):
             work()
@@ -179,7 +179,7 @@ def _clocked() -> Iterator[tuple[list[float], list[float]]]:
 
 
 class Keeper:
-    """A vault in a temporary folder and its cache; saves go the way of the watcher and the worker."""
+    """A vault in a temporary folder and its cache; saves are handled as the watcher and the worker do."""
 
     def __init__(self, folder: Path) -> None:
         self.root, state = folder / "vault", folder / "state"
@@ -223,14 +223,14 @@ def _no_encoder() -> DocumentEncoder:
 
 
 def measure(notes: int) -> Iterator[tuple[str, Spent]]:
-    """Yield what was done with a vault of so many notes, and what it took each time."""
+    """Yield each operation on a vault of `notes` notes, with what it took each time."""
     chance = random.Random(SEED)  # noqa: S311 - a sample, not a secret
     with tempfile.TemporaryDirectory() as folder:
         keeper = Keeper(Path(folder))
         names = [f"note {n}" for n in range(notes)]
         paths = [f"{n % 100}/{name}.md" for n, name in enumerate(names)]
         for n, path in enumerate(paths):
-            # Each hub is wanted by so many notes, and is not there yet.
+            # `BACKLINKS` notes link to each hub, which does not exist yet.
             hub = f"[[hub {n // BACKLINKS}]]" if n < HUBS * BACKLINKS else ""
             keeper.write(path, f"# {names[n]}\n\n{_links(names, chance, 6)} {hub}\n")
         keeper.index()
@@ -290,7 +290,7 @@ def _is_there(data: Path, names: Sequence[str], console: Console) -> bool:
 
 
 def main() -> None:
-    """Compare, resolve, measure, and print a table each."""
+    """Compare, resolve, measure, and print a table for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--notes", type=int, default=10_000)

@@ -28,7 +28,7 @@ from service.runtime.tokens import read_token
 
 
 def ask(base: str, token: str, until: float, seed: int, told: list[tuple[int, float]]) -> None:
-    """Be one client."""
+    """Run one client."""
     chance = random.Random(seed)  # noqa: S311 - questions, not secrets
     with httpx.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
         while time.monotonic() < until:

@@ -38,7 +38,7 @@ class CutOff:
     relevant_after: int = 0
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the counts as one line."""
         return (
             f"{self.questions} questions: {self.after:,} of {self.results:,} results came after the last answer,"
             f" with {self.relevant_after} of {self.relevant} relevant notes"

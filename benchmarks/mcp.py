@@ -50,7 +50,7 @@ _FORMS = (
 
 
 def questions(count: int) -> list[str]:
-    """Return questions of which no two are alike: the first transport that asks one has it encoded, in turns."""
+    """Return distinct questions; transports take turns as the first one to ask, which has the question encoded."""
     made = [form.format(a, b) for form in _FORMS for a in _WORDS for b in _WORDS if a != b]
     return made[:: max(1, len(made) // count)][:count]
 

@@ -83,7 +83,7 @@ def _cut(sentences: Sequence[str]) -> Iterator[str]:
 
 
 def write_vault(root: Path, texts: Sequence[str]) -> None:
-    """Write notes of one to seven sections, a passage each, with an author, a date and one to three links.
+    """Write notes of one to seven sections, one passage per section, with an author, a date and one to three links.
 
     Links go to earlier notes, the likelier the more links a note has (Barabási and Albert, 1999).
     """
@@ -110,13 +110,13 @@ def write_vault(root: Path, texts: Sequence[str]) -> None:
 
 
 class MixedVectors:
-    """Makes unit vectors up: of each text a mixture of four of the anchors, and noise."""
+    """Makes up unit vectors: for each text a mixture of four of the anchors, and noise."""
 
     def __init__(self, anchors: npt.NDArray[np.floating]) -> None:
         self._anchors = anchors / np.linalg.norm(anchors, axis=1, keepdims=True)
 
     def encode_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector a text, the same each time: shape (len(texts), dimension)."""
+        """Return one unit vector per text, the same each time: shape (len(texts), dimension)."""
         return np.array([self._mixture(text) for text in texts], np.float32)
 
     def _mixture(self, text: str) -> Vectors:

@@ -1,6 +1,6 @@
 """An embedding endpoint as OpenAI's, on this machine and with Everindex's model, for the products that can use one.
 
-It notes the texts that it embeds: what a change costs.
+It records the texts that it embeds, which is the cost of a change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Endpoint:
         return f"http://127.0.0.1:{self.server.server_port}/v1"
 
     def embed(self, texts: list[str]) -> Vectors:
-        """Return a vector for each text, and note them."""
+        """Return a vector for each text, and record the texts."""
         with self.turn:
             self.texts += texts
             return self.embedder.encode_documents(texts)
@@ -58,7 +58,7 @@ class Endpoint:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that it overrides
-                """Say nothing: the products' output is what is read."""
+                """Print nothing, because the benchmark reads the products' output."""
 
         return Handler
 

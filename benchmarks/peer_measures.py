@@ -96,7 +96,7 @@ def peak_memory(process: psutil.Process) -> Iterator[list[int]]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a first index took: seconds of the clock, of processors (with the endpoint's), and the peak of bytes."""
+    """What a first index took: seconds of wall clock, of processor time (with the endpoint's), and peak bytes."""
 
     seconds: float
     processor: float
@@ -150,7 +150,7 @@ def quality(product: Product, judged: OpenSet) -> float:
 
 
 def until(found: Callable[[], bool]) -> float | None:
-    """Return the seconds until something is so; None: not within a minute and a half."""
+    """Return the seconds until a condition holds; None: not within a minute and a half."""
     began = time.perf_counter()
     while time.perf_counter() - began < _PATIENCE:
         if found():

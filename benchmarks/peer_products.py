@@ -213,7 +213,7 @@ class Lss(Product):
         return self._paths((hit["file_path"] for hit in found["hits"]), k)
 
     def ask_all(self, questions: Sequence[str]) -> list[list[str]]:
-        """Ask all with one command: each has to load everything anew."""
+        """Ask all with one command, because each command loads everything again."""
         file = self.home / "questions"
         file.write_text("\n".join(" ".join(question.split()) for question in questions))
         command = [*self.ask_command("")[:2], "-Q", str(file), *self.ask_command("")[3:]]

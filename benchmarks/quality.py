@@ -2,9 +2,9 @@
 
     python -m benchmarks.quality [SET ...] [--data FOLDER] [--keep FOLDER] [--context MODE] [--runs N]
 
-Each set is a vault that the real pipeline indexed (one file a document) and that is asked as a service asks it; with
-`--keep` the indexes stay for the next run. A verdict is given where all cold runs agree: caches opened and the model
-loaded anew.
+Each set is a vault that the real pipeline indexed (one file per document) and that is asked as a service asks it;
+with `--keep` the indexes stay for the next run. A verdict is given where all cold runs agree, each with newly opened
+caches and a newly loaded model.
 """
 
 from __future__ import annotations

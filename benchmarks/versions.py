@@ -3,7 +3,7 @@
     python -m benchmarks.versions OTHER_CHECKOUT [--notes N] [--rounds N]
 
 Both versions serve a copy of the same vault with the embedded model at the same time, and are asked in turns, so
-that a machine's drift meets them alike. Printed is the ratio of the medians, this version by the other one, and its
+that a machine's drift affects them alike. Printed is the ratio of the medians, this version by the other one, and its
 95 % interval by the bootstrap over rounds (Efron and Tibshirani, An Introduction to the Bootstrap, 13.3).
 """
 
