@@ -1,4 +1,4 @@
-"""An agent's session with a running service, scripted: what was sent, and what came back.
+"""A scripted session of an agent with a running service: what was sent, and what came back.
 
 `python -m tests.agent_session` holds one on a copy of the example vault, in processes of its own, and puts what was
 said into docs/agents.md.
@@ -40,7 +40,7 @@ _LONGEST = 110
 
 
 class Trap:
-    """A web server on this machine, which counts who comes."""
+    """A web server on this machine that counts its requests."""
 
     def __init__(self):
         visits = self.visits = []
@@ -144,7 +144,7 @@ def _sentence(block, place):
 
 
 async def hold(user, session, trap):
-    """Hold the session: answer, be told of a save, and meet a note with instructions."""
+    """Hold the session: answer, be notified of a save, and read a note with instructions."""
     client = session.client
     first = await answer(session)
     uri = f"vault://{NOTE.replace(' ', '%20')}"

@@ -110,7 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make quick` leaves out, and begin with it: a long file that comes last is waited for alone."""
+    """Mark what `make quick` leaves out, and run it first: a long file at the end would leave other workers idle."""
     for item in items:
         path = item.path.relative_to(Path(__file__).parent).as_posix()
         if path.startswith(SLOW) or "tiny_model" in getattr(item, "fixturenames", ()):
@@ -120,7 +120,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_umask() -> Iterator[None]:
-    """Take back what a command that ran in this process did to the rights of new files."""
+    """Restore the permissions of new files after a command that ran in this process changed them."""
     before = os.umask(0o022)
     yield
     os.umask(before)

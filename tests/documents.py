@@ -132,7 +132,7 @@ _MAKERS: dict[str, Callable[[str], bytes]] = {
 }
 _MADE_ONCE = (".docx", ".pdf", ".pptx", ".xlsx")
 DOCUMENTS = tuple(_MAKERS)
-"""How the names of the documents end that can be made."""
+"""The suffixes of the documents that can be made."""
 
 EVERY_FORMAT = (
     "vault:\n  legacy: true\n"

@@ -1,4 +1,4 @@
-"""Processes that start together, to see whether what they do at the same moment holds."""
+"""Processes that start together, to test what they do at the same moment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ while True:
 
 
 def race(imports: str, word: str, folders: Path) -> list[list[str]]:
-    """Let processes say a word of each folder's `folder`, in order and all at once; return what each said."""
+    """Let processes evaluate an expression of each `folder`, in order and all at once; return what each printed."""
     code = f"{imports}\n{_WAIT}for folder in sorted(Path(sys.argv[1]).iterdir()):\n    print({word})\n"
     racers = [
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""How much of a sweep is made: a share of it for every change, all of it where EVERINDEX_TEST_ALL is set."""
+"""How much of a sweep runs: a share of it for every change, all of it if EVERINDEX_TEST_ALL is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program at a real pseudo-terminal, with someone who reads and types."""
+"""A program on a real pseudo-terminal, with methods that read and type."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Terminal:
     @property
     def is_restored(self) -> bool:
         """Whether the terminal is as the program found it: its modes, its screen and its cursor."""
-        self._read(0)  # a file that was waited for says nothing of what is still to be read
+        self._read(0)  # the program may have written more since the last read
         cursor = self.raw.rfind(_SHOWS) >= self.raw.rfind(_HIDES)
         return termios.tcgetattr(self._theirs) == self._before and self._is_on_the_first_screen and cursor
 

@@ -1,4 +1,4 @@
-"""What `deploy/` says exists: its files lint, and name only settings, commands, ports and packages that there are."""
+"""The files of `deploy/` lint, and name only existing settings, commands, ports and packages."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_compose_runs_commands_that_exist(ours):
         parse_command(one["command"])
 
 
-def test_compose_sets_nothing_that_nobody_reads(compose):
+def test_compose_sets_only_variables_that_are_read(compose):
     for one in compose["services"].values():
         assert set(one["environment"]) <= {*settings_names(), *NOT_OURS}
 
@@ -185,7 +185,7 @@ def test_the_image_runs_a_command_that_exists_and_not_as_root(dockerfile):
     assert f"http://127.0.0.1:{PORT}/health" in dockerfile
 
 
-def test_the_image_sets_nothing_that_nobody_reads(dockerfile):
+def test_the_image_sets_only_variables_that_are_read(dockerfile):
     names = {
         pair.split("=")[0]
         for line in re.findall(r"^ENV (.*)", dockerfile, re.MULTILINE)
@@ -329,7 +329,7 @@ if [ "$1" = is-active ]; then shift; for unit in "$@"; do echo "${SYSTEMCTL_SAYS
 
 @pytest.fixture
 def shell(vault, tmp_path, monkeypatch):
-    """The command line on a machine whose `systemctl` writes down what it was told."""
+    """The command line on a machine whose `systemctl` records its arguments."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "systemctl").write_text(SYSTEMCTL)
@@ -369,7 +369,7 @@ def test_a_service_is_installed_seen_and_removed(shell, vault, tmp_path):
     assert "no service is installed" in shell("status", code=1)
 
 
-def test_a_service_that_does_not_run_is_said_and_told_by_the_exit_code(shell, monkeypatch):
+def test_a_service_that_does_not_run_is_reported_also_by_the_exit_code(shell, monkeypatch):
     shell("install")
     monkeypatch.setenv("SYSTEMCTL_SAYS", "failed")
     assert shell("status", code=1).count("failed") == 3
@@ -381,7 +381,7 @@ def test_without_a_systemd_of_the_user_s_own_nothing_is_written(shell, monkeypat
     assert shell.units() == []
 
 
-def test_what_stands_only_in_the_environment_is_not_lost_silently(shell, monkeypatch):
+def test_settings_only_in_the_environment_are_not_lost_silently(shell, monkeypatch):
     monkeypatch.setenv("EVERINDEX_MAX_NOTE_MB", "3")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     said = shell("install")

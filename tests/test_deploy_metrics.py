@@ -1,4 +1,4 @@
-"""The files for Prometheus and Grafana load, and name only metrics and labels that there are."""
+"""The files for Prometheus and Grafana load, and name only existing metrics and labels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def expressions(panels):
 
 
 def named(expression):
-    """Return the metrics that an expression names; what stands in quotes is a label's value."""
+    """Return the metrics that an expression names; a text in quotes is a label's value."""
     return set(re.findall(r"\beverindex_\w+", re.sub(r'"[^"]*"', '""', expression)))
 
 
@@ -95,7 +95,7 @@ def test_the_dashboard_names_only_metrics_that_there_are(exposed):
     assert named(instances["query"]) <= exposed
 
 
-def test_the_dashboards_panels_stand_beside_each_other():
+def test_the_dashboards_panels_are_beside_each_other():
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken = [

@@ -1,4 +1,4 @@
-"""The rules of the house that a reader can count."""
+"""The countable rules for modules, functions and docstrings."""
 
 import ast
 import tomllib

@@ -1,6 +1,6 @@
 """Which part may import which, and the one home of each library.
 
-docs/architecture.md draws the floors. A module imports from its own folder and from what stands below it here.
+docs/architecture.md draws the floors. A module imports from its own folder and from the floors below it here.
 """
 
 import ast
@@ -110,7 +110,7 @@ The longest name that holds a module decides, so `pipelines` stands for its modu
 """
 
 DOORS = ("service.app", "service.dashboard", "service.http", "service.mcp.endpoint")
-"""Where HTTP is spoken. The use cases know none: commands ask them, too."""
+"""The modules that may speak HTTP. The use cases may not: commands call them, too."""
 
 HEAVY = (
     "anthropic",
@@ -124,10 +124,10 @@ HEAVY = (
     "torch",
     "transformers",
 )
-"""What takes too long to import for a command that only talks to a service."""
+"""Libraries that take too long to import for a command that only talks to a service."""
 
 REFUSING = ("service.http.limits", "service.http.errors")
-"""Where alone an error may be an HTTPException: others raise those of `pipelines.errors`."""
+"""The only modules that may raise HTTPException: others raise the errors of `pipelines.errors`."""
 
 HOMES = {
     "apsw": ("pipelines.store",),
@@ -166,7 +166,7 @@ HOMES = {
     "starlette": DOORS,
     "huey": ("queue_config", "workers"),
 }
-"""Where alone a library may be imported."""
+"""The only modules that may import each library."""
 
 
 @cache

@@ -51,7 +51,7 @@ def screenshots(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def large(chromium, tmp_path_factory, tiny_model):  # noqa: ARG001 - without it nothing need be made
-    """A large vault that nobody changes, with a hundred thousand jobs behind it, and its address."""
+    """A large vault that no test changes, with a hundred thousand jobs in its history, and its address."""
     stage = make_stage(tmp_path_factory.mktemp("large"), tiny_model, notes=NOTES, jobs=JOBS)
     multiply_jobs(stage.state, TIMES)
     with serving(stage.settings) as address:

@@ -1,4 +1,4 @@
-"""The query worker in this process, on a real port, and a worker that works when it is told to."""
+"""The query worker in this process, on a real port, and a worker that works on command."""
 
 from __future__ import annotations
 

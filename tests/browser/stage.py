@@ -123,7 +123,7 @@ def _say(resources: Resources) -> None:
 
 
 def _work_done(state: Path, count: int) -> None:
-    """Let jobs begin and end, the last of them just now."""
+    """Record jobs that began and ended, the last of them just now."""
     now = datetime.now(UTC)
     clock = [now]
     with closing(History(state, lambda: clock[0])) as history:
@@ -158,7 +158,7 @@ def _work_done(state: Path, count: int) -> None:
 
 
 def multiply_jobs(state: Path, times: int) -> None:
-    """Copy the whole history so many times: a hundred thousand jobs in a moment."""
+    """Copy the whole history `times` times, to get a hundred thousand jobs in a moment."""
     with closing(sqlite3.connect(state / "state.db")) as con, con:
         columns = ", ".join(
             name for _, name, *_ in con.execute("PRAGMA table_info(job_history)") if name != "id"

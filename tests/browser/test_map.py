@@ -1,4 +1,4 @@
-"""The map in a browser: what its names say, and that each can be read."""
+"""The map in a browser: its names are right, and each can be read."""
 
 from __future__ import annotations
 

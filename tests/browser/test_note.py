@@ -67,7 +67,7 @@ def marked(page):
 
 
 def seen(page):
-    """Say whether what is marked stands in the window, below the navigation."""
+    """Say whether the marked passage is in the window, below the navigation."""
     return page.evaluate(
         "(() => { const place = [...CSS.highlights.get('passage')][0].getBoundingClientRect();"
         " return place.top > 40 && place.top < innerHeight / 2; })()"
@@ -182,7 +182,7 @@ def test_the_page_is_accessible_and_fits(reading, open_page, axe, screenshots, l
         assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == [], name
 
 
-def test_on_a_phone_what_the_index_knows_stands_below_the_text(reading, open_page):
+def test_on_a_phone_the_panel_is_below_the_text(reading, open_page):
     page = open_page(*reading, **LOOKS["phone"])
     page.goto("/notes/Everything.md")
     text, beside = page.locator("article").bounding_box(), page.locator("aside").bounding_box()

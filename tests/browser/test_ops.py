@@ -1,4 +1,4 @@
-"""The dashboard as somebody sees and uses it: every page, every action, light and dark, wide and on a phone."""
+"""The dashboard as a user sees and uses it: every page, every action, light and dark, wide and on a phone."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_why_a_hit_is_there_and_where_it_leads_is_one_click_away(large, open_pag
     assert all(where.startswith("Soils/") for where in found)
 
 
-def test_a_filter_that_cannot_be_used_is_said_and_nothing_breaks(large, open_page):
+def test_a_filter_that_cannot_be_used_is_reported_and_nothing_breaks(large, open_page):
     page = open_page(*large)
     page.goto("/?q=soil&tag=two+words")
     assert "tag cannot be" in page.get_by_role("alert").inner_text()
@@ -226,7 +226,7 @@ def test_a_domain_is_paused_and_resumed_and_the_queue_emptied(small, open_page):
     assert queue.pending_count() == 0
 
 
-def test_what_happens_is_shown_without_a_reload_and_nothing_is_taken_from_under_ones_hands(small, open_page):
+def test_changes_are_shown_without_a_reload_and_never_replace_what_the_user_is_editing(small, open_page):
     stage, address = small
     page = open_page(stage, address)
     page.goto("/ops/jobs")
@@ -242,7 +242,7 @@ def test_what_happens_is_shown_without_a_reload_and_nothing_is_taken_from_under_
     assert page.evaluate("window.same")
 
 
-def test_what_is_chosen_stays_chosen_when_the_page_is_drawn_anew(small, open_page):
+def test_a_selection_stays_when_the_page_is_redrawn(small, open_page):
     stage, address = small
     page = open_page(stage, address)
     page.goto("/ops/parked")

@@ -212,7 +212,7 @@ def test_a_passage_opens_in_place_and_says_which_lines_answer(page):
     assert page.url.endswith("/?q=soil+compost")
 
 
-def test_a_service_that_is_away_is_named_and_asked_again(page, open_page):
+def test_an_unavailable_service_is_named_and_asked_again(page, open_page):
     page.route("**/parts/**", lambda route: route.abort())
     page.get_by_role("searchbox").press_sequentially("soil")
     page.get_by_role("alert").get_by_text("The service cannot be reached").wait_for()
@@ -222,7 +222,7 @@ def test_a_service_that_is_away_is_named_and_asked_again(page, open_page):
     open_page.expected.append("ERR_FAILED")
 
 
-def test_a_session_that_ended_while_one_types_is_said_with_its_cure(page, open_page):
+def test_a_session_that_ended_during_typing_is_reported_with_its_cure(page, open_page):
     page.context.clear_cookies()
     page.get_by_role("searchbox").press_sequentially("soil")
     page.get_by_role("alert").get_by_text("everindex open").wait_for()
@@ -230,7 +230,7 @@ def test_a_session_that_ended_while_one_types_is_said_with_its_cure(page, open_p
     open_page.expected.append("401")
 
 
-def test_a_filter_that_cannot_be_used_is_said_while_one_types(page, open_page):
+def test_a_filter_that_cannot_be_used_is_reported_while_one_types(page, open_page):
     page.goto("/?q=soil&tag=two+words")
     page.get_by_role("searchbox").press_sequentially(" and")
     page.get_by_role("alert").get_by_text("tag cannot be").wait_for()

@@ -1,4 +1,4 @@
-"""A real browser that signs in from a file, signs out, and is told what is wrong."""
+"""A real browser that signs in from a file, signs out, and shows what is wrong."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from queue_config.queue import QUEUE_FILE
 from service.usecases.maintenance import back_up, restore
 from tests.documents import DOCUMENTS, document
 
-from .life import NOBODY, Service, World
+from .life import DEAD_OWNER, Service, World
 
 _MANY, _FEW, _KEPT = 30, 6, 6
 _SECTIONS = 1100  # one more block of sqlite-vec's than is being filled
@@ -187,7 +187,7 @@ def a_worker_died_and_the_queue_is_lost(world: World, service: Service) -> None:
     service.begin()
     world.write("late.md", text(53))
     service.compare()
-    service.carry_on(lambda: _a_cache(service).leases.take("words", 3, NOBODY))
+    service.carry_on(lambda: _a_cache(service).leases.take("words", 3, DEAD_OWNER))
     for file in world.state.glob(f"{QUEUE_FILE}*"):
         file.unlink()
     service.work()

@@ -111,7 +111,7 @@ def _write_all(user: User, files: int) -> dict[str, float]:
 def readers(
     chance: random.Random, folder: Path, model: Path, seconds: float = ROUND_SECONDS
 ) -> Iterator[dict[str, float]]:
-    """Let two workers and eight readers work while notes are saved; yield what the readers met, a round."""
+    """Let two workers and eight readers work while notes are saved; yield what the readers got, once per round."""
     base = folder / "readers"
     user = User(base, base / "vault", EMBEDDING_MODEL=str(model))
     user.root.mkdir(parents=True)

@@ -20,18 +20,18 @@ from .life import Service, World
 from .stage import Findings, Stage, quick_folder
 
 Mode = Literal["fails once", "fails until it is mended", "tears", "is lost"]
-"""What befalls a write. Torn: half of it is there, and the process is dead. Lost: so is a later power cut."""
+"""The fates of a write. Torn: half of it is on disk, and the process dies. Lost: a power cut later undoes it."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 _PAGES = 20  # between two checkpoints, so that a short life has many
 
 
 def _die() -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("nobody outlives this")
+    raise AssertionError("SIGKILL did not end this process")
 
 
 class Disk:
-    """Counts the writes of all databases of a process, and lets one of them meet its fate."""
+    """Counts the writes of all databases of a process, and makes one of them fail."""
 
     def __init__(self, mode: Mode | None = None, nth: int = 0) -> None:
         self.mode = mode
@@ -41,7 +41,7 @@ class Disk:
         self._vfs = _FileSystem(self)
 
     def fate(self) -> Mode | None:
-        """Count a write, and say what befalls it."""
+        """Count a write, and return its fate."""
         self.writes += 1
         later = self.mode == "fails until it is mended" and self.writes > self.nth > 0
         return self.mode if self.writes == self.nth or later else None
@@ -142,7 +142,7 @@ class _File(apsw.VFSFile):
 
 
 def _mount(mode: Mode | None = None, nth: int = 0) -> Disk:
-    """Put all databases that this process opens from now on onto such a disk; their journals stay short."""
+    """Open all databases of this process on such a disk from now on; their journals stay short."""
     connection._LARGE_JOURNAL = 0
     apsw.Connection = _Connection
     apsw.connection_hooks.append(lambda con: con.wal_autocheckpoint(_PAGES))
@@ -167,7 +167,7 @@ def every_write(played: Stage) -> list[tuple[int, int]]:
 
 
 def befall(played: Stage, act: int, mode: Mode, nth: int) -> tuple[bool, Findings]:
-    """Let the n-th write of an act meet a fate; say whether there was one, and what is wrong afterwards."""
+    """Give the n-th write of an act a fate; say whether there was such a write, and what is wrong afterwards."""
 
     def play(playing: Act, world: World) -> dict[str, Any]:
         disk = _mount(mode, nth)
@@ -185,7 +185,7 @@ def befall(played: Stage, act: int, mode: Mode, nth: int) -> tuple[bool, Finding
 
 
 def _go_on(service: Service) -> list[str]:
-    """Work on in the same process, the disk being well again; return what is wrong with how that went."""
+    """Go on in the same process once the disk works again; return what is wrong with how that went."""
     wrong = [
         f"a foreign error: {error!r}" for error in service.troubles if not isinstance(error, EverindexError)
     ]
@@ -198,7 +198,7 @@ def _go_on(service: Service) -> list[str]:
 
 
 def write_faults(chance: random.Random) -> Iterator[dict[str, float]]:
-    """Let one write after the other meet each fate, for ever, in an order of chance; yield what it did."""
+    """Give one write after the other each fate, in random order, for ever; yield what it did."""
     with stage() as played:
         while True:
             faults = [(act, nth, mode) for act, nth in every_write(played) for mode in MODES]

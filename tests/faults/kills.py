@@ -1,4 +1,4 @@
-"""kill -9, again and again, of one of the processes while somebody edits the vault."""
+"""kill -9, again and again, of one of the processes while an editor changes the vault."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ KILLS = (
     ("query", signal.SIGKILL),
 )
 SOME_DOCUMENTS = (".pdf", ".xlsx", ".yaml")
-"""What a vault has that is made for every change: each format that is read takes time."""
-# Fewer edits a round than a mass deletion has, and fewer notes a folder.
+"""The formats of a vault that is made for every change: only a few, because each format takes time to read."""
+# Fewer edits per round than a mass deletion has, and fewer notes per folder.
 _EDITS = (2, 9)
 _TEXTS = (".md", ".txt")
 _LARGEST_FOLDER = 15
@@ -35,7 +35,7 @@ _LONGEST_PAUSE = 1.2
 
 
 class Editor:
-    """Somebody who edits a vault at random, as editors, file managers and synchronisers do.
+    """Edits a vault at random, as editors, file managers and synchronisers do.
 
     A third of the files that it makes are `documents`, which are given by the ends of their names.
     """
@@ -78,12 +78,12 @@ class Editor:
         path.write_text(f"{self._markdown()}\n\n{self._words(4000)}", encoding="utf-8")
 
     def save_document(self) -> None:
-        """Save a document that a process of its own reads; a drawing is Markdown, and the worker reads it itself."""
+        """Save a document that a separate process reads; a drawing is Markdown, which the worker reads itself."""
         apart = [suffix for suffix in self._documents if is_read_apart(f"a{suffix}")]
         path = self._free_path(self._chance.choice(apart))
         path.write_bytes(self._content(path))
 
-    # What can be done
+    # Edits
 
     def _create(self) -> None:
         path = self._free_path()
@@ -143,7 +143,7 @@ class Editor:
     def _delete(self) -> None:
         self._any_note().unlink()
 
-    # With what
+    # Contents
 
     def _notes(self) -> list[Path]:
         return sorted(
@@ -181,7 +181,7 @@ class Editor:
         return " ".join(self._chance.choices(WORDS.split(), k=count))
 
     def _content(self, path: Path) -> bytes:
-        """Return the bytes of a file that was never there before; parts of them may have been."""
+        """Return the bytes of a file that did not exist before, though parts of them may have."""
         if suffix := ending(path.name):
             self._count += 1
             return document(suffix, f"A note of version {self._count} with {self._words(20)}")
@@ -219,7 +219,7 @@ def kills(
     model: Path | None = None,
     documents: Sequence[str] = DOCUMENTS,
 ) -> Iterator[dict[str, float]]:
-    """Kill one of the processes a round while the vault is edited; yield what differs after it, for ever."""
+    """Kill one process per round while the vault is edited; yield what differs after each round, for ever."""
     base = folder / "kills"
     trio = Trio(base, model or build_tiny_model(folder), redis_url)
     editor = Editor(trio.root, chance, documents)

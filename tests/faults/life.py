@@ -1,7 +1,7 @@
-"""What lives: a world (a vault, its state, its user), and a service in it, the real thing in one process.
+"""What a life consists of: a world (a vault, its state, its user), and the real service in one process.
 
 Only two things are not real: the model (a fake that hashes, so that a child is quick) and the ledger's clock,
-which goes ahead where everything left is put off, so that nobody has to wait.
+which advances when all that is left is postponed, so that no test has to wait.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from workers.tasks import announce, make_tasks, reconcile_now
 
 DAY_SECONDS = 24 * 3600.0
 LARGEST_NOTE_MB = 0.05
-NOBODY = f"{socket.gethostname()}:{2**22 + 1}/1.00#0"  # above every process id that Linux gives
+DEAD_OWNER = f"{socket.gethostname()}:{2**22 + 1}/1.00#0"  # above every process id that Linux gives
 _MODELS = {"a": 8, "b": 12}
 _MANY_TURNS = 2000
 _FAILED_TURNS = 4
@@ -54,11 +54,11 @@ T = TypeVar("T")
 
 
 def _do_nothing(*_: object) -> None:
-    """Take what is said, and leave it at that."""
+    """Ignore all arguments."""
 
 
 def make_models(folder: Path) -> None:
-    """Make what `find_model` reads of a model, and nothing that could be loaded."""
+    """Write the files that `find_model` reads of a model, without weights that could be loaded."""
     for name, dimension in _MODELS.items():
         (folder / name).mkdir(parents=True)
         (folder / name / "modules.json").write_text(json.dumps([{"path": ""}]))
@@ -67,7 +67,7 @@ def make_models(folder: Path) -> None:
 
 
 class FakeEmbedder:
-    """Not a model: a text's hash as a unit vector. `before` is done first, and may raise."""
+    """A fake model: a text's hash as a unit vector. `before` is called first, and may raise."""
 
     def __init__(self, info: ModelInfo) -> None:
         self.info = info
@@ -96,7 +96,7 @@ class FakeEmbedders(Embedders):
 
 
 class LightResources(Resources):
-    """The real resources, with the fake model and a ledger's clock that can go ahead."""
+    """The real resources, with the fake model and a ledger clock that can be advanced."""
 
     def __init__(self, settings: Settings, owner: str | None = None) -> None:
         super().__init__(settings)
@@ -144,7 +144,7 @@ class World:
         self.seen.append(self.digest())
 
     def write(self, path: str, text: str | bytes) -> None:
-        """Save as editors do: beside, and then in place of the old file."""
+        """Save as editors do: to a file beside the old one, which it then replaces."""
         beside = self.base / "beside"
         beside.write_bytes(text.encode() if isinstance(text, str) else text)
         (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ class World:
         self.seen.append(self.digest())
 
     def digest(self) -> str:
-        """Name the vault's content: every file, our own dot-folder aside."""
+        """Return a digest of the vault's content: every file except our own dot-folder."""
         total = hashlib.sha256()
         for folder, folders, names in os.walk(self.vault):
             folders[:] = sorted(set(folders) - {".everindex"})
@@ -192,7 +192,7 @@ class World:
 
 
 class Service:
-    """A process: watcher and worker in one. It carries on from our own errors, as these do."""
+    """Watcher and worker in one process. It goes on after our own errors, as they do."""
 
     def __init__(self, settings: Settings) -> None:
         self.resources = LightResources(settings)
@@ -203,7 +203,7 @@ class Service:
         self.queue.signal(SIGNAL_ERROR)(lambda _signal, _task, error: self.troubles.append(error))
 
     def carry_on(self, step: Callable[[], T]) -> T | None:
-        """Do a step; an error of our own ends it alone, any other one is a fault of ours."""
+        """Do a step; an error of our own class ends only this step, any other error is a bug."""
         try:
             return step()
         except EverindexError as error:
@@ -248,7 +248,7 @@ class Service:
         return task is not None
 
     def work(self) -> bool:
-        """Work until nothing is owed, and say whether it came to that; a disk that keeps failing is left alone."""
+        """Work until nothing is pending, and say whether that succeeded; give up on a disk that keeps failing."""
         failing = 0
         for _ in range(_MANY_TURNS):
             before = len(self.troubles)
@@ -261,7 +261,7 @@ class Service:
                 return True
             elif left is not True:
                 self.resources.ahead += _STEP_SECONDS
-        raise AssertionError(f"never quiet: {self.owed()} are owed")
+        raise AssertionError(f"never quiet: {self.owed()} are pending")
 
     def rehash(self) -> None:
         self.carry_on(lambda: rehash_share(self.queue, self.tasks, self.resources, DAY_SECONDS))
@@ -274,17 +274,17 @@ class Service:
         )
 
     def shortcomings(self) -> list[str]:
-        """Say what is wrong with how the work was done: some of it is left, or it had to wait for long."""
+        """Say what is wrong with how the work was done: some of it is left, or it waited too long."""
         wrong = []
         if owed := self.owed():
-            wrong.append(f"{owed} are still owed")
+            wrong.append(f"{owed} are still pending")
         if self.resources.ahead > _PATIENCE_SECONDS:
             wrong.append(f"the work waited for {self.resources.ahead:.0f} s")
         return wrong
 
     def command(self, step: Callable[[Resources], object]) -> None:
-        """Do what a command does, which is a process of its own: what it leased is nobody's when it ends."""
-        self.carry_on(lambda: step(LightResources(self.resources.settings, NOBODY)))
+        """Do what a command does in a process of its own: its leases have no living owner once it ends."""
+        self.carry_on(lambda: step(LightResources(self.resources.settings, DEAD_OWNER)))
 
     def rebuild(self, *, only_other_models: bool = False) -> None:
         self.command(lambda own: rebuild_caches(own, _do_nothing, only_other_models=only_other_models))

@@ -1,6 +1,6 @@
-"""The queue is lost, or the disk is full, while somebody saves: what is owed is done, and nobody has to help.
+"""The queue is lost, or the disk is full, during saves: pending work is done later, without a user's help.
 
-As a program it fills a small disk of its own once for every line that it reads, and writes what it saw.
+Run as a program, it fills a small disk of its own once for every line that it reads, and writes what it saw.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DISK_MB = 48
 
 
 class NoSmallDiskError(Exception):
-    """This machine gives us no file system of our own."""
+    """This machine does not let us mount a file system."""
 
 
 class RedisServer:
@@ -77,7 +77,7 @@ class RedisServer:
             self._process.wait()
 
     def hang(self) -> None:
-        """Let it take requests and answer none."""
+        """Make it accept requests and answer none."""
         assert self._process
         self._process.send_signal(signal.SIGSTOP)
 
@@ -110,7 +110,7 @@ class Scene:
         )
 
     def says(self, words: str) -> bool:
-        """Wait until `GET /health` says that something is wrong, and what; say whether it did."""
+        """Wait until `GET /health` reports a problem; say whether it did."""
 
         def said() -> bool:
             health = self.trio.health()
@@ -119,7 +119,7 @@ class Scene:
         return _in_time(said)
 
     def ends(self) -> dict[str, float]:
-        """Wait until the index is as on disk and nothing is wrong; return what was not well after all."""
+        """Wait until the index equals the disk and there is no problem; return what is still wrong."""
         before = self.trio.restarts
         found, seconds = self.trio.wait_until_equal()
         well = _in_time(lambda: self.trio.health().get("status") == "ok")
@@ -162,7 +162,7 @@ def queue_losses(
     model: Path | None = None,
     documents: Sequence[str] = DOCUMENTS,
 ) -> Iterator[dict[str, float]]:
-    """Lose the queue in a burst of saves, another way each round; yield how it went, for ever."""
+    """Lose the queue in a burst of saves, in a different way each round; yield how it went, for ever."""
     model = model or build_tiny_model(folder)
     with ExitStack() as stack:
         server = stack.enter_context(RedisServer(folder / "server"))
@@ -205,7 +205,7 @@ def _lose(stage: Scene, chance: random.Random, lose: Callable[[], None]) -> dict
 
 
 def _without_redis(stage: Scene, chance: random.Random, server: RedisServer) -> dict[str, float]:
-    """Kill Redis, or let it hang, in a burst of saves that goes on; start it again, empty, after some seconds."""
+    """Kill Redis, or make it hang, during a burst of saves; start it again, empty, after some seconds."""
     stage.edit()
     time.sleep(chance.random() * 0.8)
     before = stage.trio.complaints()
@@ -271,11 +271,11 @@ def _small_disk(folder: Path) -> Path:
 
 
 def _fill(stage: Scene, chance: random.Random, filler: Path) -> dict[str, float]:
-    """Fill the disk and save on; empty it some time after somebody met it and the service has said so."""
+    """Fill the disk and go on saving; empty it some time after the service has met the full disk and reported it."""
     before = stage.trio.complaints()
 
     def is_met() -> bool:
-        # What is left in the write-ahead logs has to be used up, and one that is cut makes space.
+        # The space left in the write-ahead logs has to be used up, and truncating one frees space.
         _take_all_space(filler)
         stage.editor.save_at_length()
         return stage.trio.complaints() > before
@@ -286,7 +286,7 @@ def _fill(stage: Scene, chance: random.Random, filler: Path) -> dict[str, float]
     said = stage.says("is full")
     met = _in_time(is_met)
     said &= _in_time(lambda: _is_behind(stage.trio.get("/search", q="note", k=20).json()))
-    # One that is started while the disk is full has to come up, too.
+    # A service that is started while the disk is full has to come up, too.
     kill(stage.trio, stage.asker, chance.choice(list(COMMANDS)))
     stage.edit(chance.random() * 0.4)
     stage.asker.wait()
@@ -310,12 +310,12 @@ def _take_all_space(filler: Path) -> None:
 
 
 def _is_behind(answer: dict[str, Any]) -> bool:
-    """Say whether an answer has what was found before, and says why what was saved since is not in it."""
+    """Say whether an answer has what was found before, and says why later saves are missing."""
     return bool(answer["results"]) and "is full" in (answer["index"]["waits"] or "")
 
 
 def main() -> None:
-    """Fill a disk whenever somebody says so, in a namespace that `disk_full` has made."""
+    """Fill a disk for each line of standard input, in a namespace that `disk_full` has made."""
     seed, folder, model = sys.argv[1:]
     with closing(_fills(random.Random(seed), Path(folder), Path(model))) as rounds:  # noqa: S311 - no secret
         for _ in sys.stdin:

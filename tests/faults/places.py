@@ -1,7 +1,7 @@
 """Every place where a process can die between two states of the disk, and a death at each of them.
 
-A place is before or after a commit, an enqueue, a dequeue or a rename. It is named by what of ours does it:
-`pipelines.store.cache.Cache.commit_note: before commit`. Nothing of it stands in production code: the
+A place is before or after a commit, an enqueue, a dequeue or a rename. It is named after our function that does it:
+`pipelines.store.cache.Cache.commit_note: before commit`. Production code contains nothing of it: the
 primitives are hooked, in a child that is going to die.
 """
 
@@ -69,7 +69,7 @@ def hook(reached: Callable[[str], None]) -> None:
 
 
 def _name(primitive: str) -> str | None:
-    """Name the function of ours that is nearest on the stack, the module aside that does it for others."""
+    """Return our nearest function on the stack, skipping the module that acts for others."""
     frame = sys._getframe(1)
     while frame:
         module = frame.f_globals.get("__name__", "")
@@ -79,7 +79,7 @@ def _name(primitive: str) -> str | None:
     return None
 
 
-# What the code says that there is
+# The places in the source
 
 ELSEWHERE = {
     "service.runtime.supervisor": "moves a log file aside: no state of ours depends on it",
@@ -89,7 +89,7 @@ ELSEWHERE = {
     "pipelines.store.note_log": "what happened to notes, for people to read: no work depends on it",
     "pipelines.store.pruning": "what is no longer kept of those two",
     "pipelines.store.processes": "which processes live, for people to read: no work depends on it",
-    "pipelines.embedding.openvino": "exports a model; half an export is made anew, and needs an extra that the tests do not have",
+    "pipelines.embedding.openvino": "exports a model; half an export is repeated, and needs an extra that the tests do not have",
     "pipelines.store.problems": "what is wrong, for people to read: no work depends on it",
     "pipelines.store.rename_log": "tests/workers/test_tagging.py dies at each of its steps",
     "pipelines.store.salvage": "copies beside the damaged file: tests/whole/test_maintenance.py mends real ones",
@@ -119,7 +119,7 @@ ELSEWHERE = {
 
 
 def is_elsewhere(name: str) -> bool:
-    """Say whether a module, or what is in it, is none of the life's."""
+    """Say whether a module, or what is in it, is no part of the life."""
     return any(name == module or name.startswith((f"{module}.", f"{module}:")) for module in ELSEWHERE)
 
 

@@ -1,4 +1,4 @@
-"""The three processes as an init system runs them, somebody who asks all the time, and the index against the disk."""
+"""The three processes as an init system runs them, a client that asks all the time, and the index against the disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from workers.resources import Resources
 
 COMMANDS = {"watcher": "watch", "worker": "work", "query": "serve"}
 SUFFIXES = (".md", ".markdown", ".txt", ".canvas", *DOCUMENTS)
-"""How the names of the files end that are notes."""
+"""The suffixes of files that are notes."""
 _MOST_RESULTS = 200
 _EVERY_NOTE_HAS = "note"
 _SECONDS_OF_AN_ORPHAN = 20.0
@@ -41,7 +41,7 @@ _SECONDS_OF_AN_ORPHAN = 20.0
 
 @dataclass
 class Found:
-    """What is not as on disk, by name."""
+    """What differs from the disk, by name."""
 
     lost: set[str] = field(default_factory=set)
     ghosts: set[str] = field(default_factory=set)
@@ -56,7 +56,7 @@ class Found:
 
 
 class Trio(User):
-    """A watcher, a worker and a query worker over one vault; whoever kills one starts it again."""
+    """A watcher, a worker and a query worker over one vault; a test that kills one starts it again."""
 
     def __init__(
         self, base: Path, model: Path, redis_url: str | None = None, disk: Path | None = None
@@ -64,7 +64,7 @@ class Trio(User):
         redis = {"REDIS_URL": redis_url} if redis_url else {}
         super().__init__(base, base / "vault", EMBEDDING_MODEL=str(model), **redis)
         self.root.mkdir(parents=True)
-        # A segmentation fault is wanted, its picture of the memory is not.
+        # A segmentation fault is wanted, its core dump is not.
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         # The state may lie on a disk of its own, with one log: the others tell what was said while it was full.
         self.state = (disk or base) / "state"
@@ -112,14 +112,14 @@ class Trio(User):
         return len([one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE])
 
     def catch_worker(self, patience: float = 3.0) -> None:
-        """Return in the very moment in which the worker works on a note, if it does so soon."""
+        """Return while the worker works on a note, if it does so soon."""
         deadline = time.monotonic() + patience
         with closing(Cache.open(self.cache_path)) as cache:
             while time.monotonic() < deadline and not _leased(cache):
                 time.sleep(0.001)
 
     def catch_reader(self) -> psutil.Process:
-        """Stop the process that reads documents while the worker waits for what one says; return it."""
+        """Stop the process that reads documents while the worker waits for its answer; return the process."""
 
         def is_awaited(reader: psutil.Process) -> bool:
             return _leased(cache, "error_kind = 'apart'") and reader.is_running()
@@ -140,7 +140,7 @@ class Trio(User):
         return reader
 
     def revive(self) -> None:
-        """Start again what ended although nobody ended it, and count it."""
+        """Restart each process that ended by itself, and count it."""
         for name, process in self._running.items():
             if process.poll() is not None:
                 log = self.log_path(name).read_text()
@@ -152,14 +152,14 @@ class Trio(User):
         return self._logs[name] / f"{name}.log"
 
     def complaints(self) -> int:
-        """Count the bytes of what was logged besides the normal course of things."""
+        """Count the bytes of log lines of any level but `info`."""
         lines = (line for name in COMMANDS for line in self.log_path(name).read_bytes().splitlines())
         return sum(len(line) for line in lines if b'"level": "info"' not in line)
 
     # Comparing
 
     def on_disk(self) -> dict[str, str]:
-        """Return the hash of each file that is a note, if neither it nor a folder of it is hidden."""
+        """Return the hash of each file that is a note, unless it or one of its folders is hidden."""
         found = {}
         for folder, folders, names in os.walk(self.root):
             folders[:] = [name for name in folders if not name.startswith(".")]
@@ -171,7 +171,7 @@ class Trio(User):
         return found
 
     def wait_until_equal(self, patience: float = PATIENCE) -> tuple[Found, float]:
-        """Wait until nothing is owed and the index is as on disk; return what is not after all, and the seconds."""
+        """Wait until nothing is pending and the index equals the disk; return what still differs, and the seconds."""
         started = time.monotonic()
         while True:
             self.revive()
@@ -186,13 +186,13 @@ class Trio(User):
             time.sleep(0.05)
 
     def _confirm_what_is_held(self) -> None:
-        """Do as a person does who deleted more than a fifth of the notes within ten minutes, and meant it."""
+        """Confirm the deletions, as a person who deleted more than a fifth of the notes on purpose."""
         if any("vanished" in problem for problem in self.health().get("problems", [])):
             with suppress(httpx.HTTPError):  # the query worker was just killed
                 self.post("/confirm-deletions")
 
     def differing_paths(self) -> Found | None:
-        """Return which paths are not as on disk; None while something is owed."""
+        """Return which paths differ from the disk; None while work is pending."""
         with closing(Cache.open(self.cache_path)) as cache:
             if _leased(cache) or cache.ledger.pending()[0] or cache.vectors_pending():
                 return None
@@ -223,7 +223,7 @@ class Trio(User):
                 self._ingest = Resources(self._settings).ingest(registry.domains[0], cache)
             verdict = verify(cache, self._ingest, registry)
             duplicates = set(self._duplicates(cache, self._ingest))
-            # Last, so that what a late job spoils is seen.
+            # Last, so that damage by a late job is seen.
             found = self._paths(cache)
         found.duplicates = duplicates
         found.ghosts |= {hit["path"] for hit in served} - self.on_disk().keys()
@@ -234,7 +234,7 @@ class Trio(User):
         return found
 
     def _duplicates(self, cache: Cache, ingest: Ingest) -> Iterator[str]:
-        """Name the notes of which a text, a word or a vector is there more often than the chunker gives it."""
+        """Return the notes that have a text, a word or a vector more often than the chunker gives it."""
         for path in self.on_disk():
             note = ingest.files.read(path, (self.root / path).read_bytes())
             given = Counter(chunk.text_hash for chunk in chunk_note(note, ingest.chunking))
@@ -254,13 +254,13 @@ class Trio(User):
 
 
 def _leased(cache: Cache, condition: str = "1") -> bool:
-    """Say whether anybody works on a note, or on one of some notes."""
+    """Say whether a process works on a note, or on one of some notes."""
     sql = f"SELECT 1 FROM vault_file WHERE lease_token IS NOT NULL AND {condition}"
     return bool(cache.con.execute(sql).fetchall())
 
 
 class Asker(threading.Thread):
-    """Asks the query worker a question every 50 ms and counts what was not answered.
+    """Asks the query worker a question every 50 ms and counts the failures.
 
     While the query worker is being started again (`excuse`) it need not answer.
     """
@@ -287,7 +287,7 @@ class Asker(threading.Thread):
         self._killed_at = float("inf")
 
     def killed(self) -> None:
-        """Note that the query worker is gone: whatever is asked from now on is for the next one."""
+        """Record that the query worker is gone: questions from now on go to its successor."""
         self._killed_at = time.monotonic()
 
     def run(self) -> None:
@@ -322,7 +322,7 @@ class Asker(threading.Thread):
         wait_for(lambda: self._killed_at is None, "the query worker answers again")
 
     def take(self) -> dict[str, float]:
-        """Return what was counted, and begin to count anew."""
+        """Return the counts, and reset them."""
         self.wait()
         if self.failed:
             sys.stderr.write(f"not answered: {self.failed[:3]}\n")

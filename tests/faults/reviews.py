@@ -34,7 +34,7 @@ _DECIDED = ("accepted", "applied", "rejected", "refused")
 
 
 class Person(threading.Thread):
-    """Somebody who edits the queue and the notes; an editor that looks whether the file changed before it saves."""
+    """A person who edits the queue and the notes, in an editor that checks before a save whether the file changed."""
 
     def __init__(self, chance: random.Random, root: Path, rounds: int) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Person(threading.Thread):
             name = "_review-queue.md" if self.chance.random() < 0.6 else f"{self.chance.randrange(NOTES)}.md"
             file = self.root / name
             try:
-                with file.open("rb") as held:  # the file that is looked at is the one that is read
+                with file.open("rb") as held:  # so that `fstat` and `read` see the same file
                     looked, text = os.fstat(held.fileno()), held.read().decode("utf-8", "surrogateescape")
             except FileNotFoundError:
                 time.sleep(0.001)
@@ -117,7 +117,7 @@ class Person(threading.Thread):
         return True
 
     def rename_over(self, file: Path, looked: os.stat_result, beside: Path) -> bool:
-        """Put what is beside a file in its place, unless the file is not the one that was loaded.
+        """Replace a file by the one beside it, unless it is no longer the file that was loaded.
 
         Check and save are one step. No person loads, edits and checks a page within the moment for which an exchange
         shows it; with a gap behind the check, this one would, and would then overwrite the file that is put back.
@@ -184,7 +184,7 @@ class Service:
             for late in late_writes(self.house.root, self.displaced, time.monotonic()):
                 self.take_in(late)
         except EverindexError:
-            pass  # somebody is writing: the next turn
+            pass  # the person is writing: the next turn
 
     def close(self) -> None:
         self.proposals.close()
@@ -204,7 +204,7 @@ def _service(chance: random.Random, folder: Path, model: Path) -> Iterator[Servi
 
 
 def race(chance: random.Random, folder: Path, model: Path, rounds: int) -> dict[str, float]:
-    """Let both write for so many edits; return what was lost, doubled, or came back."""
+    """Let both write for `rounds` edits; return what was lost, doubled, or came back."""
     with _service(chance, folder, model) as service:
         root = service.house.root
         for _ in range(10):
@@ -214,7 +214,7 @@ def race(chance: random.Random, folder: Path, model: Path, rounds: int) -> dict[
         person.start()
         while person.is_alive():
             service.turn()
-        until = time.monotonic() + 2.5  # what came late is told after a second
+        until = time.monotonic() + 2.5  # late writes are reported after a second
         while time.monotonic() < until:
             service.turn()
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Where lives are played: each act in a child that may really die, and what must hold when all starts anew."""
+"""Where lives are played: each act in a child that may really die, and what must hold after a restart."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def quick_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 class Stage:
-    """The worlds before each act of a life, kept: so a trial plays only the act in which something happens.
+    """The worlds before each act of a life, kept so that a trial plays only the act in which something happens.
 
     `watch` is called in each act's child before it begins, and returns what tells what it saw.
     """
@@ -148,7 +148,7 @@ class Stage:
         return self._folder / str(number)
 
     def trial(self, number: int, play: Callable[[Act, World], Any]) -> tuple[Ended, Findings]:
-        """Play an act on a copy of its world in one child, and look in another what is left."""
+        """Play an act on a copy of its world in one child, and check in another child what is left."""
         act = self.acts[number]
         base = self._folder / "trial"
         shutil.rmtree(base, ignore_errors=True)
@@ -165,7 +165,7 @@ class Stage:
 
 
 def settle(service: Service, act: Act) -> None:
-    """Go on until nothing is owed, as a process does by itself; what only a user can do again, he does."""
+    """Go on until nothing is pending, as a process does by itself; repeat what only a user can repeat."""
     act.by_hand(service)
     service.begin()
     service.compare(confirmed=True)
@@ -173,7 +173,7 @@ def settle(service: Service, act: Act) -> None:
 
 
 def aftermath(world: World, act: Act, seen: Sequence[str]) -> Findings:
-    """Start anew on what is left, work until quiet, and return everything that is not as it must be."""
+    """Restart on what is left, work until quiet, and return everything that is not as it must be."""
     found: Findings = {"lost": [], "duplicates": [], "ghosts": [], "unequal": []}
     left = world.digest()
     if left not in seen:

@@ -1,6 +1,6 @@
 """The life of tags, and a death at every place in it: proposed, reviewed, promoted, taken back, renamed.
 
-Each act is what a person or the service does once. After a death in it all starts anew; then the vault, the
+Each act is what a person or the service does once. After a death in it everything restarts; then the vault, the
 queue and the decisions must be what they are without a death, or, of a command, what they were before it or
 are when it is repeated.
 """
@@ -52,7 +52,7 @@ _TURNS = 300
 
 
 class FakeProposer:
-    """Not a proposer: it suggests the same two tags for every note."""
+    """A fake proposer: it suggests the same two tags for every note."""
 
     def propose(self, _note: object, _threshold: object = None) -> tuple[Suggestion, ...]:
         return (Suggestion("soil", 0.9), Suggestion("compost", 0.8))
@@ -66,7 +66,7 @@ class FakeProposerContext(TaggingContext):
 
 
 class TagService(Service):
-    """A process that also tags; its sweep's clock goes ahead, so that nobody has to wait for quiet."""
+    """A process that also tags; its sweep's clock advances, so that no test has to wait for quiet."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world.settings({}))
@@ -76,7 +76,7 @@ class TagService(Service):
         self.sweep_tags = TagSweep(self.context, self.queue, self.tag_tasks, clock=lambda: self.time)
 
     def live(self) -> None:
-        """Start, and work until neither notes nor tags owe anything."""
+        """Start, and work until no note and no tag has pending work."""
         self.begin()
         quiet = 0
         for _ in range(_TURNS):
@@ -178,7 +178,7 @@ ACTS: tuple[tuple[Callable[[World, TagService], None], bool], ...] = (
     (_spend, True),
     (_change_domains, False),
 )
-"""What is done, and whether it is a command that its user would have to repeat."""
+"""The acts, and whether each is a command that its user would have to repeat."""
 
 
 def picture(world: World, service: TagService) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class TagStage:
             self.right.append(right)
 
     def die_at(self, number: int, place: str, nth: int) -> tuple[bool, list[str]]:
-        """Die in an act at a place; start anew, and return whether it died and what is not as it must be."""
+        """Die in an act at a place; restart, and return whether it died and what is not as it must be."""
         act, repeats = ACTS[number]
         base = self.folder / "trial"
         shutil.rmtree(base, ignore_errors=True)

@@ -20,7 +20,7 @@ def life():
 
 
 @pytest.mark.parametrize("mode", disk.MODES)
-def test_whatever_befalls_a_write_the_index_becomes_as_the_disk_is(mode, life):
+def test_after_any_failure_of_a_write_the_index_comes_to_equal_the_disk(mode, life):
     first = (SEED + disk.MODES.index(mode) * STRIDE // len(disk.MODES)) % STRIDE
     writes = disk.every_write(life)
     chosen = [*writes[:FIRST], *writes[FIRST + first :: STRIDE]]

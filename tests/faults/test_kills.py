@@ -1,4 +1,4 @@
-"""Processes that are killed at any moment: what they leave behind is as on disk, and nobody waits for an answer."""
+"""Processes that are killed at any moment: the index equals the disk afterwards, and no question hangs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = share(len(KILLS), 15)
 
 @pytest.mark.timeout(ROUNDS * 60)
 @pytest.mark.parametrize("queue", ["embedded", pytest.param("redis", marks=long)])
-def test_nothing_is_lost_served_in_vain_or_twice_whoever_is_killed_while_the_vault_is_edited(
+def test_killing_any_process_during_edits_loses_no_note_and_leaves_no_stale_or_duplicate_ones(
     queue, request, tmp_path, tiny_model
 ):
     redis_url = request.getfixturevalue("redis_url") if queue == "redis" else None

@@ -1,4 +1,4 @@
-"""The queue is lost, or the disk is full: what is saved meanwhile is indexed after all, and nobody has to help."""
+"""The queue is lost, or the disk is full: what is saved meanwhile is indexed later, without a user's help."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_queue_that_is_deleted_damaged_flushed_or_killed_in_a_burst_of_saves_c
 
 @long
 @pytest.mark.timeout(1200)
-def test_a_full_disk_is_said_and_survived_and_saves_go_on_by_themselves_when_there_is_space(
+def test_a_full_disk_is_reported_and_indexing_goes_on_by_itself_once_there_is_space(
     chance, tmp_path, tiny_model
 ):
     try:

@@ -1,4 +1,4 @@
-"""Killed before and after each commit, enqueue, dequeue and rename: all starts anew, and nothing is missing."""
+"""Killed before and after each commit, enqueue, dequeue and rename: after a restart, nothing is missing."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_the_life_reaches_every_place_that_the_source_names(life):
 
 
 @pytest.mark.parametrize("place", sorted(places.written()))
-def test_after_a_death_all_is_as_if_nothing_had_happened(place, life):
+def test_after_a_crash_everything_is_as_without_it(place, life):
     played, reached = life
     with_documents = {
         number for number, act in enumerate(played.acts) if act.play is documents_come_change_and_go

@@ -42,7 +42,7 @@ def problems(user):
 
 
 def says(user, *words, no_more=()):
-    """Wait until each of the words stands in a problem, and none of those that are said no more."""
+    """Wait until the problems contain each of `words`, and none of `no_more`."""
     last = []
 
     def wrong():
@@ -125,7 +125,7 @@ DEEP = f"deeper than {DEEPEST_FOLDER} folders"
 
 
 def spoil_rules(root):
-    """Make rule files that are refused, and a folder in which nothing is looked for."""
+    """Make rule files that are refused, and a folder too deep for the watcher."""
     patterns = ("x" * 99 + "*" for _ in range(MOST_WILDCARD_CHARACTERS // 100 + 5))
     (root / ".gitignore").write_text("\n".join(patterns))
     (root / ".obsidian").mkdir(exist_ok=True)
@@ -165,7 +165,7 @@ def mend_tagging(trio):
 
 
 @pytest.mark.timeout(1200)
-def test_faults_of_the_vault_its_model_and_its_processes_are_said_together_and_no_longer_than_they_last(
+def test_faults_of_the_vault_its_model_and_its_processes_are_reported_for_as_long_as_they_last(
     trio, tmp_path
 ):
     (weights,) = (tmp_path / "model").glob("*.safetensors")
@@ -248,9 +248,7 @@ def user(tmp_path, tiny_model, server):
 
 @long
 @pytest.mark.timeout(1200)
-def test_a_worker_that_keeps_dying_and_a_redis_that_is_full_read_only_or_gone_are_said_until_it_is_over(
-    user, server
-):
+def test_a_worker_that_keeps_dying_and_an_unusable_redis_are_reported_until_they_recover(user, server):
     process = user.up()
     key = user.state / "queue.key"
     kept = key.read_bytes()
@@ -259,7 +257,7 @@ def test_a_worker_that_keeps_dying_and_a_redis_that_is_full_read_only_or_gone_ar
         os.kill(one, signal.SIGKILL)
     says(user, "the worker died")
     key.write_bytes(kept)
-    # It is steady a minute later, and so long this is said.
+    # The worker counts as steady after a minute; until then, the problem stays.
     garden = user.root / "garden"
     with closing(redis.Redis.from_url(server.url)) as client:
         client.config_set("maxmemory-policy", "noeviction")
@@ -290,7 +288,7 @@ def processes_of(pid, command):
 
 
 @pytest.mark.timeout(900)
-def test_what_is_deleted_under_a_running_service_is_made_anew_and_up_starts_after_one_that_was_killed_alone(
+def test_a_running_service_recreates_deleted_files_and_up_starts_after_a_killed_one(
     user,
 ):
     process = user.up()

@@ -17,7 +17,7 @@ def test_the_life_reaches_every_place_that_the_source_names(life):
     assert [one for one in sorted(written - reached) if not one.startswith(tag_places.OTHERWISE)] == []
 
 
-def test_after_a_death_all_is_as_without_it_or_as_before(life):
+def test_after_a_crash_everything_is_as_without_it_or_as_before_the_act(life):
     wrong = {}
     for act, place in tag_places.trials(life):
         died, found = life.die_at(act, place, 1)

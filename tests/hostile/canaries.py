@@ -7,8 +7,8 @@ import os
 import struct
 from pathlib import Path
 
-SECRET = "canary-quetzalcoatl-outside"  # noqa: S105 - a word that is looked for
-"""Stands in every file outside; it must not be found in an index, an answer or a log."""
+SECRET = "canary-quetzalcoatl-outside"  # noqa: S105 - a word to search for
+"""The word in every file outside; no index, answer or log may contain it."""
 
 _EVENTS = {
     0x1: "read",

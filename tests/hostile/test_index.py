@@ -16,10 +16,10 @@ from .vaults import ATTACKS, TOGETHER, plant
 
 PATIENCE = 60  # a hang has no end, and a loaded machine is slow
 
-# What says which notes there are, and whose: a guess could index what is nobody's to index.
+# These files decide which notes exist, and in which domain: a guess could index what must not be indexed.
 REFUSED_AS_A_WHOLE = ("_domains.yaml", ".everindex", "a domain", "a taxonomy")
 
-# Each by itself; those that one vault can have all at once are one where not everything is tested.
+# Each by itself; outside the full run, the attacks that fit into one vault share a vault.
 ALONE = {name: (name,) for name in ATTACKS if ALL or name not in TOGETHER}
 VAULTS = ALONE if ALL else {**ALONE, "what one vault can have together": TOGETHER}
 
@@ -49,7 +49,7 @@ def index(user):
 
 
 def leaks(folder):
-    """Return the files below a folder that hold what stands outside the vault."""
+    """Return the files below a folder that contain the secret from outside the vault."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return [str(path) for path in files if SECRET.encode() in path.read_bytes()]
 

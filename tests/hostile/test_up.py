@@ -154,7 +154,7 @@ def test_saves_are_found_while_a_folder_and_a_link_change_places(user, canaries)
 
 
 def test_nothing_outside_was_opened(user, canaries):
-    # The last test of the module: it tells of all that went before.
+    # The last test of the module, because it checks all that the others did.
     assert canaries.touched() == []
     assert canaries.unchanged()
     logs = [path for path in user.state.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]

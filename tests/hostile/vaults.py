@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 Attack = Callable[[Path, Path], None]
-"""Plant it: (the vault, the folder of canaries)."""
+"""Plants an attack, given the vault and the folder of canaries."""
 
 DEEP = 1_200
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e\x1b]8;;http://x\x1b\\"

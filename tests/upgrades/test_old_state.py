@@ -1,4 +1,4 @@
-"""What earlier versions left: a state folder opens, keeps every decision, and embeds nothing again.
+"""The state folder of an earlier version opens, keeps every decision, and embeds nothing again.
 
 `make_state.py` made each archive with the version that its name tells.
 """

@@ -43,7 +43,7 @@ def free_port() -> int:
 
 
 class User:
-    """Somebody at a terminal, with a vault and a state folder."""
+    """A user at a terminal, with a vault and a state folder."""
 
     def __init__(self, base: Path, root: Path, **environment: str) -> None:
         self.root = root
@@ -132,7 +132,7 @@ class User:
         wait_for(quiet, f"everything indexed; {self.logs()}")
 
     def wait_until_upkeep_is_done(self) -> None:
-        """Wait for the links' ranks and the sentences' vectors: until then, the same question can rank anew."""
+        """Wait for the links' ranks and the sentences' vectors: until then, the ranking of a question can change."""
 
         def done() -> bool:
             for place in self.state.glob("cache-*.db"):
@@ -177,6 +177,6 @@ def user(tmp_path: Path, tiny_model: Path) -> Iterator[User]:
     """An empty vault and a tiny model; nothing runs yet."""
     root = tmp_path / "notes"
     root.mkdir()
-    somebody = User(tmp_path, root, EMBEDDING_MODEL=str(tiny_model))
-    yield somebody
-    somebody.stop()
+    user = User(tmp_path, root, EMBEDDING_MODEL=str(tiny_model))
+    yield user
+    user.stop()

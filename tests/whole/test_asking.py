@@ -71,7 +71,7 @@ def test_explain_shows_every_layer_of_every_hit(example):
     assert "reranked" in example.run("search", "KLVN backlog", "--explain", *example.place)
 
 
-def test_a_note_that_is_not_among_the_answers_is_told_why(example):
+def test_a_note_that_is_not_among_the_answers_is_explained(example):
     answer = example.get("/explain", q="KLVN backlog", path="Concepts/Margin of Safety.md", k=3).json()
     assert "number" in answer["reason"]
     missing = example.get("/explain", q="x", path="no/such.md").json()
@@ -100,7 +100,7 @@ def test_eval_says_what_each_step_of_the_answers_is_worth(example):
         assert text in said
 
 
-def test_what_a_layer_and_a_setting_add_over_all_domains_is_said(example):
+def test_what_a_layer_and_a_setting_add_over_all_domains_is_shown(example):
     found = example.json("eval", "--without", "decay,words", "--compare", "decay.mode=off")
     decay, _, setting = found["changes"]
     assert decay["verdict"]["gain"] > 0.1

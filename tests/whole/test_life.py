@@ -1,4 +1,4 @@
-"""A vault that is being written in: every change is found, nothing is embedded twice, bad input is said."""
+"""A vault that is being edited: every change is found, nothing is embedded twice, bad input is reported."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_index_does_once_what_up_does_for_ever(user):
     assert user.json("search", "market")["count"] == 3
 
 
-def test_a_damaged_cache_is_said_and_a_rebuild_keeps_the_old_file(user):
+def test_a_damaged_cache_is_reported_and_a_rebuild_keeps_the_old_file(user):
     write(user, "a.md", "Words to keep.")
     user.run("index", *user.place)
     cache = user.state / "cache-vault.1.db"
@@ -303,7 +303,7 @@ def test_while_a_vault_is_moved_away_status_says_so_and_questions_are_answered(u
     wait_for(lambda: not user.health()["problems"], "the vault is back")
 
 
-def test_a_port_in_use_is_said(user):
+def test_a_port_in_use_is_reported(user):
     import socket
 
     with socket.socket() as taken:

@@ -1,4 +1,4 @@
-"""Links, as somebody at a terminal or a program asks for them, over the example vault."""
+"""Links, as a user at a terminal or a program asks for them, over the example vault."""
 
 from __future__ import annotations
 

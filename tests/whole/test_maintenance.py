@@ -19,7 +19,7 @@ def write(user, path, text):
 
 
 def drift(user) -> None:
-    """Change what is indexed, behind everybody's back."""
+    """Change the index without any process noticing."""
     con = apsw.Connection(str(user.state / "cache-vault.1.db"))
     con.set_busy_timeout(10_000)
     con.enable_load_extension(True)  # noqa: FBT003
@@ -121,7 +121,7 @@ def promoted(user) -> list[tuple[str]]:
         con.close()
 
 
-def test_a_damaged_state_is_said_and_a_rebuild_keeps_what_can_be_read(indexed):
+def test_a_damaged_state_is_reported_and_a_rebuild_keeps_what_can_be_read(indexed):
     user = indexed
     damaged(user)
     said = user.run("index", "--rebuild", *user.place)
@@ -136,10 +136,10 @@ def test_a_damaged_state_is_said_and_a_rebuild_keeps_what_can_be_read(indexed):
 
 
 @pytest.mark.parametrize("content", [b"garbage" * 2_000, None], ids=["all", "a page"])
-def test_a_damaged_state_is_said_and_a_restore_puts_the_backups_in_its_place(indexed, tmp_path, content):
+def test_a_damaged_state_is_reported_and_a_restore_puts_the_backups_in_its_place(indexed, tmp_path, content):
     user = indexed
     damaged(user)
-    (user.state / "state.db").unlink()  # anew, and sound
+    (user.state / "state.db").unlink()  # the next command makes a sound one
     user.run("index", *user.place)
     file = tmp_path / "backup.tar"
     user.run("backup", str(file), *user.place)

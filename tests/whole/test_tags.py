@@ -1,4 +1,4 @@
-"""The loop of tags as a user goes through it: nothing is pressed, files are edited."""
+"""The life of tags as a user sees it, by editing files alone."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_renames_are_shown_then_applied_to_every_note_of_the_domain(gardener):
     assert "nothing to undo" in gardener.run("tags", "undo", *gardener.place, code=1)
 
 
-def test_what_waits_for_a_deleted_note_goes_everywhere_and_accepting_it_says_why(gardener):
+def test_proposals_for_a_deleted_note_disappear_everywhere_and_accepting_one_says_why(gardener):
     (gardener.root / "bed.md").write_text(NOTE)
     (one,) = wait_for(lambda: gardener.get("/proposals").json()["proposals"], "a proposal")
     wait_for(lambda: "`soil`" in queue_of(gardener), "the queue")
@@ -140,7 +140,7 @@ def test_a_worker_that_dies_while_it_promotes_leaves_the_tag_in_the_note_once(ga
     assert (gardener.root / "bed.md").read_text().count("- soil") == 1
 
 
-def test_an_invalid_vocabulary_is_said_until_it_is_corrected(gardener):
+def test_an_invalid_vocabulary_is_reported_until_it_is_corrected(gardener):
     (gardener.root / "_taxonomy.md").write_text(TAXONOMY + "- a -> b -> c\n")
     problems = lambda: gardener.json("status")["problems"]  # noqa: E731
     (said,) = wait_for(problems, "the problem")
