@@ -37,7 +37,7 @@ _NOBODY = 65_534
 
 
 class CountingEmbedder:
-    """The real embedder, remembering what it was asked to encode."""
+    """The real embedder, which records the texts that it encodes."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -116,7 +116,7 @@ class House:
         return index_saved(self.cache, self.ingest)
 
     def drain(self) -> list[str]:
-        """Work until nothing is owed, time passing where a row waits; return the texts that were embedded."""
+        """Work until nothing is pending, advancing the clock when a row waits; return the texts that were embedded."""
         before = len(self.embedder.texts)
         for _ in range(10_000):
             stage = index_words if self.cache.leases.owes("words") else embed_owed
@@ -236,7 +236,7 @@ def public():
 
 @pytest.fixture
 def as_nobody():
-    """Do something without root's power to read and write everything."""
+    """Run a block without root's power to read and write everything."""
 
     def call(function, *args):
         if os.geteuid() != 0:

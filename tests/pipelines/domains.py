@@ -1,4 +1,4 @@
-"""Texts of a `_domains.yaml`, and what is said of a wrong one."""
+"""Texts of a `_domains.yaml`, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ deep:
 
 
 def refusal(text):
-    """Return what is said of a text that is refused."""
+    """Return the message with which a text is refused."""
     with pytest.raises(DomainsFileError) as caught:
         parse(text)
     return str(caught.value)

@@ -1,4 +1,4 @@
-"""A note that takes long to parse costs no other note its time, and whatever becomes of its parser costs it alone."""
+"""A note that takes long to parse costs no other note its time, and a failure of its parser affects only that note."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDINARY = (
 
 @pytest.fixture
 def apart_house(house):
-    """A house whose workers set notes apart; `work` does what they do until no words are owed."""
+    """A house whose workers set heavy notes apart; `work` does what they do until no words are pending."""
 
     class Apart:
         ingest = replace(house.ingest, apart=True)
@@ -54,7 +54,7 @@ def apart_house(house):
 
 @pytest.fixture
 def interpreter(tmp_path, monkeypatch):
-    """Let another program be started in the child's place."""
+    """Start another program in place of the child."""
 
     def start(script: str) -> None:
         program = tmp_path / "interpreter"

@@ -1,4 +1,4 @@
-"""Nothing outside a folder is reached through what lies in it, and nothing waits."""
+"""Nothing in a folder leads outside of it or makes the reader wait."""
 
 import os
 import socket
@@ -64,7 +64,7 @@ def test_a_name_that_is_not_unicode_is_read(vault):
 
 
 @pytest.mark.parametrize("raw", ["missing.md", "folder/missing.md", "missing/x.md"])
-def test_a_file_that_is_missing_is_told_from_one_that_is_refused(vault, raw):
+def test_a_missing_file_is_distinguished_from_a_refused_one(vault, raw):
     (vault / "folder").mkdir()
     for act in (beneath.open_file, beneath.open_folder, beneath.look):
         with pytest.raises(FileNotFoundError):

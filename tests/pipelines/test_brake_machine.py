@@ -1,4 +1,4 @@
-"""Notes vanish, come back, move and are confirmed, in any order and at any pace: the brake keeps its word."""
+"""Notes vanish, come back, move and are confirmed, in any order and at any pace: the brake holds what it must."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Vault(RuleBasedStateMachine):
         self.compare(settle=True)
         self.work()
 
-    # What happens to the vault
+    # Events in the vault
 
     @rule(count=counts)
     def write(self, count):
@@ -103,7 +103,7 @@ class Vault(RuleBasedStateMachine):
     def wait(self, seconds):
         self.house.now += seconds
 
-    # What the service does
+    # Steps of the service
 
     def brake_that(self, **how):
         return DeletionBrake(self.state, self.vanished, running_s=self.house.now - self.began, **how)
@@ -163,7 +163,7 @@ class Vault(RuleBasedStateMachine):
         self.state = State(self.base / "state", clocks)
         self.vanished = Vanished(self.base / "state", clocks)
 
-    # What must be true
+    # Invariants
 
     def known(self):
         """Return the notes that the ledger believes to exist: whether each is indexed."""

@@ -147,7 +147,7 @@ def test_no_chunk_is_longer_than_the_ceiling_though_it_has_few_words():
     assert [len(text) for text in found] == [181, 181, 181]
 
 
-# Where a chunk stands
+# The position of a chunk
 
 
 def test_a_chunk_knows_the_headings_around_its_start():

@@ -86,7 +86,7 @@ def test_a_name_that_no_file_can_bear_is_refused():
     assert parse("a" * 150 + ": {}\n")
 
 
-def test_a_key_in_the_wrong_section_is_told_where_it_belongs():
+def test_the_error_for_a_key_in_the_wrong_section_says_where_it_belongs():
     assert "a.folders: a key of `privacy:`, unknown here" in refusal("a:\n  folders: [private]\n")
 
 
@@ -101,7 +101,7 @@ def test_a_key_in_the_wrong_section_is_told_where_it_belongs():
         ("typs: {}", "typs: unknown key; did you mean 'types'?"),
     ],
 )
-def test_what_is_said_about_records_is_checked_before_any_is_read(stated, message):
+def test_the_options_of_records_are_checked_before_any_is_read(stated, message):
     assert f"a.documents.yaml.{message}" in refusal(f"a:\n  documents: {{yaml: {{{stated}}}}}\n")
 
 

@@ -156,7 +156,7 @@ def test_an_error_names_the_file_as_it_was_opened(vault):
 
 @given(text=st.text(st.sampled_from("ab:{}[],&*!-?|>'\"%@` \n\t#0.~<"), max_size=40))
 @settings(max_examples=300)
-def test_whatever_stands_in_the_file_it_is_domains_or_an_error(text):
+def test_any_text_is_domains_or_an_error(text):
     try:
         found = parse(text)
     except DomainsFileError:
@@ -253,7 +253,7 @@ def test_domains_without_end_are_refused_at_once():
 
 
 @pytest.mark.parametrize("away", ["nowhere", "x" * 300])
-def test_a_vault_that_is_away_or_cannot_be_looked_at_keeps_its_domains(vault, away):
+def test_an_unavailable_or_unreadable_vault_keeps_its_domains(vault, away):
     put(vault, "a: { path: x }")
     good = load(vault)
     vault.rename(vault.with_name("aside"))

@@ -56,17 +56,17 @@ def contexts(text, context, path="a.md", words=200):
         ("breadcrumb", ["Sourdough", "Sourdough > Leaven"]),
     ],
 )
-def test_a_passage_stands_below_its_title_and_the_headings_above_it(context, expected):
+def test_a_passage_is_below_its_title_and_the_headings_above_it(context, expected):
     assert contexts(NOTE, context) == expected
 
 
-def test_a_later_part_of_a_long_section_stands_below_its_own_headings_too():
+def test_a_later_part_of_a_long_section_is_below_its_own_headings_too():
     text = f"# Bread\n\n## Dough\n\n### Rye\n\n{'word ' * 300}"
     assert contexts(text, "breadcrumb") == ["", "Bread", "Bread > Dough > Rye"]
     assert contexts(text, "title") == ["", "Bread", "Bread"]
 
 
-def test_a_title_that_repeats_as_the_first_heading_stands_there_once():
+def test_a_title_that_repeats_as_the_first_heading_is_included_once():
     text = "---\ntitle: Bread!\n---\nIntro.\n# *Bread*\nText.\n## Dough\nMore."
     assert contexts(text, "breadcrumb") == ["Bread!", "Bread"]
 
@@ -77,7 +77,7 @@ def test_the_name_of_a_file_is_never_in_a_context(context, text):
     assert contexts(text, context, "Folder/Named after a river.md") == [""]
 
 
-def test_a_document_stands_below_its_own_title():
+def test_a_document_is_below_its_own_title():
     builder = Builder()
     builder.add("Margins grow.", "Costs", ("Costs",))
     builder.add("Costs\nRent and wages.", "Costs", ("Costs",))
@@ -99,7 +99,7 @@ phase2_fundamentals:
 
 
 @pytest.mark.parametrize("context", ["title", "breadcrumb"])
-def test_a_section_of_a_record_stands_below_its_kind_ticker_and_label(context):
+def test_a_section_of_a_record_is_below_its_kind_ticker_and_label(context):
     note = note_of("NVDA.yaml", read("NVDA.yaml", RECORD.encode(), TYPES))
     (chunk,) = chunk_note(note, cut(context))
     first, rest = embedded_text(chunk.text, chunk.context).split("\n", 1)
@@ -207,7 +207,7 @@ def test_another_title_embeds_the_passages_of_its_note_alone(housed):
     assert housed.picture() == housed.scratch_picture()
 
 
-def test_another_heading_above_embeds_only_what_stands_below_it(housed):
+def test_another_heading_above_embeds_only_the_passages_below_it(housed):
     housed.write("a.md", NOTE)
     housed.index()
     housed.write("a.md", NOTE.replace("# Leaven", "# Starter"))

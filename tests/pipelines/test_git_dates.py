@@ -1,4 +1,4 @@
-"""What git says of a vault's files, and that a stranger's repository runs nothing."""
+"""The commit dates of a vault's files; a stranger's repository runs nothing."""
 
 from __future__ import annotations
 

@@ -373,7 +373,7 @@ def test_ids_are_kept_by_most_members_and_never_taken_over(previous, now):
 
 @given(data=st.data())
 @settings(max_examples=30)
-def test_a_small_change_moves_nobody_else(data):
+def test_a_small_change_moves_no_other_note(data):
     edges = cliques(7, 6)
     before = ids(divided(edges, {}))
     inner = [edge for edge in edges if before[edge[0]] == before[edge[1]]]

@@ -1,4 +1,4 @@
-"""Who lives says so, and nobody else is taken for him."""
+"""A living process reports itself, and no other process is mistaken for it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_who_says_that_he_ends_is_forgotten_and_who_is_silent_for_an_hour_too(pr
     assert [one.name for one, _ in processes.recent()] == ["new"]
 
 
-def test_what_was_said_before_a_reboot_is_as_old_as_the_wall_clock_says(processes, clocks):
+def test_a_fact_from_before_a_reboot_is_as_old_as_the_wall_clock_says(processes, clocks):
     processes.put(process())
     clocks.up, clocks.wall = 10.0, clocks.wall + 120
     assert processes.recent() == [(process(), 120.0)]

@@ -16,7 +16,7 @@ LONG = 60.0  # longer than any wait for more deletions
 
 
 class World:
-    """A domain of so many notes, its brake, and the clocks of the machine."""
+    """A domain of `notes` notes, its brake, and the clocks of the machine."""
 
     def __init__(self, folder, notes):
         self.folder = folder
@@ -40,7 +40,7 @@ class World:
         self.wall += seconds
 
     def lose(self, *paths):
-        """Let files vanish, and have an event name them."""
+        """Delete files, and report an event for them."""
         self.gone |= set(paths)
         return self.look(*paths)
 
@@ -52,7 +52,7 @@ class World:
         return self.look(*paths)
 
     def look(self, *paths):
-        """Look at some paths, as after an event."""
+        """Check some paths, as after an event."""
         return self._release(self.gone & set(paths), Looked(frozenset(paths)))
 
     def compare(self, **how):
@@ -232,7 +232,7 @@ def test_a_hold_that_is_the_same_for_an_hour_ends_with_the_deletions(world):
     ],
     ids=["more", "fewer", "others", "others, unheard"],
 )
-def test_a_hold_whose_notes_changed_begins_its_hour_anew(world, change):
+def test_a_hold_whose_notes_changed_restarts_its_hour(world, change):
     world = world(100)
     world.lose_some(0, 50)
     world.wait(HOLD_SECONDS - 1)

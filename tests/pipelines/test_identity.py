@@ -31,9 +31,9 @@ def test_a_copy_gets_an_id_of_its_own_when_it_is_asked_for(vault, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(vault, copy)
     assert identify(copy).vault_id == original.vault_id
-    anew = identify_anew(copy)
-    assert anew.vault_id != original.vault_id
-    assert identify(copy) == anew
+    own = identify_anew(copy)
+    assert own.vault_id != original.vault_id
+    assert identify(copy) == own
 
 
 def test_a_vault_that_we_may_only_read_is_known_by_its_path(public, as_nobody):

@@ -415,9 +415,7 @@ UNREADABLE = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", UNREADABLE)
 @pytest.mark.parametrize("name", [".gitignore", "x/.everindexignore", ".obsidian/app.json"])
-def test_a_file_of_rules_that_is_no_plain_file_rules_nothing_and_is_complained_of(
-    tmp_path, vault, kind, name
-):
+def test_a_rule_file_that_is_no_regular_file_is_ignored_with_a_complaint(tmp_path, vault, kind, name):
     write(vault, "x/a.md")
     (vault / name).parent.mkdir(exist_ok=True)
     UNREADABLE[kind](vault / name, tmp_path)
@@ -428,7 +426,7 @@ def test_a_file_of_rules_that_is_no_plain_file_rules_nothing_and_is_complained_o
     assert name in complaint
 
 
-def test_settings_of_obsidian_that_are_nested_without_end_rule_nothing_and_are_complained_of(vault):
+def test_settings_of_obsidian_that_are_nested_without_end_are_ignored_with_a_complaint(vault):
     write(vault, ".obsidian/app.json", "[" * 200_000)
     write(vault, "a.md")
     found = rules(vault)

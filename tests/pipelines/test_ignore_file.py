@@ -70,7 +70,7 @@ def test_a_file_that_everindex_made_goes_with_its_last_line(vault, displaced):
 
 
 @pytest.mark.parametrize("own", ["", "# mine\n", "\n", "*.pdf\n", f"{HEAD}\n# mine\n", f"{HEAD} \n"])
-def test_a_file_in_which_something_else_stands_or_that_was_there_before_stays(vault, displaced, own):
+def test_a_file_with_other_lines_or_from_before_stays(vault, displaced, own):
     (vault / "Soil.md").write_text("clay")
     (vault / IGNORE_FILE).write_text(own)
     ignore(vault, "Soil.md", displaced)
@@ -107,7 +107,7 @@ def test_a_last_line_without_an_end_stays_a_line(vault, displaced):
     assert (vault / IGNORE_FILE).read_text() == "*.pdf\n/Soil.md\n"
 
 
-def test_what_is_ignored_already_and_what_was_never_ignored_is_said(vault, displaced):
+def test_paths_that_are_ignored_already_or_never_were_are_reported(vault, displaced):
     (vault / "Soil.md").write_text("clay")
     ignore(vault, "Soil.md", displaced)
     with pytest.raises(AlreadyThereError, match="ignored already, by /Soil"):

@@ -1,4 +1,4 @@
-"""What indexing tells the log by note: each event once it is committed, with what was done to that note alone."""
+"""The events that indexing writes to the log by note: each once it is committed, with the work on that note alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parser():
 
 
 def told(house):
-    """Return what was told since the last call, without times and keys."""
+    """Return the events since the last call, without times and keys."""
     found = [
         (e.path, e.action, e.passages, e.texts_embedded, e.vectors_pending)
         for e in sorted(house.events, key=lambda e: e.path)
@@ -35,14 +35,14 @@ def told(house):
     return found
 
 
-def test_a_save_is_told_with_its_passages_and_the_texts_that_were_embedded(house):
+def test_a_save_is_logged_with_its_passages_and_the_texts_that_were_embedded(house):
     house.save("a.md", TWO)
     assert told(house) == [("a.md", "indexed", 2, 2, False)]
     house.save("a.md", TWO.replace("oven", "stove"))
     assert told(house) == [("a.md", "indexed", 2, 1, False)]
 
 
-def test_words_are_told_before_the_vectors_that_follow(house):
+def test_words_are_logged_before_the_vectors_that_follow(house):
     house.write("a.md", TWO)
     house.write("b.md", "Ink and paper.")
     house.reconcile()
@@ -52,7 +52,7 @@ def test_words_are_told_before_the_vectors_that_follow(house):
     assert told(house) == [("a.md", "embedded", None, 2, False), ("b.md", "embedded", None, 1, False)]
 
 
-def test_a_long_note_is_told_slice_by_slice(house):
+def test_a_long_note_is_logged_slice_by_slice(house):
     house.write("a.md", LONG)
     house.reconcile()
     house.drain()
@@ -63,7 +63,7 @@ def test_a_long_note_is_told_slice_by_slice(house):
     assert [pending for *_, pending in parts] == [True] * (len(parts) - 1) + [False]
 
 
-def test_a_save_with_more_texts_than_a_slice_is_told_without_them(house):
+def test_a_save_with_more_texts_than_a_slice_is_logged_without_them(house):
     house.save("a.md", "\n\n".join(f"## {n}\n\nPart {n}." for n in range(TEXTS_AT_ONCE + 1)))
     assert told(house) == [("a.md", "indexed", TEXTS_AT_ONCE + 1, 0, True)]
 
@@ -79,14 +79,14 @@ def test_a_renamed_note_has_the_key_of_its_old_path_and_a_copy_another(house):
     assert keys["copy.md", "indexed"] != keys["b.md", "indexed"]
 
 
-def test_a_note_that_cannot_be_read_is_told_as_parked_with_the_reason(house):
+def test_a_note_that_cannot_be_read_is_logged_as_parked_with_the_reason(house):
     house.save("a.md", b"x" * 2_000_000)
     (event,) = house.events
     assert (event.path, event.action, event.passages) == ("a.md", "parked", None)
     assert event.error.startswith("too-large: it has 2.0 MB")
 
 
-def test_a_note_that_ends_its_worker_is_told_as_parked_once(house):
+def test_a_note_that_ends_its_worker_is_logged_as_parked_once(house):
     house.write("a.md", TWO)
     house.reconcile()
     house.cache.con.execute("UPDATE vault_file SET attempts = ?", (MAX_ATTEMPTS,))
@@ -95,7 +95,7 @@ def test_a_note_that_ends_its_worker_is_told_as_parked_once(house):
     assert (event.action, event.error) == ("parked", f"crash: {house.cache.ledger.row('a.md').error}")
 
 
-def test_a_note_that_is_parsed_apart_is_told(house, parser):
+def test_a_note_that_is_parsed_apart_is_logged(house, parser):
     house.write("a.md", TWO)
     house.reconcile()
     (row,) = house.cache.leases.take("words", 1, "test")
@@ -104,7 +104,7 @@ def test_a_note_that_is_parsed_apart_is_told(house, parser):
     assert told(house) == [("a.md", "indexed", 2, 0, True)]
 
 
-def test_what_was_not_committed_is_not_told(house):
+def test_what_was_not_committed_is_not_logged(house):
     house.write("a.md", TWO)
     house.notice("a.md")
     encode = house.embedder.encode_documents
@@ -119,7 +119,7 @@ def test_what_was_not_committed_is_not_told(house):
     assert told(house) == []
 
 
-def test_texts_of_a_model_that_fails_are_not_told(house):
+def test_texts_of_a_model_that_fails_are_not_logged(house):
     def fail(_texts):
         raise ModelUnavailableError("no model")
 

@@ -93,7 +93,7 @@ def test_a_retitled_note_is_found_by_its_new_title_in_every_chunk(house):
     assert matches == {"sail": 0, "oven": 20}
 
 
-def test_a_long_note_saved_leaves_its_vectors_owed_and_they_come_whole(house):
+def test_a_saved_long_note_leaves_its_vectors_pending_and_gets_them_all_at_once(house):
     many = "\n\n".join(f"## Part {n}\n\nLetter {n} of many letters." for n in range(70))
     house.save("a.md", many)
     counts = house.cache.counts()
@@ -111,7 +111,7 @@ def test_two_slices_are_embedded_at_once_and_none_begins_when_a_save_waits(house
     class Pairs:
         def encode_documents(self, texts):
             asked.append(len(texts))
-            together.wait()  # breaks where nobody else is asked meanwhile
+            together.wait()  # breaks if the other slice is not embedded meanwhile
             return house.embedder.encode_documents(texts)
 
     embed_owed(house.cache, replace(house.ingest, encoder=Pairs), lambda: True)
@@ -186,7 +186,7 @@ def test_a_slow_job_never_overwrites_a_newer_one(house):
     house.now += 1000  # its lease runs out
     house.save("a.md", "The new words.")
     with pytest.raises(StaleWorkError):
-        house.cache.park(slow, "too-late", "it was somebody else's by then")
+        house.cache.park(slow, "too-late", "another worker has it by now")
     assert "new" in house.picture()["chunks"][0][4]
 
 
@@ -227,7 +227,7 @@ class KeepAll:
         return Release(frozenset(), held=1)
 
 
-def test_a_note_that_the_brake_keeps_stays_as_it_was_indexed_though_its_worker_misses_it(house, tmp_path):
+def test_a_note_that_the_brake_keeps_stays_indexed_though_its_worker_finds_no_file(house, tmp_path):
     house.save("a.md", "Here.")
     indexed = house.picture()
     house.write("a.md", "Here, and changed.")
@@ -343,7 +343,7 @@ def test_a_note_without_text_is_embedded_by_its_names_until_it_has_text(house):
     assert house.picture() == house.scratch_picture()
 
 
-def test_an_index_without_chunks_of_empty_notes_answers_and_says_what_it_owes_until_it_is_filled_in(house):
+def test_an_index_without_chunks_of_empty_notes_answers_and_reports_pending_work_until_it_is_filled_in(house):
     house.save("empty.md", "")
     house.save("full.md", "Compost.")
     with house.cache.con:
@@ -472,7 +472,7 @@ def test_the_leases_of_the_living_stay(house):
     assert not house.cache.leases.owes("words")
 
 
-def test_saved_paths_that_are_owed_nothing_cost_nothing(house):
+def test_saved_paths_without_pending_work_cost_nothing(house):
     house.save("a.md", "Same.")
     outcome = index_saved(house.cache, house.ingest)
     assert outcome.touched == 0

@@ -1,4 +1,4 @@
-"""Differences are recorded as the disk is at the time of reading, also if it changes meanwhile."""
+"""Differences are recorded as read from the disk, also if it changes meanwhile."""
 
 from __future__ import annotations
 

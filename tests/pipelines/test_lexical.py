@@ -123,13 +123,13 @@ def test_a_quoted_phrase_stays_together():
     assert matching('"state of the art"', *texts) == [2]
 
 
-def test_what_a_minus_marks_is_not_looked_for():
+def test_a_word_with_a_minus_is_not_searched():
     texts = ("red apple", "green apple", "green pear tree")
     assert matching("apple -pear", *texts) == [0, 1]
     assert matching('red -"pear tree"', *texts) == [0]
 
 
-def test_what_looks_like_an_option_or_a_number_is_looked_for():
+def test_a_word_that_looks_like_an_option_or_a_number_is_searched():
     assert finds("-rf", "rm -rf")
     assert finds("-2", "minus 2")
 
@@ -242,7 +242,7 @@ _TEXTS = st.one_of(st.text(min_size=1, max_size=60), st.lists(_PIECES, min_size=
 @settings(max_examples=300)
 @given(text=_TEXTS, data=st.data())
 @example(text="İstanbul ẞ ǅ", data=None)
-def test_whatever_is_typed_as_it_stands_in_a_text_is_found(text, data):
+def test_words_typed_as_in_a_text_find_it(text, data):
     words = [word for word in text.split() if not word.startswith("-") and '"' not in word]
     assume(words)
     query = data.draw(st.sampled_from(words)) if data else words[0]

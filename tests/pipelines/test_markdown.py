@@ -32,13 +32,13 @@ def test_a_byte_order_mark_is_not_part_of_the_text():
     assert decode(b"\xef\xbb\xbf# T\r\n") == ("# T\r\n", ())
 
 
-def test_bytes_that_are_not_utf8_are_replaced_and_said():
+def test_bytes_that_are_not_utf8_are_replaced_with_a_warning():
     text, warnings = decode(b"caf\xe9 x")
     assert text == "caf\ufffd x"
     assert "byte 3" in warnings[0]
 
 
-def test_nul_bytes_are_replaced_and_said():
+def test_nul_bytes_are_replaced_with_a_warning():
     text, warnings = decode(b"a\0b")
     assert text == "a\ufffdb"
     assert len(warnings) == 1
@@ -127,7 +127,7 @@ def test_unreadable_frontmatter_is_text_and_a_warning(block):
         ),
     ],
 )
-def test_what_is_wrong_with_frontmatter_is_said_with_the_line_of_the_file(text, problem):
+def test_errors_in_frontmatter_name_the_line_of_the_file(text, problem):
     assert parse_note("n.md", text).warnings == (f"unreadable frontmatter, kept as text: {problem}",)
 
 
@@ -205,7 +205,7 @@ def test_tags_are_read_from_lists_and_strings(block, expected):
     assert note.warnings == ()
 
 
-def test_what_cannot_be_a_tag_is_left_out_and_said():
+def test_a_name_that_cannot_be_a_tag_is_left_out_with_a_warning():
     note = front("tags: [two words, 1984, 'a,b', y1984]")
     assert note.tags == ("y1984",)
     assert len(note.warnings) == 3
@@ -240,7 +240,7 @@ def test_the_date_of_publication_is_an_iso_string(block, expected):
     assert (note.published_at, note.warnings) == (expected, ())
 
 
-def test_a_date_that_cannot_be_read_is_said():
+def test_a_date_that_cannot_be_read_is_reported():
     note = front("date: last spring")
     assert note.published_at is None
     assert "last spring" in note.warnings[0]
@@ -389,7 +389,7 @@ def test_links_out_of_the_vault_and_to_nothing_are_left_out(text):
     assert links(text) == []
 
 
-# Where a link stands
+# The position of a link
 
 
 def test_a_link_knows_its_line_and_the_heading_above_it():

@@ -126,7 +126,7 @@ def test_of_many_at_once_none_overwrites_another(vault, monkeypatch, swaps):
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
     with monkeypatch.context() as patched:
-        patched.setattr(os, "listdir", lambda _: [])  # none sees what the others made
+        patched.setattr(os, "listdir", lambda _: [])  # none sees the files of the others
         for thread in threads:
             thread.start()
         for thread in threads:

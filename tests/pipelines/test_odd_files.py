@@ -1,4 +1,4 @@
-"""Odd files and folders cost themselves alone: times, inodes, names, depth, what may not be looked at."""
+"""Odd files and folders affect no other file: times, inodes, names, depth, permissions."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_folders_nested_too_deep_are_named_and_all_else_is_found(vault, nest, de
     assert rules(vault).for_file(inside[1]) is None
 
 
-def test_folders_nested_too_deep_are_complained_of_and_their_notes_leave_the_index(house, nest, monkeypatch):
+def test_folders_nested_too_deep_cause_a_complaint_and_their_notes_leave_the_index(house, nest, monkeypatch):
     nest(house.root, 4, {1, 4})
     house.index()
     assert len(paths(house)) == 2
@@ -227,7 +227,7 @@ def test_folders_nested_too_deep_are_complained_of_and_their_notes_leave_the_ind
     assert house.notice("d/d/d/d").complaints == [complaint]
 
 
-# What may not be looked at
+# Permissions
 
 
 def test_notes_in_a_folder_that_may_not_be_read_are_kept_and_complained_of(house, as_nobody, public):

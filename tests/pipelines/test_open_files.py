@@ -23,7 +23,7 @@ def test_a_process_may_open_as_many_files_as_the_system_allows():
     assert done.stdout.strip() == "(900, 900)"
 
 
-def test_a_limit_that_is_too_low_is_said_until_it_is_raised(tmp_path, monkeypatch):
+def test_a_limit_that_is_too_low_is_reported_until_it_is_raised(tmp_path, monkeypatch):
     problems = Problems(tmp_path)
     limit = [200]
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit[0], limit[0]))

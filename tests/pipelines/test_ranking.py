@@ -123,7 +123,7 @@ def test_a_community_keeps_its_number_when_a_note_joins_it(house):
     assert (after.id, after.notes) == (before.id, before.notes + 1)
 
 
-def test_a_note_with_another_title_or_tag_has_its_communitys_label_computed_anew(house):
+def test_a_changed_title_or_tag_recomputes_the_label_of_the_community(house):
     house.save("a.md", "# Garden\n\n[[b]]")
     house.save("b.md", "# Soil\n\n[[a]]")
     rank_domain(house.cache, PLAIN)
@@ -175,7 +175,7 @@ def test_other_settings_than_the_ranks_are_by_are_noticed_without_a_change_of_li
         assert not ranks_are_otherwise(house.cache, changed)
 
 
-def test_ranks_of_an_earlier_version_are_computed_anew(house):
+def test_ranks_of_an_earlier_version_are_recomputed(house):
     two_clusters(house)
     rank_domain(house.cache, PLAIN)
     house.cache.con.execute("DELETE FROM vault_meta WHERE key = 'ranked_by'")

@@ -99,7 +99,7 @@ def test_an_ignored_file_is_counted_as_soon_as_it_is_saved_and_no_longer_than_it
     assert house.cache.counts().ignored == 0
 
 
-def test_two_files_with_one_name_in_two_unicode_forms_are_both_parked_and_said(house):
+def test_two_files_with_one_name_in_two_unicode_forms_are_both_parked_and_reported(house):
     house.write("caf\u00e9.md", "Composed.")
     house.write("cafe\u0301.md", "Decomposed.")
     house.index()
@@ -213,7 +213,7 @@ def test_a_change_of_the_domains_moves_notes_between_caches(house, two):
 
 
 @pytest.mark.parametrize("by_event", [True, False])
-def test_a_mass_of_deletions_is_held_until_somebody_says_so(house, tmp_path, by_event):
+def test_a_mass_of_deletions_is_held_until_it_is_confirmed(house, tmp_path, by_event):
     for n in range(100):
         house.write(f"in/{n}.md", f"Note {n}.")
     house.index()
@@ -334,9 +334,9 @@ def test_a_raised_limit_takes_up_the_notes_that_were_too_large(house):
     assert house.cache.ledger.parked_rows() == []
 
 
-def test_a_saved_note_with_an_accent_is_looked_at_alone(house):
+def test_a_saved_note_with_an_accent_is_checked_alone(house):
     house.write("caf\u00e9.md", "Coffee.")
-    house.write("other.md", "Nobody has told of it yet.")
+    house.write("other.md", "No event has named it yet.")
     assert [event.path for event in house.notice("caf\u00e9.md").events] == ["caf\u00e9.md"]
 
 

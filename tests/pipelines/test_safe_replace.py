@@ -85,7 +85,7 @@ def lates(kept, later=0.0):
 
 
 def during(monkeypatch, *acts):
-    """Let somebody act right before each exchange of names, in turn."""
+    """Run each of `acts`, in turn, right before one exchange of names."""
     waiting = list(acts)
     swap = room._swap
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_saved_while_it_is_removed_stays(note, kept, vault, monke
 
 
 @on_every_system
-def test_of_two_saves_while_a_file_is_removed_the_later_stays_and_the_earlier_is_told(
+def test_of_two_saves_while_a_file_is_removed_the_later_stays_and_the_earlier_is_returned(
     note, kept, vault, monkeypatch
 ):
     move = in_folder.move
@@ -225,7 +225,7 @@ def test_an_empty_file_is_replaced_like_any_other(note, kept):
     assert exchange(note, None, b"newer", kept) == b"new"
 
 
-# What is no file of ours to replace
+# Files that are not ours to replace
 
 
 def test_a_file_that_vanished_is_not_made_again(note, kept):
@@ -235,7 +235,7 @@ def test_a_file_that_vanished_is_not_made_again(note, kept):
     assert not note.exists()
 
 
-def test_a_folder_that_vanished_is_said(vault, kept):
+def test_a_folder_that_vanished_is_reported(vault, kept):
     with pytest.raises(NoteVanishedError):
         exchange(vault / "gone" / "a.md", None, b"new", kept)
 
@@ -252,7 +252,7 @@ def test_a_link_a_folder_and_a_fifo_are_refused(vault, note, kept):
     assert note.read_bytes() == b"old"
 
 
-def test_a_state_folder_that_cannot_be_made_is_said_and_nothing_is_changed(note, tmp_path):
+def test_a_state_folder_that_cannot_be_made_is_reported_and_nothing_is_changed(note, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StateError):
         room.replace_if_unchanged(note.parent, note.name, b"old", b"new", tmp_path / "file" / "displaced")
@@ -260,7 +260,7 @@ def test_a_state_folder_that_cannot_be_made_is_said_and_nothing_is_changed(note,
     assert beside(note) == []
 
 
-def test_a_disk_that_fails_is_said_and_nothing_is_changed(note, kept, monkeypatch):
+def test_a_disk_that_fails_is_reported_and_nothing_is_changed(note, kept, monkeypatch):
     monkeypatch.setattr(os, "fchmod", refuse)
     with pytest.raises(NoteUnreadableError):
         exchange(note, b"old", b"new", kept)
@@ -269,7 +269,7 @@ def test_a_disk_that_fails_is_said_and_nothing_is_changed(note, kept, monkeypatc
     assert lates(kept) == []
 
 
-# What a link would redirect
+# Links that would redirect a write
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def test_a_folder_that_is_replaced_by_a_link_meanwhile_redirects_nothing(
     assert listed(outside) == before
     assert (vault / "moved/note.md").read_bytes() == b"new"
     assert [path.name for path in (vault / "moved").iterdir()] == ["note.md"]
-    # What is looked at again later is not looked for behind the link either.
+    # The later check for late writes does not follow the link either.
     assert lates(kept, later=LATER) == []
     assert listed(outside) == before
 
@@ -358,7 +358,7 @@ def test_a_crash_is_not_mended_behind_a_link(vault, outside, kept):
     assert listed(outside) == before
 
 
-def test_what_a_crash_left_is_not_looked_for_behind_a_link(vault, outside, kept):
+def test_files_that_a_crash_left_are_not_searched_behind_a_link(vault, outside, kept):
     (outside / ".everindex-0123456789abcdef.tmp").write_bytes(b"theirs")
     make_quiet(outside)
     (vault / "link").symlink_to(outside)
@@ -397,11 +397,11 @@ def test_a_folder_that_is_exchanged_with_a_link_time_and_again_redirects_nothing
     assert all(done.values())
 
 
-# What a power cut would leave
+# The state after a power cut
 
 
 @pytest.mark.parametrize("read", [b"old", None])
-def test_bytes_are_on_disk_before_they_get_their_name_and_the_name_before_it_is_told(
+def test_bytes_are_on_disk_before_they_get_their_name_and_the_name_before_success_is_returned(
     system, vault, kept, read, monkeypatch
 ):
     """The system's own calls are watched: what is forced to disk when, by inode."""
@@ -428,7 +428,7 @@ def test_bytes_are_on_disk_before_they_get_their_name_and_the_name_before_it_is_
     assert whole < min(named)
 
 
-# Somebody writes meanwhile
+# A person writes meanwhile
 
 
 @on_every_system
@@ -450,7 +450,7 @@ def test_a_save_by_renaming_just_before_the_exchange_is_put_back(note, kept, mon
 
 @on_every_system
 @pytest.mark.parametrize("save", [Path.write_bytes, save_by_renaming])
-def test_of_two_saves_the_later_stays_and_the_earlier_is_told(note, kept, monkeypatch, save):
+def test_of_two_saves_the_later_stays_and_the_earlier_is_returned(note, kept, monkeypatch, save):
     during(monkeypatch, lambda: save_by_renaming(note, b"first"), lambda: save(note, b"second"))
     assert exchange(note, b"old", b"new", kept) == b"second"
     assert note.read_bytes() == b"second"
@@ -459,7 +459,7 @@ def test_of_two_saves_the_later_stays_and_the_earlier_is_told(note, kept, monkey
 
 
 @on_every_system
-def test_a_file_that_is_deleted_while_it_is_put_back_stays_deleted_and_its_last_save_is_told(
+def test_a_file_that_is_deleted_while_it_is_put_back_stays_deleted_and_its_last_save_is_returned(
     note, kept, monkeypatch
 ):
     during(monkeypatch, lambda: note.write_bytes(b"theirs"), note.unlink)
@@ -487,7 +487,7 @@ def test_a_file_that_becomes_a_link_meanwhile_stays_one(note, kept, monkeypatch,
 
 
 @on_every_system
-def test_a_write_through_an_old_descriptor_is_told_until_it_is_settled(note, kept):
+def test_a_write_through_an_old_descriptor_is_returned_until_it_is_settled(note, kept):
     with note.open("r+b") as editor:
         exchange(note, b"old", b"new", kept)
         assert lates(kept) == []
@@ -499,7 +499,7 @@ def test_a_write_through_an_old_descriptor_is_told_until_it_is_settled(note, kep
     assert lates(kept) == []
 
 
-def test_what_is_written_after_settling_is_told_again(note, kept):
+def test_what_is_written_after_settling_is_returned_again(note, kept):
     with note.open("r+b", buffering=0) as editor:
         exchange(note, b"old", b"new", kept)
         editor.write(b"late")
@@ -509,7 +509,7 @@ def test_what_is_written_after_settling_is_told_again(note, kept):
     assert (late.base, late.late) == (b"late", b"later")
 
 
-def test_a_late_write_that_is_under_way_is_told_when_it_is_quiet(note, kept):
+def test_a_late_write_that_is_under_way_is_returned_when_it_is_quiet(note, kept):
     with note.open("r+b") as editor:
         exchange(note, b"old", b"new", kept)
         editor.truncate()
@@ -725,7 +725,9 @@ def test_an_exchange_in_three_steps_that_was_killed_between_them_is_undone(note,
 
 
 @pytest.mark.parametrize("folder", ["deep", ".everindex"])
-def test_what_a_crash_left_and_no_record_names_is_moved_and_told_but_not_deleted(vault, kept, folder):
+def test_files_that_a_crash_left_and_no_record_names_are_moved_and_reported_but_not_deleted(
+    vault, kept, folder
+):
     (vault / folder).mkdir()
     left = vault / folder / ".everindex-0123456789abcdef.tmp"
     left.write_bytes(b"perhaps the only copy")
@@ -739,14 +741,14 @@ def test_what_a_crash_left_and_no_record_names_is_moved_and_told_but_not_deleted
     assert now.exists()
 
 
-def test_what_a_crash_left_on_another_file_system_is_told_where_it_is(vault, elsewhere):
+def test_files_that_a_crash_left_on_another_file_system_are_reported_in_place(vault, elsewhere):
     left = vault / ".everindex-0123456789abcdef.tmp"
     left.write_bytes(b"perhaps the only copy")
     os.utime(left, (1, 1))
     assert leftovers(vault, elsewhere) == [left]
 
 
-# A person and we, at once
+# A person and Everindex write at once
 
 HUMAN = textwrap.dedent("""
     import os, random, sys, time
@@ -765,7 +767,7 @@ HUMAN = textwrap.dedent("""
                 file.flush()
                 time.sleep(rng.random() / 2000)
                 file.write(data + token)
-        elif way == "anew":
+        elif way == "rewritten":
             data = path.read_bytes()
             time.sleep(rng.random() / 2000)
             path.write_bytes(data + token)
@@ -785,7 +787,7 @@ HUMAN = textwrap.dedent("""
 
 
 def race(note, kept, ways, seed):
-    """Let a process write in its ways while we do in ours; return all that is left or was told.
+    """Let another process write in its ways while we write in ours; return all bytes that are left or were reported.
 
     On a busy machine we may never come to write: that race shows nothing, and is run again.
     """
@@ -816,7 +818,9 @@ def race(note, kept, ways, seed):
     return b"".join([note.read_bytes(), *told])
 
 
-@pytest.mark.parametrize("ways", ["in place", "anew", "renaming", "late", "in place,anew,renaming,late"])
+@pytest.mark.parametrize(
+    "ways", ["in place", "rewritten", "renaming", "late", "in place,rewritten,renaming,late"]
+)
 def test_no_byte_of_a_person_is_lost_however_the_editor_saves(note, kept, ways, monkeypatch):
     monkeypatch.setattr(later, "QUIET_S", 0.0)
     left = race(note, kept, ways, seed=ROUNDS)
@@ -825,7 +829,7 @@ def test_no_byte_of_a_person_is_lost_however_the_editor_saves(note, kept, ways, 
     assert beside(note) == []
 
 
-@pytest.mark.parametrize("ways", ["in place", "anew", "late"])
+@pytest.mark.parametrize("ways", ["in place", "rewritten", "late"])
 def test_no_byte_is_lost_where_there_is_no_exchange_but_by_renaming(note, kept, ways, monkeypatch):
     monkeypatch.setattr(in_folder, "rename", lambda *_, **__: False)
     monkeypatch.setattr(later, "QUIET_S", 0.0)

@@ -113,7 +113,7 @@ def test_a_mistake_is_named_with_its_line(text, said):
 
 
 @given(st.text() | st.text("ab:{}[],*&!-\n \"'#?|>0", max_size=40))
-def test_whatever_stands_in_it_is_scopes_or_a_mistake(text):
+def test_any_text_is_scopes_or_an_error(text):
     with suppress(ScopesFileError):
         parse(text)
 

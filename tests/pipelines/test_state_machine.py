@@ -184,7 +184,7 @@ class Vault(RuleBasedStateMachine):
     def everything_dies_and_starts_again(self):
         self.house.cache.close()
         self.house.cache = self.house.open("cache-vault.1.db")
-        self.house.now = 5.0  # a reboot: the clock begins anew
+        self.house.now = 5.0  # a reboot resets the clock
 
     @rule()
     def compare(self):

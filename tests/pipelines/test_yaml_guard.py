@@ -1,4 +1,4 @@
-"""A `_domains.yaml` that is made to exhaust or to deceive is refused before anything is built of it."""
+"""A `_domains.yaml` that is made to exhaust or to deceive is refused before any value is built from it."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_headings_tasks_quotes_links_and_sentences_with_numbers_stay(text, aim):
             assert text[one.start : one.end] in shown
 
 
-# Without rows of tables: compression takes what begins with a bar for one, whatever stands below it.
+# Without rows of tables: compression takes any line that begins with a bar for a row.
 @given(_TEXTS.map(lambda text: text.replace("|", "")), _AIMS)
 def test_whatever_a_parser_takes_for_a_quote_or_a_heading_stays_line_by_line(text, aim):
     shown, _ = compress(text, aim)

@@ -40,7 +40,7 @@ def test_a_third_of_the_candidates_may_be_files(passages, files):
         ("", False),
     ],
 )
-def test_source_code_is_what_stands_in_fences(text, is_code):
+def test_source_code_is_the_text_in_fences(text, is_code):
     assert is_source_code(text) is is_code
 
 

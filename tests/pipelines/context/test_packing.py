@@ -16,7 +16,7 @@ WORDS = Tokens("words", lambda texts: [len(text.split()) for text in texts])
 
 
 def text_of(number, words=60):
-    """Return a text of so many words that shares few runs of words with others."""
+    """Return a text of `words` words that shares few runs of words with others."""
     return " ".join(f"w{number}x{at}" for at in range(words))
 
 

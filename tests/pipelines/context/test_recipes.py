@@ -60,7 +60,7 @@ def test_a_recipe_is_read():
         (f"a: {{slots: [{{query: {'x' * 1_001}}}]}}", "a.slots[1].query: "),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text, said):
+def test_errors_name_the_line(text, said):
     with pytest.raises(ContextsFileError) as raised:
         parse(text)
     assert said in str(raised.value)

@@ -14,7 +14,7 @@ def blocks_of(document):
 
 
 def links_of(document):
-    """Return each link's target, fragment, shown text, whether it embeds, and the line on which it stands."""
+    """Return each link's target, fragment, shown text, whether it embeds, and its line."""
     return [
         (link.target, link.fragment, link.text, link.embed, line_at(document.text, link.at))
         for link in document.links

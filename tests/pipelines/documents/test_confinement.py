@@ -1,4 +1,4 @@
-"""A process that reads documents can compute, and nothing else, whatever a document brings its reader to do."""
+"""A process that reads documents can compute, and nothing else, whatever a document makes its reader do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sandbox():
 
 @pytest.fixture
 def listening():
-    """A server's socket on a free port, which says at the end whether anybody came."""
+    """A server's socket on a free port, which reports at the end whether a client connected."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0)
         yield server

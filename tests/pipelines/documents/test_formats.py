@@ -28,7 +28,7 @@ def test_no_two_formats_share_a_suffix():
         ("a/.md", "md"),
     ],
 )
-def test_a_format_is_told_by_the_end_of_the_name(path, name):
+def test_a_format_is_recognised_by_the_end_of_the_name(path, name):
     form = format_of(path)
     assert (form.name if form else None) == name
 

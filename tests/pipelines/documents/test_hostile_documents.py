@@ -15,9 +15,9 @@ from pipelines.errors import DocumentError, ParserDiedError, ParserMemoryError
 from tests.pipelines.documents.pdf_files import page_with, stream, written
 
 MOST_GROWTH = 100_000_000
-"""Bytes by which the process that asks may grow, whatever the documents are."""
+"""Bytes by which the parent process may grow, whatever the documents are."""
 
-# Which of these ends a reader that is out of memory depends on where in the library that happens.
+# Which of these errors a reader without memory raises depends on where in the library it happens.
 TOO_MUCH = (DocumentError, ParserDiedError, ParserMemoryError)
 
 

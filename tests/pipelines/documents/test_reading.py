@@ -1,4 +1,4 @@
-"""Documents go the way of notes: ledger, passages, vectors, links; and nothing that a document does stops a note."""
+"""Documents are indexed like notes: ledger, passages, vectors, links; and no document holds up a note."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CANVAS = json.dumps(
 
 @pytest.fixture
 def apart(house):
-    """Index one document as the worker's thread for them does; return what came of it."""
+    """Index one document as the worker's thread for documents does; return the outcome."""
     parser = ApartParser()
 
     def work():

@@ -169,7 +169,7 @@ def test_stop_leaves_no_process_behind(sandbox):
     assert not psutil.pid_exists(pid)
 
 
-def test_a_sandbox_that_nobody_closes_leaves_no_process_behind():
+def test_a_sandbox_that_is_never_closed_leaves_no_process_behind():
     pid = pid_of(Sandbox(HOSTILE))
     gc.collect()
     assert not psutil.pid_exists(pid)
@@ -189,7 +189,7 @@ def test_an_error_of_the_beat_abandons_the_document(sandbox, monkeypatch):
 
 
 def test_the_process_ends_with_its_parent():
-    """The document keeps it busy, so that it does not see that nobody asks any more."""
+    """The document keeps the process busy, so that it does not notice that its parent is gone."""
     code = (
         "from pipelines.documents.sandbox import Sandbox\n"
         f"sandbox = Sandbox({HOSTILE!r})\n"

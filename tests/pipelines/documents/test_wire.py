@@ -1,4 +1,4 @@
-"""What a process without rights answers is taken for a document only if every value of it is one."""
+"""The answer of a process without rights counts as a document only if every value in it is valid."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_an_answer_of_countless_small_values_takes_little_memory():
         tracemalloc.stop()
 
 
-def test_what_is_longer_than_an_answer_may_be_is_cut_and_said():
+def test_a_document_longer_than_an_answer_is_cut_with_a_warning():
     builder = Builder()
     for number in range(wire.MOST_BLOCKS + 5):
         builder.add(str(number), label="a label", headings=("a heading",) * 3)

@@ -31,7 +31,7 @@ def exact(monkeypatch):
 
 
 def holds(folder):
-    """Hold the vectors of a model to those of sentence-transformers."""
+    """Compare the vectors of a model with those of sentence-transformers."""
     return np.abs(load(folder).encode_documents(WORDS) - expected(reference(folder), WORDS)).max() < 1e-5
 
 
@@ -55,7 +55,7 @@ OLD_POOLING = {"pooling_mode": None, "word_embedding_dimension": 32}
         ({"config.json": {"num_hidden_layers": 1}}, "mean"),
         ({"tokenizer_config.json": {"model_max_length": 12}}, "mean"),
         ({"sentence_bert_config.json": {"max_seq_length": 12, "do_lower_case": False}}, "mean"),
-        # As bge has it: what lowers texts before a tokenizer that lowers them changes nothing.
+        # As in bge: lower-casing texts before a tokenizer that lower-cases them changes nothing.
         ({"sentence_bert_config.json": {"max_seq_length": 60, "do_lower_case": True}}, "mean"),
     ],
 )

@@ -15,7 +15,7 @@ from tests.pipelines.models import change_weights, expected, load, reference, sa
 from tests.tiny import break_in_memory
 
 TOLERANCE = 5e-3
-"""What bfloat16 may cost, where the processor computes in it."""
+"""The largest deviation of bfloat16, where the processor computes in it."""
 
 WORDS = [
     "garden",
@@ -280,7 +280,7 @@ def test_the_embedded_model_gives_the_vectors_of_sentence_transformers(embedded)
 
 @pytest.fixture
 def bfloat16(monkeypatch):
-    """Say that the processor computes in bfloat16: where it does not, it is imitated, with the same result."""
+    """Pretend that the processor computes in bfloat16; one that does not emulates it, with the same result."""
     monkeypatch.setattr("pipelines.embedding.embedder._processor_has_bfloat16", lambda: True)
 
 
@@ -487,7 +487,7 @@ def test_an_infinite_vector_is_never_returned(tiny_model, tmp_path):
         use()
 
 
-def test_a_model_that_breaks_after_it_was_loaded_is_told_from_a_text_that_it_cannot_embed(variant):
+def test_a_model_that_breaks_after_it_was_loaded_is_distinguished_from_a_text_that_it_cannot_embed(variant):
     folder = variant({})
     row = reference(folder).tokenizer.convert_tokens_to_ids("tomato")
     embedder = load(folder)

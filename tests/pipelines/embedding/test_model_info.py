@@ -11,7 +11,7 @@ from tests.pipelines.models import load, reference, save
 
 
 def agree(folder):
-    """Hold what find_model reads from the files to what sentence-transformers says after loading them."""
+    """Compare what find_model reads from the files with what sentence-transformers says after loading them."""
     model, info = reference(folder), find_model(str(folder))
     assert (info.dimension, info.window) == (model.get_embedding_dimension(), model.max_seq_length)
     return info

@@ -93,7 +93,7 @@ def seal(data: bytes) -> bytes:
 
 
 def repacked(file: Path, change) -> Path:
-    """Write the archive anew, with a right seal: `change` gets the list of (entry, data) and returns another."""
+    """Rewrite the archive with a valid seal: `change` gets the list of (entry, data) and returns another."""
     with tarfile.open(file) as tar:
         members = [(entry, tar.extractfile(entry).read()) for entry in tar]
     out = io.BytesIO()
@@ -219,7 +219,7 @@ def test_what_was_true_only_when_the_backup_was_made_is_not_restored(filled):
 def test_leases_and_pauses_of_another_time_are_not_restored(filled):
     filled.write("river.md", "Changed.")
     filled.notice("river.md")
-    (row,) = filled.cache.leases.take("words", 9, "somebody")
+    (row,) = filled.cache.leases.take("words", 9, "a worker")
     file = back_up(filled)
     assert row.path == "river.md"
     restore(filled, file)
@@ -261,7 +261,7 @@ def test_a_damaged_cache_is_not_backed_up(filled):
         back_up(filled)
 
 
-def test_a_cache_that_is_not_there_is_said(house):
+def test_a_missing_cache_is_reported(house):
     State(house.state).close()
     with pytest.raises(BackupError, match="everindex index"):
         write_backup(
@@ -346,7 +346,7 @@ def test_a_truncated_backup_is_refused(filled, sealed, where):
     refused(filled, broken, NotABackupError, "its end is missing")
 
 
-def test_a_missing_file_is_said(filled, tmp_path):
+def test_a_missing_file_is_reported(filled, tmp_path):
     State(filled.state).close()
     refused(filled, tmp_path / "none.tar", BackupError, "No such file")
 
@@ -461,7 +461,7 @@ def test_a_member_that_is_not_what_the_manifest_says_is_refused(filled, sealed):
 
 
 def with_database(file: Path, index: int, change: str, tmp_path: Path) -> Path:
-    """A backup whose digests are right, but whose database somebody changed."""
+    """A backup whose digests are right, but whose database was changed."""
 
     def rewrite(members):
         database = tmp_path / "changed.db"

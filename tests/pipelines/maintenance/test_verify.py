@@ -132,9 +132,9 @@ DRIFT = {
     "chunk line": ("UPDATE vault_chunk SET last_line = 77 WHERE id = " + FIRST, ("chunk", "garden.md")),
     "chunk section": ("UPDATE vault_chunk SET section = 'x' WHERE id = " + FIRST, ("chunk", "garden.md")),
     "chunk gone": ("DELETE FROM vault_chunk WHERE id = " + FIRST, ("chunk", "garden.md")),
-    "chunk of nobody": (
-        "UPDATE vault_chunk SET path = 'nobody.md' WHERE id = " + FIRST,
-        ("orphan", "nobody.md"),
+    "chunk without a note": (
+        "UPDATE vault_chunk SET path = 'missing.md' WHERE id = " + FIRST,
+        ("orphan", "missing.md"),
     ),
     "node title": ("UPDATE vault_node SET title = 'x' WHERE path = 'garden.md'", ("note", "garden.md")),
     "node tags": ("UPDATE vault_node SET tags = '[]' WHERE path = 'garden.md'", ("note", "garden.md")),
@@ -145,20 +145,20 @@ DRIFT = {
         ("note", "garden.md"),
     ),
     "privacy unknown": ("DELETE FROM vault_privacy WHERE path = 'garden.md'", ("note", "garden.md")),
-    "privacy of nobody": (
-        "INSERT INTO vault_privacy VALUES ('nobody.md', 0, 'nobody.md', '')",
-        ("orphan", "nobody.md"),
+    "privacy without a note": (
+        "INSERT INTO vault_privacy VALUES ('missing.md', 0, 'missing.md', '')",
+        ("orphan", "missing.md"),
     ),
     "node gone": ("DELETE FROM vault_node WHERE path = 'garden.md'", ("ledger", "garden.md")),
-    "node of nobody": (
-        "UPDATE vault_node SET path = 'nobody.md' WHERE path = 'garden.md'",
-        ("ledger", "nobody.md"),
+    "node without a file": (
+        "UPDATE vault_node SET path = 'missing.md' WHERE path = 'garden.md'",
+        ("ledger", "missing.md"),
     ),
     "link target": ("UPDATE vault_link SET target = 'x' WHERE path = 'river.md'", ("link", "river.md")),
     "link gone": ("DELETE FROM vault_link WHERE path = 'river.md'", ("link", "river.md")),
-    "link of nobody": (
-        "UPDATE vault_link SET path = 'nobody.md' WHERE path = 'river.md'",
-        ("orphan", "nobody.md"),
+    "link without a note": (
+        "UPDATE vault_link SET path = 'missing.md' WHERE path = 'river.md'",
+        ("orphan", "missing.md"),
     ),
     "words gone": ("DELETE FROM vault_chunk_fts WHERE rowid = " + FIRST, ("words", "garden.md")),
     "words other": (
@@ -175,7 +175,7 @@ DRIFT = {
         ),
         ("words", "garden.md"),
     ),
-    "words of nobody": (
+    "words without a chunk": (
         "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (999, '', '', 'ghost')",
         ("orphan", ""),
     ),
@@ -187,7 +187,10 @@ DRIFT = {
         ),
         ("vector", "garden.md"),
     ),
-    "vector row of nobody": (f"INSERT INTO vault_chunk_vec VALUES (999, x'{WRONG.hex()}')", ("orphan", "")),
+    "vector row without a chunk": (
+        f"INSERT INTO vault_chunk_vec VALUES (999, x'{WRONG.hex()}')",
+        ("orphan", ""),
+    ),
     "vector unmarked": ("UPDATE vault_chunk SET has_vector = 0 WHERE id = " + FIRST, ("ledger", "garden.md")),
     "vector not kept": ("DELETE FROM vault_vector WHERE text_hash = " + SOME_HASH, ("vector", "garden.md")),
     "vector unused": (
@@ -279,12 +282,12 @@ def test_a_bad_vector_is_found_where_both_tables_agree_on_it(filled, vector, sai
     assert filled.picture() == filled.scratch_picture()
 
 
-def test_a_vector_that_is_cut_short_is_said_so(filled):
+def test_a_truncated_vector_is_reported(filled):
     filled.cache.con.execute(DRIFT["vector short"][0])
     assert any("has 2 bytes, not 128" in d.detail for d in look(filled).differences)
 
 
-def test_a_vector_row_in_doubt_is_made_anew_in_every_note_of_that_text(filled):
+def test_a_vector_row_in_doubt_is_recomputed_in_every_note_with_that_text(filled):
     filled.save("copy.md", NOTES["garden.md"])
     filled.drain()
     # The kept vector and the copy's row agree, and are wrong; the other note's row is right.
@@ -300,15 +303,15 @@ def test_a_vector_row_in_doubt_is_made_anew_in_every_note_of_that_text(filled):
     assert filled.picture() == filled.scratch_picture()
 
 
-def test_a_note_that_the_ledger_does_not_know_is_said_so(filled):
+def test_a_note_that_the_ledger_does_not_know_is_reported_as_unknown(filled):
     filled.cache.con.execute("DELETE FROM vault_file WHERE path = 'garden.md'")
     assert [d.detail for d in look(filled).differences] == ["has a node, but no row in the ledger"]
 
 
-# The disk, behind the ledger's back
+# Changes on disk that the ledger does not know
 
 
-def test_a_note_that_no_event_told_of_is_found(filled):
+def test_a_note_without_an_event_is_found(filled):
     filled.write("new.md", "New.")
     assert found(filled) == {("path", "new.md")}
     mend(filled)
@@ -356,7 +359,7 @@ def test_a_mass_of_notes_that_is_gone_is_reported_and_not_deleted(filled):
     for number in range(40):
         filled.write(f"many/{number}.md", f"Note {number}.")
     filled.index()
-    # One of them differs, too: mending it must not be the way around the confirmation.
+    # One of them differs, too: mending it must not bypass the confirmation.
     filled.cache.con.execute("UPDATE vault_chunk SET text = 'x' WHERE path = 'many/1.md'")
     shutil.rmtree(filled.root / "many")
     mend(filled)
@@ -390,7 +393,7 @@ def test_a_note_that_is_just_being_written_is_left_out(filled, monkeypatch):
     assert look(filled) == Verdict((), 2, 1)
 
 
-def test_a_note_whose_vectors_are_owed_is_compared_without_them(filled):
+def test_a_note_whose_vectors_are_pending_is_compared_without_them(filled):
     filled.write("new.md", "A new note about bread.")
     filled.reconcile()
     index_words(filled.cache, filled.ingest)
@@ -400,7 +403,7 @@ def test_a_note_whose_vectors_are_owed_is_compared_without_them(filled):
     assert ("chunk", "new.md") in found(filled)
 
 
-def test_notes_that_were_cut_otherwise_are_said_once(filled):
+def test_notes_that_were_split_otherwise_are_reported_once(filled):
     filled.cache.con.execute("UPDATE vault_meta SET value = 'older' WHERE key = 'pipeline'")
     reader = Cache.open(filled.cache.path)
     (difference,) = verify(reader, filled.ingest, load(filled.root)).differences

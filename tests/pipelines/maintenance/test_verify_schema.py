@@ -63,7 +63,7 @@ def make_schema():
 TABLES, OTHERS = make_schema()
 COLUMNS = [(table, column) for table, columns in TABLES.items() for column in columns]
 
-OWED = "it is work that is owed: indexing does it, and then it is as it was"
+OWED = "it is pending work: indexing does it, and then it is as it was"
 WORK = "it says how work goes, which no file says"
 NOT_DERIVED = {
     ("vault_file", "generation"): OWED,
@@ -94,7 +94,7 @@ NOT_DERIVED = {
 
 @pytest.fixture(scope="module")
 def files():
-    """What reads the documents of every house; starting it anew for each would take minutes."""
+    """The reader of documents for every house; starting one for each would take minutes."""
     with closing(Sandbox()) as sandbox:
         yield Files(sandbox)
 
@@ -133,7 +133,7 @@ def copy(source, target):
 
 
 def finish(house):
-    """Do everything that is owed."""
+    """Do all pending work."""
     house.index()
     prepare(house.cache, house.embedder._embedder.encode_queries, lambda: False)
     if house.cache.edges.ranks_behind():
@@ -205,7 +205,7 @@ def key_of(con, table):
 
 
 def alter(con, table, column, how):
-    """Change a value of one row, or of all where one has none; say whether there was a row."""
+    """Change a value of one row, or of all rows if none is a note's; say whether there was a row."""
     key = key_of(con, table)
     names = ", ".join(f'"{name}"' for name in key)
     # Of a note with everything, where the table says whose a row is.
@@ -241,7 +241,7 @@ def strange(value):
 
 
 def reopen(house):
-    """Let go of what SQLite's connection has read: `everindex verify` opens its own."""
+    """Drop what SQLite's connection has cached, because `everindex verify` opens its own."""
     name = house.cache.path.name
     house.cache.close()
     house.cache = house.open(name)
@@ -266,7 +266,7 @@ def assert_mended(house, built, *, damaged):
             return
     else:
         assert any("everindex index --rebuild" in d.detail for d in verdict.differences)
-    # Of what is left after a repair the command says that a rebuild mends it.
+    # For differences that remain after a repair, the command advises a rebuild.
     assert damaged
     house.cache.close()
     house.cache = house.open("cache-vault.2.db")

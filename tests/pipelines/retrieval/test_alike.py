@@ -1,4 +1,4 @@
-"""Copies stand behind the best one of them; what only resembles it stands for itself."""
+"""Copies are folded behind the best one of them; notes that only resemble it are not."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_vectors_of_different_models_are_not_compared():
 
 
 @pytest.mark.parametrize("query", ["Zone Two", "zone-two", '"Zone Two"', "later"])
-def test_a_note_that_the_question_names_stands_for_itself(query):
+def test_a_note_that_the_question_names_is_not_folded(query):
     copies = [found("first.md"), found("later.md", title="Zone Two"), found("other.md")]
     assert folded(copies, query) == [("first.md", ["other.md"]), ("later.md", [])]
 
 
 @given(st.lists(st.sampled_from(["one", "two", "three 3", "three 4"]), max_size=12), st.floats(0.9, 1))
-def test_every_note_is_shown_or_stands_behind_a_better_one(texts, cosine):
+def test_every_note_is_shown_or_folded_behind_a_better_one(texts, cosine):
     several = [found(f"{number}.md", text) for number, text in enumerate(texts)]
     result = folded(several, cosine=cosine)
     places = [int(path.removesuffix(".md")) for path, _ in result]

@@ -1,4 +1,4 @@
-"""Between domains of different models ranks decide; an answer stands on its meaning, or on a title, phrase or rare word of the question."""
+"""Between domains of different models ranks decide; an answer needs a near meaning, or a title, phrase or rare word of the question."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def groundless(cache, query, path, match="none", others=()):
         ('"common garden"', "common/1.md"),
     ],
 )
-def test_a_title_a_phrase_or_a_rare_word_is_ground_to_stand_on(cache, query, path):
+def test_a_title_a_phrase_or_a_rare_word_supports_an_answer(cache, query, path):
     assert groundless(cache, query, path) == (path == "nothing.md")
 
 
@@ -129,7 +129,7 @@ MATCHES = st.dictionaries(
 
 
 @given(MATCHES, MATCHES, st.text(alphabet='abc walrus"-豆腐发酵 E4042', max_size=40))
-def test_whatever_is_asked_a_groundless_answer_stands_below_the_strong(cache, one, other, query):
+def test_a_groundless_answer_is_always_below_the_strong_ones(cache, one, other, query):
     groups = [several for several in (group(cache, "d", one), group(cache, "e", other)) if several]
     ranked = merge_by_rank(groups, query, [several[0].source for several in groups])
     assert sorted(place.hit.path for place in ranked) == sorted([*one, *other])

@@ -1,4 +1,4 @@
-"""A quote passes where the passage has it, word for word; whatever else there is, there is no false pass."""
+"""A quote passes if the passage contains it word for word; nothing else ever passes."""
 
 import unicodedata
 
@@ -78,12 +78,12 @@ def reason(quote, *passages):
         pytest.param("การเดินทางของเรา", "วันนี้การเดินทางของเราดี", id="within a run of Thai"),
         pytest.param("written in Python", "it was written in Python是一种语言", id="another script follows"),
         pytest.param("अच्छी किताब पढ़ी", "मैंने अच्छी किताब पढ़ी थी", id="Devanagari"),
-        pytest.param("wait... so what", "Wait... so what", id="an ellipsis that stands there"),
-        pytest.param("wait… so what", "Wait... so what", id="one that stands there otherwise"),
+        pytest.param("wait... so what", "Wait... so what", id="an ellipsis of the passage"),
+        pytest.param("wait… so what", "Wait... so what", id="an ellipsis that the passage writes otherwise"),
         pytest.param("x" * SHORTEST_QUOTE, f"{'x' * SHORTEST_QUOTE} y", id="just long enough"),
     ],
 )
-def test_a_quote_that_stands_in_the_passage_passes(quote, passage):
+def test_a_quote_that_the_passage_contains_passes(quote, passage):
     assert reason(quote, passage) == "match"
 
 
@@ -91,7 +91,7 @@ ELLIPSES = ("...", "…", "[...]", "[…]", "[ … ]", "....", " … ")
 
 
 @pytest.mark.parametrize("ellipsis", ELLIPSES)
-def test_an_ellipsis_stands_for_what_is_left_out(ellipsis):
+def test_an_ellipsis_represents_omitted_words(ellipsis):
     assert reason(f"the rate rose by 5 percent{ellipsis}It fell again in May", RATE) == "match"
 
 
@@ -205,7 +205,7 @@ def test_what_is_not_there_word_for_word_is_not_found(quote, passage):
     assert reason(quote, passage) == "not_found"
 
 
-def test_a_quote_stands_in_one_passage_as_a_whole():
+def test_one_passage_must_contain_the_whole_quote():
     assert reason("the rate rose by 5 percent", "the rate rose", "by 5 percent") == "not_found"
     assert (
         reason("the rate rose … fell again in May", "In March the rate rose", "It fell again in May")
@@ -218,7 +218,7 @@ def test_the_first_passage_that_has_it_is_named():
     assert check_quote("the moon rose by 5", ["nothing here", RATE]) == Check("not_found", None)
 
 
-def test_quotes_looked_for_together_have_the_result_that_each_has_alone():
+def test_quotes_searched_together_have_the_result_that_each_has_alone():
     quotes = [
         "the rate rose by 5",
         None,
@@ -268,7 +268,7 @@ def test_a_later_place_counts_where_an_earlier_one_lies_inside_a_word():
     )
 
 
-# The sum
+# The summary
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_every_run_of_the_passages_words_passes_however_it_is_written(words, sta
 
 
 def runs_in_order(runs, words):
-    """Say whether runs of words stand in a text in order, by trying every place of each."""
+    """Say whether a text contains runs of words in order, by trying every place of each."""
     if not runs:
         return True
     return any(
@@ -419,5 +419,5 @@ def test_twelve_characters_are_enough_for_a_quote(quote):
 
 
 @pytest.mark.parametrize("quote", ["x" * 11, "eleven char", "one more ... eleven char"])
-def test_eleven_characters_stand_in_many_a_text_by_chance(quote):
+def test_eleven_characters_are_too_few_for_a_quote(quote):
     assert check_quote(quote, [f"It has {quote.replace(' ... ', ' and then ')} in it."]).reason == "too_short"

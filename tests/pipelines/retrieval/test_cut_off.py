@@ -42,7 +42,7 @@ def source(request, house):
 
 
 def answers(source, query, *matches):
-    """Return how many of these notes, each (path, how near it is), stand up to the last answer."""
+    """Return how many of these notes, each (path, how near it is), come up to the last answer."""
     found = []
     for path, match in matches:
         chunk = passages.chunks_of(source.cache, path)[0]
@@ -60,7 +60,7 @@ def test_what_is_weak_is_an_answer_only_where_nothing_is_strong(source):
     assert answers(source, "?") == 0
 
 
-def test_all_that_stands_above_an_answer_is_shown(source):
+def test_everything_above_an_answer_is_shown(source):
     assert (
         answers(source, "?", ("phrase.md", "none"), ("nothing.md", "strong"), ("identifier.md", "none")) == 2
     )

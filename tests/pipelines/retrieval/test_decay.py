@@ -35,7 +35,7 @@ def test_notes_without_an_author_are_not_compared():
     assert decay_weights(notes, ON) == {"a.md": 1.0, "b.md": 1.0}
 
 
-def test_an_evergreen_note_keeps_its_score_and_takes_nobodys_place():
+def test_an_evergreen_note_keeps_its_score_and_takes_no_position():
     notes = [note("new.md", "2026-01-01", "Ann", evergreen=True), note("old.md", "2020-01-01", "Ann")]
     assert decay_weights(notes, ON) == {"new.md": 1.0, "old.md": 1.0}
 
@@ -106,7 +106,7 @@ def test_weights_do_not_depend_on_the_order_of_the_candidates(notes, random):
 
 
 @given(NOTES)
-def test_every_weight_stands_on_a_ladder_and_every_group_has_a_first(notes):
+def test_every_weight_is_on_a_ladder_and_every_group_has_a_first(notes):
     weights = decay_weights(notes, FILINGS)
     assert weights.keys() == {n.path for n in notes}
     assert set(weights.values()) <= set(LADDER)

@@ -108,7 +108,7 @@ def test_no_other_sentence_is_more_similar(similarities):
 
 
 @given(st.text(max_size=300))
-def test_every_sentence_stands_where_it_says(text):
+def test_every_sentence_is_at_its_stated_position(text):
     at = 0
     for sentence in split_sentences(text):
         assert at <= sentence.start < sentence.end
@@ -192,7 +192,7 @@ SENTENCES = st.lists(
 
 
 def is_shown_by(term, text, at):
-    """Say whether a term stands at a place of a text: a word of letters and digits alone, or anything as it is."""
+    """Say whether a term is at a place of a text: letters and digits as a whole word, anything else literally."""
     if not text[at:].lower().startswith(term):
         return False
     if not (term.isascii() and term.isalnum()):

@@ -164,7 +164,7 @@ def test_a_link_to_a_file_that_is_no_note_of_the_domain_leads_nowhere(cache):
     assert ([n.path for n in found.kept], found.dropped, found.unread) == (["s"], (), 0)
 
 
-def test_a_note_whose_file_is_gone_is_left_out_unless_the_vault_is_away(house):
+def test_a_note_whose_file_is_gone_is_left_out_unless_the_vault_is_unavailable(house):
     for name, text in {"A": "[[B]] [[C]] garden soil", "B": "garden soil", "C": "garden soil"}.items():
         house.write(f"{name}.md", text)
     house.index()

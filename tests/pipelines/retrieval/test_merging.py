@@ -1,4 +1,4 @@
-"""Several domains are one answer: each keeps its order, and evidence that can be compared says where its notes stand."""
+"""Several domains are one answer: each keeps its order, and comparable evidence decides where its notes go."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_a_passage_whose_sentences_are_not_prepared_counts_as_a_whole():
     assert found == pytest.approx({1: 1.0, 2: 0.3, 3: -0.2}, abs=0.01)
 
 
-def test_nothing_is_said_while_no_sentence_is_prepared():
+def test_nothing_is_returned_while_no_sentence_is_prepared():
     assert nearest_pieces({1: 0.5}, {}, QUESTION) == {}
     assert nearest_pieces({1: 0.5}, {1: quantized()}, QUESTION) == {}
     assert nearest_pieces({}, {}, QUESTION) == {}

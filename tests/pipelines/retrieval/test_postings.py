@@ -1,4 +1,4 @@
-"""Words in memory give FTS5's scores, whatever was saved, renamed and deleted, and whoever asks from which moment."""
+"""Words in memory give FTS5's scores, whatever was saved, renamed and deleted, and whenever a reader first asks."""
 
 from __future__ import annotations
 
@@ -146,12 +146,12 @@ def test_a_note_with_another_title_is_found_by_it_and_keeps_its_vectors(house, w
     house.reconcile()
     index_words(house.cache, house.ingest)
     agree(words, house.cache, "boat walrus")
-    # The heading is a part of the first passage, which is another one now; the second is as it was.
+    # The heading is a part of the first passage, so that one is new; the second one is unchanged.
     assert house.cache.counts().vectors == 1
     assert len(house.drain()) == 1
 
 
-def test_changes_that_are_no_longer_known_begin_it_anew(house, words):
+def test_unknown_changes_make_it_start_over(house, words):
     write_many(house, 20)
     words.follow(house.cache)
     agree(words, house.cache, "garden")
@@ -168,7 +168,7 @@ def test_changes_that_are_no_longer_known_begin_it_anew(house, words):
     assert len(words) == house.cache.counts().chunks
 
 
-def test_changes_that_are_no_longer_known_are_found_by_a_question_that_nobody_followed(house, words):
+def test_a_question_finds_changes_that_the_journal_no_longer_has(house, words):
     write_many(house, 20)
     words.follow(house.cache)
     agree(words, house.cache, "garden")
@@ -368,7 +368,7 @@ def test_common_words_are_read_ahead(house, words):
     assert "the" not in words._postings
 
 
-def test_words_are_read_ahead_again_when_it_began_anew(house, words):
+def test_words_are_prefetched_again_after_it_started_over(house, words):
     delete_most(house, words)
     while not words.follow(house.cache):
         pass

@@ -191,7 +191,7 @@ def test_an_empty_answer_says_why_for_the_notes_that_pass_the_filters(house, que
     assert said is None if reason is None else said.startswith(reason)
 
 
-def test_a_note_that_is_left_out_is_told_why(house):
+def test_the_reason_for_leaving_a_note_out_is_given(house):
     assert "lacks the phrase" in why_not(house.cache, '"daily note"', "order.md")
     assert "leaves out with a minus sign" in why_not(house.cache, "note -template", "daily.md")
     assert why_not(house.cache, '"daily note" -template', "plain.md") is None

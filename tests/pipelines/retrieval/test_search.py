@@ -45,7 +45,7 @@ def test_a_hit_is_stale_where_the_file_is_not_as_it_was_indexed(filled):
     }
 
 
-def test_while_the_vault_is_away_no_hit_is_left_out_and_none_is_called_changed(filled):
+def test_while_the_vault_is_unavailable_no_hit_is_left_out_and_none_is_called_changed(filled):
     (filled.root / "gone.md").unlink()
     assert asked(filled, "garden", present=False) == dict.fromkeys(
         ("same.md", "longer.md", "touched.md", "gone.md", "noticed.md"), None

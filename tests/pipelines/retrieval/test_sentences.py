@@ -9,7 +9,7 @@ from pipelines.store.sentences import keep_quantized, owed_texts, owes_sentences
 
 
 class Encoder:
-    """Gives each text a unit vector by its length, takes a second for each text, and notes what it was asked."""
+    """Gives each text a unit vector by its length, takes a second for each text, and records the texts."""
 
     def __init__(self):
         self.asked = []

@@ -49,7 +49,7 @@ def test_one_question_by_hand(house):
     Layer 3. v = (score - 0.009836) / (0.024326 - 0.009836): canon 0, fresh 1, leaf0 0.006037 / 0.014490 = 0.416638,
     leaf9 0.004053 / 0.014490 = 0.279703.
     PageRank: a leaf has x, canon x + 0.85 * 10 x = 9.5 x; shares 1 and 1/9.5 = 0.105263. Centrality of a star of ten:
-    1 and 1/sqrt(10) = 0.316228. `fresh` has neither: v stands in for both.
+    1 and 1/sqrt(10) = 0.316228. `fresh` has neither: v takes the place of both.
         canon  0.6 * 0        + 0.25 * 1        + 0.15 * 1        = 0.40, modified lately: + 0.05 = 0.45
         fresh  0.6 * 1        + 0.25 * 1        + 0.15 * 1        = 1.00
         leaf0  0.6 * 0.416638 + 0.25 * 0.105263 + 0.15 * 0.316228 = 0.249983 + 0.026316 + 0.047434 = 0.323733

@@ -77,7 +77,7 @@ def test_a_passage_whose_symbol_is_named_counts_three_times():
         ("", [], "", set()),
     ],
 )
-def test_names_of_code_are_told_from_words(query, exact, alone, parts):
+def test_names_of_code_are_distinguished_from_words(query, exact, alone, parts):
     asked = asked_names(query)
     assert (list(asked.exact), asked.alone, asked.parts) == (exact, alone, parts)
 

@@ -1,4 +1,4 @@
-"""Notes by name: what begins so comes first, then what is spelled alike; and one hit a note."""
+"""Notes by name: matching beginnings come first, then similar spellings; and there is one hit per note."""
 
 from __future__ import annotations
 

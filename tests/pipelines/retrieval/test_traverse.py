@@ -273,7 +273,7 @@ def test_a_walk_keeps_its_bounds(world, seeds, effort):
 
 
 @given(worlds(), seeds, efforts)
-def test_every_note_that_was_looked_at_is_kept_or_dropped_once_for_a_reason_that_holds(world, seeds, effort):
+def test_every_note_that_was_read_is_kept_or_dropped_once_for_a_reason_that_holds(world, seeds, effort):
     found = world.walk(*seeds, effort=effort)
     paths = [note.path for note in (*found.kept, *found.dropped)]
     assert len(paths) == len(set(paths))
@@ -306,9 +306,7 @@ def test_every_step_is_an_edge_from_a_note_that_was_kept_the_hop_before(world, s
 
 
 @given(worlds(), seeds, efforts)
-def test_no_more_links_is_said_only_where_every_note_linked_with_a_kept_one_was_looked_at(
-    world, seeds, effort
-):
+def test_no_more_links_is_reported_only_if_every_note_linked_with_a_kept_one_was_read(world, seeds, effort):
     found = world.walk(*seeds, effort=effort)
     looked_at = {note.path for note in (*found.kept, *found.dropped)}
     linked = {edge.path for edge in world.neighbours([note.path for note in found.kept])}

@@ -1,4 +1,4 @@
-"""A cache on its own, with a clock that stands until it is set."""
+"""A cache on its own, with a clock that moves only when it is set."""
 
 from __future__ import annotations
 

@@ -63,13 +63,13 @@ def test_a_full_database_is_unavailable_and_goes_on_when_there_is_space(tmp_path
     assert con.execute("SELECT count(*) FROM t").fetchone() == (1,)
 
 
-def test_a_file_that_is_no_database_is_said_to_be_damaged(tmp_path):
+def test_a_file_that_is_no_database_is_reported_as_damaged(tmp_path):
     (tmp_path / "x.db").write_bytes(b"nonsense" * 1000)
     with pytest.raises(CacheCorruptError, match="--rebuild"):
         connect(tmp_path / "x.db")
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path):
+def test_a_missing_folder_is_reported(tmp_path):
     with pytest.raises(StateError, match="state folder"):
         connect(tmp_path / "no" / "x.db")
 
@@ -91,7 +91,7 @@ def test_a_kill_in_a_transaction_leaves_the_commit_before_it(tmp_path):
     assert con.execute("SELECT a FROM t").fetchall() == [(1,)]
 
 
-def test_a_journal_is_emptied_although_somebody_always_reads(tmp_path):
+def test_a_journal_is_emptied_although_there_is_always_a_reader(tmp_path):
     con = connect(tmp_path / "x.db")
     with transaction(con):
         con.execute("CREATE TABLE t (a)")

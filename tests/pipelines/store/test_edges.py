@@ -134,7 +134,7 @@ def test_a_note_that_nothing_links_to_and_that_links_to_nothing_is_an_orphan(hou
     assert neighbours.orphans(house.cache) == ["alone.md"]
 
 
-def test_what_each_link_of_a_note_means_is_told_by_how_it_is_written(house):
+def test_each_link_of_a_note_has_its_file_by_the_target_as_written(house):
     house.save("folder/b.md", "Here.")
     house.save("a.md", "---\nup: '[[B]]'\n---\n[[b|x]], [c](folder/b.md#d), ![[nowhere]], [[#here]]")
     assert neighbours.meant_by(house.cache, "a.md") == {

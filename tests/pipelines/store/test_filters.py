@@ -19,7 +19,7 @@ from pipelines.store.filters import matching_chunks, values_in_use
 
 MODIFIED = "2025-06-15"
 MTIME_NS = 1_750_000_000 * 10**9  # on that day, UTC
-# Neighbours share words, as they do everywhere: what is cut in two stands whole in one of them.
+# Neighbours share words, as always, so that a run of words that a cut splits is whole in one of them.
 CUT = ChunkSettings(target_words=12, overlap_words=4, max_chars=400)
 
 

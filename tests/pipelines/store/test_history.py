@@ -49,7 +49,7 @@ def done(history, *paths, state="done", **fields):
 
 
 def shown(text):
-    """What cannot stand in a row is shown by its symbol."""
+    """Return a text as the history shows it: control characters that a row cannot contain become symbols."""
     return text.replace("\0", "␀").replace("\x1f", "␟")
 
 
@@ -121,7 +121,7 @@ def test_bytes_that_are_no_text_in_an_error_are_replaced(history):
     assert (job.error, job.log) == ("bad ?", ("?",))
 
 
-# Jobs whose end nobody heard
+# Jobs whose end was not recorded
 
 
 def test_a_running_job_of_a_dead_worker_is_lost_and_that_of_a_living_one_runs_on(history):

@@ -1,4 +1,4 @@
-"""Who works on what is owed, and for how long."""
+"""Which worker has which pending work, and for how long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_saves_are_leased_before_a_scans_rows(cache):
     assert [row.path for row in cache.leases.take("words", 10, "me")] == ["saved.md", "scanned.md"]
 
 
-def test_a_leased_row_is_nobody_elses_until_the_lease_runs_out(cache, clock):
+def test_a_leased_row_is_not_leased_again_until_the_lease_runs_out(cache, clock):
     record(cache.ledger, "a.md")
     assert len(cache.leases.take("words", 10, "me")) == 1
     assert (cache.leases.take("words", 10, "you"), cache.leases.owes("words")) == ([], False)
@@ -47,7 +47,7 @@ def test_a_lost_lease_cannot_be_claimed(cache, clock):
         cache.leases.claim(mine, "h1")
 
 
-def test_an_expired_lease_that_nobody_took_can_still_be_claimed(cache, clock):
+def test_an_expired_lease_that_was_not_taken_can_still_be_claimed(cache, clock):
     record(cache.ledger, "a.md")
     (mine,) = cache.leases.take("words", 10, "me")
     clock.now += LEASE_SECONDS + 1
@@ -80,7 +80,7 @@ def test_postponed_rows_wait_longer_each_time_and_released_ones_do_not(cache, cl
     assert again.attempts == row.attempts
 
 
-def test_a_parked_row_is_owed_again_on_request_only(cache):
+def test_a_parked_row_is_pending_again_on_request_only(cache):
     record(cache.ledger, "a.md")
     (row,) = cache.leases.take("words", 10, "me")
     cache.leases.parked(row, "too-large", "why", indexed=False)

@@ -1,4 +1,4 @@
-"""What is owed: disk against index."""
+"""The ledger of pending work: disk against index."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def told(log, path):
     return [(entry.action, entry.other_path) for entry in log.of_note(path, 100)]
 
 
-def test_an_entry_has_everything_that_was_said(log):
+def test_an_entry_has_everything_that_was_recorded(log):
     add(log, indexed("a.md", texts_embedded=2, vectors_pending=True), domain="garden")
     (entry,) = log.of_note("a.md", 5)
     assert (entry.at, entry.domain, entry.action) == ("2026-11-21T12:00:00.000+00:00", "garden", "indexed")

@@ -1,4 +1,4 @@
-"""What the processes report as wrong, and take back."""
+"""The problems that processes report and withdraw."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def problems(tmp_path):
     opened.close()
 
 
-def test_a_problem_stands_until_it_is_taken_back(problems):
+def test_a_problem_stays_until_it_is_withdrawn(problems):
     problems.report("model", "finance", "the model cannot be loaded")
     assert [(p.kind, p.subject, p.message) for p in problems.reported()] == [
         ("model", "finance", "the model cannot be loaded")

@@ -79,7 +79,7 @@ def has_dbstat(con) -> bool:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1_000, b"SQLite format 3\0" + b"\xff" * 8_000])
-def test_a_state_of_which_nothing_can_be_read_is_made_anew_beside_it(folder, content):
+def test_an_unreadable_state_is_replaced_by_a_new_one_and_kept_beside_it(folder, content):
     (folder / "state.db").write_bytes(content)
     if not content:  # SQLite takes an empty file for an empty database
         assert not is_damaged(folder / "state.db")

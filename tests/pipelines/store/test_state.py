@@ -1,4 +1,4 @@
-"""What processes tell each other, and how old it is."""
+"""The facts that processes tell each other, and their age."""
 
 from __future__ import annotations
 

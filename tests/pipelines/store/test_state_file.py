@@ -20,7 +20,7 @@ OLD_FACT = "CREATE TABLE fact (key TEXT PRIMARY KEY, value TEXT, at REAL, uptime
 
 
 @pytest.mark.parametrize("kind", [Evidence, History, Problems, Processes, Proposals, State, Vanished])
-def test_whoever_opens_it_first_makes_all_tables(tmp_path, kind):
+def test_the_first_connection_makes_all_tables(tmp_path, kind):
     kind(tmp_path).close()
     with closing(apsw.Connection(str(tmp_path / STATE_FILE))) as con:
         made = {name for (name,) in con.execute("SELECT name FROM sqlite_schema")}

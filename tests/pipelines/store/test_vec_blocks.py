@@ -1,4 +1,4 @@
-"""Deleted vectors leave room behind, and it is won back."""
+"""Deleted vectors leave unused space, which is reclaimed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_year_of_edits_leaves_the_room_bounded(cache):
     ids = list(range(1, 2 * BLOCK))
     fill(cache, ids)
     new = 10 * BLOCK
-    for _ in range(20):  # a tenth of the vault is written anew, twenty times
+    for _ in range(20):  # a tenth of the vault is rewritten, twenty times
         with cache.con:
             for n in range(0, len(ids), 10):
                 cache.con.execute("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", (ids[n],))

@@ -1,4 +1,4 @@
-"""A chance is what the vault's own tagged notes show, and few of them show little."""
+"""The chance of a tag is learnt from the vault's own tagged notes; few of them give low chances."""
 
 import numpy as np
 import pytest

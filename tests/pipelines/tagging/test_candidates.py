@@ -1,4 +1,4 @@
-"""Which notes are looked at for tags, and when again."""
+"""Which notes get proposals for tags, and when again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_notes_that_were_there_before_the_vocabulary_are_no_news(tagging):
     assert found(tagging) == ["b.md"]
 
 
-def test_a_note_is_looked_at_once_and_again_when_most_of_it_changed(tagging):
+def test_a_note_is_examined_once_and_again_when_most_of_it_changed(tagging):
     tagging.note("a.md", WORDS)
     look(tagging, "a.md")
     assert found(tagging) == []
@@ -74,7 +74,7 @@ def waiting(tagging) -> dict[str, str]:
     return {one.tag: one.path for one in shown}
 
 
-def test_what_waits_for_a_deleted_note_is_shown_no_more_and_again_when_it_is_back(tagging):
+def test_proposals_for_a_deleted_note_are_hidden_until_the_note_is_back(tagging):
     tagging.note("a.md", WORDS)
     tagging.note("b.md")
     look(tagging, "a.md", "b.md")

@@ -1,4 +1,4 @@
-"""What is guessed of a tag: as often right as elsewhere, until the vault's own notes say otherwise."""
+"""A guessed tag counts as often right as in other vaults, until the vault's own notes show otherwise."""
 
 import numpy as np
 import pytest

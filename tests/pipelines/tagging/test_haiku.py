@@ -50,7 +50,7 @@ def connected(server):
 
 
 @pytest.fixture
-def proposer(api, connected):  # noqa: ARG001 - the fake begins anew with each test
+def proposer(api, connected):  # noqa: ARG001 - resets the fake for each test
     return connected
 
 
@@ -63,7 +63,7 @@ def tags(proposed):
     return [suggestion.tag for suggestion in proposed.suggestions]
 
 
-# What is asked
+# The request
 
 
 def test_the_vocabulary_goes_into_the_request_and_retired_tags_do_not(api, proposer):
@@ -119,7 +119,7 @@ def test_a_long_note_is_cut(api, proposer):
 
 
 @pytest.mark.parametrize("taxonomy", [Taxonomy(), Taxonomy((TagEntry("old", "", "", status="retired"),))])
-def test_without_a_vocabulary_nobody_is_asked(api, proposer, taxonomy):
+def test_without_a_vocabulary_no_proposer_is_asked(api, proposer, taxonomy):
     assert proposer.propose(NOTE, taxonomy).suggestions == ()
     assert api.bodies == []
 
@@ -133,7 +133,7 @@ def test_whatever_a_note_says_stays_one_json_string(api, proposer, text):
     assert sent["text"] == text.encode("utf-8", "replace").decode()
 
 
-# What comes of the answer
+# The answer
 
 
 def test_the_right_tags_are_proposed_best_first_with_their_confidence(api, proposer):
@@ -192,7 +192,7 @@ def test_a_refusal_proposes_nothing_and_is_paid(api, proposer):
     assert proposed.cost_usd > 0
 
 
-# What it costs
+# The cost
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_retry_after_may_be_a_date(api, proposer):
         (422, "settings"),
     ],
 )
-def test_what_somebody_has_to_change_is_said_with_what_to_do(api, proposer, status, todo):
+def test_what_the_operator_has_to_change_is_reported_with_what_to_do(api, proposer, status, todo):
     api.answers.append(Answer(status=status, content=f"no, not with {KEY}"))
     with pytest.raises(ProposerError, match=todo) as caught:
         proposer.propose(NOTE, TAXONOMY)

@@ -1,4 +1,4 @@
-"""A change is taken back exactly, and only where the lines that it changed are as it left them."""
+"""A change is undone exactly, and only if the lines that it changed are as it left them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ TEXTS = st.tuples(LINES, st.sampled_from([b"\n", b"\r\n"]), st.booleans()).map(
 @given(TEXTS, TEXTS)
 def test_a_change_is_taken_back_exactly(before, after):
     head_before, head_after = heads(before, after)
-    # Where one beginning goes on as the other, a file may be either.
+    # If one beginning continues as the other does, a file may be either.
     if before != after and not after.startswith(head_before):
         assert restored(after, head_before, head_after) == before
         if head_before:
@@ -27,7 +27,7 @@ def test_a_change_is_taken_back_exactly(before, after):
 def test_taking_back_twice_is_taking_back_once_and_what_follows_stays(before, after, more):
     head_before, head_after = heads(before, after)
     once = restored(after + b"\n" + more, head_before, head_after)
-    # Where what follows begins as the change did, a file may be either.
+    # If the rest begins as the change does, a file may be either.
     if once is not None and not once.startswith(head_after):
         assert restored(once, head_before, head_after) in (once, None)
     assert once is None or once.endswith(more)

@@ -1,4 +1,4 @@
-"""What is proposed without leaving the machine: only what the vault's own notes make likely."""
+"""Proposals that never leave the machine: only tags that the vault's own notes make likely."""
 
 from dataclasses import replace
 
@@ -241,7 +241,7 @@ def test_a_tag_that_no_note_has_yet_must_be_named_and_nearest():
 
 
 @pytest.mark.parametrize("text", ["chessboard", "a #chess tag", "che ss", ""])
-def test_a_name_stands_there_only_as_whole_words_and_not_as_a_tag(text):
+def test_a_name_counts_only_as_whole_words_and_not_as_a_tag(text):
     world = World()
     assert world.fit([]).propose(world.note("chess", tags=(), text=text)) == ()
 

@@ -1,4 +1,4 @@
-"""What many notes share and no tag covers is suggested, and nothing else."""
+"""Phrases that many notes share and no tag covers are suggested, and nothing else."""
 
 import pytest
 

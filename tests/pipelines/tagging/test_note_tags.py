@@ -1,4 +1,4 @@
-"""A tag is added, taken out or renamed where it stands; every other byte of the note stays as it was."""
+"""A tag is added, removed or renamed in its place; every other byte of the note stays as it was."""
 
 import pytest
 import yaml
@@ -323,7 +323,7 @@ def test_a_tag_is_taken_out(before, after):
     assert remove_tags(note(before), ["gone"]) == note(after)
 
 
-def test_a_tag_that_stands_in_an_unusual_place_is_not_taken_out():
+def test_a_tag_in_an_unusual_place_is_not_removed():
     with pytest.raises(NoteTagsError, match="line of its own"):
         remove_tags(note("tags:\n  -\n    gone"), ["gone"])
 
@@ -394,7 +394,7 @@ def test_a_note_that_may_have_the_old_tag_and_cannot_be_edited_is_refused(block)
         rename_tags(note(block), RENAMES)
 
 
-def test_a_note_in_which_a_tag_cannot_be_told_from_code_is_refused():
+def test_a_note_in_which_a_tag_cannot_be_distinguished_from_code_is_refused():
     with pytest.raises(NoteTagsError, match="by hand"):
         rename_tags(b"```\n[x #a]: y\n```\n[x #a]\n", RENAMES)
 

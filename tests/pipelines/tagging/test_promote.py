@@ -183,7 +183,7 @@ def test_a_tag_that_a_person_wrote_stays_in_its_note(tagging):
     assert tagging.states("a.md") == {"soil": "applied"}
 
 
-def test_a_note_that_is_gone_is_left_alone_and_said(accepted):
+def test_a_missing_note_is_left_alone_and_reported(accepted):
     promote(accepted.notes, AT)
     (accepted.house.root / "a.md").unlink()
     ((path, why),) = take_accepted_back(accepted.notes, ids_of(accepted, "soil"), AT)

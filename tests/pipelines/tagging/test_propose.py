@@ -1,4 +1,4 @@
-"""Who is asked about a note, what leaves the machine, and what a day may cost; over a fake of Anthropic's API."""
+"""Which proposer gets a note, what leaves the machine, and what a day may cost; over a fake of Anthropic's API."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_note_that_cannot_be_renamed_in_keeps_all_as_it_is_and_is_reported(vau
     assert not vault.journal.exists()
 
 
-def test_an_unreadable_note_that_does_not_name_the_tag_is_in_nobodys_way(vault):
+def test_an_unreadable_note_that_does_not_name_the_tag_blocks_no_rename(vault):
     vault.write("f.md", b"---\ntags: [unrelated\n---\n")
     assert vault.apply().finished
 
@@ -205,7 +205,7 @@ def saving(path, read, new):
 
 
 @pytest.mark.parametrize(("failing", "reason"), [(disk_full, "no space left"), (saving, "written to")])
-def test_a_note_that_cannot_be_written_is_owed_and_the_taxonomy_waits_for_it(vault, failing, reason):
+def test_a_note_that_cannot_be_written_is_pending_and_the_taxonomy_waits_for_it(vault, failing, reason):
     report = vault.apply(failing)
     assert [refusal.path for refusal in report.refused] == ["b/c.md"]
     assert reason in report.refused[0].reason
@@ -218,7 +218,7 @@ def test_a_note_that_cannot_be_written_is_owed_and_the_taxonomy_waits_for_it(vau
     assert vault.read() == AFTER
 
 
-def test_a_note_that_became_unreadable_is_owed_until_it_is_mended(vault):
+def test_a_note_that_became_unreadable_is_pending_until_it_is_mended(vault):
     planned = vault.plan()
     vault.write("a.md", b"---\ntags: [old\n---\n")
     assert not apply(planned, vault.root, vault.journal, vault.replacing()).finished
@@ -228,7 +228,7 @@ def test_a_note_that_became_unreadable_is_owed_until_it_is_mended(vault):
     assert vault.read()["a.md"] == b"---\ntags: [new]\n---\n"
 
 
-def test_a_taxonomy_that_became_invalid_is_owed_until_it_is_mended(vault):
+def test_a_taxonomy_that_became_invalid_is_pending_until_it_is_mended(vault):
     planned = vault.plan()
     vault.write("_taxonomy.md", b"- two words: x\n")
     assert [r.path for r in apply(planned, vault.root, vault.journal, vault.replacing()).refused] == [

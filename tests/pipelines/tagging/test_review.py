@@ -84,7 +84,7 @@ def test_a_word_outside_the_vocabulary_is_offered_and_accepted_into_it(shown):
     assert "- mulch" in shown.text("a.md")
 
 
-def test_an_addition_to_a_broken_taxonomy_is_asked_again_and_said(shown):
+def test_an_addition_to_a_broken_taxonomy_waits_again_and_is_reported(shown):
     shown.edit("- [ ] `compost`", "- [x] mulch\n- [ ] `compost`")
     shown.review()
     shown.house.write("_taxonomy.md", "- soil: x\n- soil: y\n")

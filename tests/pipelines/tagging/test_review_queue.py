@@ -1,4 +1,4 @@
-"""What is shown is inert, what was decided is understood, and what a person wrote besides stays."""
+"""A page is inert, its decisions are understood, and everything else that a person wrote stays."""
 
 import re
 import unicodedata
@@ -88,7 +88,7 @@ def again(reading, notes=NOTES):
 # What is shown
 
 
-def test_a_page_that_nobody_touched_says_nothing():
+def test_an_unedited_page_says_nothing():
     assert said(SHOWN) == Reading()
 
 
@@ -326,7 +326,7 @@ def test_an_id_with_different_marks_decides_nothing_and_both_lines_stay():
         assert said(text.replace(crossed + "\n", "")) == Reading(accepted=frozenset({1}))
 
 
-def test_an_id_that_stands_twice_with_the_same_mark_is_decided_once():
+def test_an_id_that_occurs_twice_with_the_same_mark_is_decided_once():
     ticked = line_of(1).replace("[ ]", "[x]")
     assert said(changed((1, f"{ticked}\n{ticked}"))) == Reading(accepted=frozenset({1}))
 
@@ -342,7 +342,7 @@ def test_an_id_that_stands_twice_with_the_same_mark_is_decided_once():
         "- [x] biology <!-- e:1 --> <!-- e:2 -->",
     ],
 )
-def test_a_line_that_is_not_understood_stays_marked_and_stands_for_its_tag(line):
+def test_a_line_that_is_not_understood_stays_marked_and_represents_its_tag(line):
     reading = said(changed((1, line)))
     assert reading == Reading(kept=(Kept("Garden.md", line),))
     text = again(reading)
@@ -413,7 +413,7 @@ def test_the_box_for_all_leaves_words_that_are_new_to_the_taxonomy():
         "[x] worms,",
     ],
 )
-def test_a_tag_of_the_vocabulary_is_taken_from_the_note_it_stands_under(line):
+def test_a_tag_of_the_vocabulary_belongs_to_the_note_that_it_is_written_under(line):
     assert said(under(GARDEN, line)) == Reading(typed=(("Garden.md", "worms"),))
     assert said(under(SKY, line)) == Reading(typed=(("Night/Sky.md", "worms"),))
 
@@ -473,7 +473,7 @@ def test_the_opening_of_a_note_does_not_swallow_a_tag():
 # What does not belong to the page
 
 
-def test_ids_of_another_page_act_on_no_other_tag_and_are_told():
+def test_ids_of_another_page_act_on_no_other_tag_and_are_reported():
     foreign = [
         line_of(1).replace("e:1 ", f"e:{n} ").replace("[ ]", f"[{m}]")
         for n, m in ((91, "x"), (92, "-"), (93, " "))
@@ -519,7 +519,7 @@ def test_a_file_that_was_cut_rejects_nothing_keeps_ticks_and_says_so(at):
 
 
 @given(st.data())
-def test_a_file_cut_anywhere_loses_nobodys_words(data):
+def test_a_file_cut_anywhere_loses_no_words(data):
     text = under(GARDEN, "my own words")
     at = data.draw(st.integers(text.index("my own words") + 12, len(text) - 2))
     assert "my own words" in "\n".join(kept.text for kept in said(text[:at]).kept)
@@ -676,7 +676,7 @@ def test_anything_at_all_is_read_and_what_is_kept_never_grows(lines, whole):
     assert words_kept(once) <= words_kept(reading)
     if words_kept(once) == words_kept(reading):
         assert again(once) == shown
-    # A comment of ours that got into somebody's line is taken out of it.
+    # A comment of ours that got into a line of the user's is taken out of it.
     unmarked = "\n".join(MARKER.sub("", line) for line in text.split("\n"))
     for kept in reading.kept:
         assert all(MARKER.sub("", line) in unmarked for line in kept.text.split("\n"))

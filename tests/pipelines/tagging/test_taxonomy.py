@@ -1,4 +1,4 @@
-"""A taxonomy is a note that a person writes: what is meant is read, what is wrong is said with its line."""
+"""A taxonomy is a note that a person writes: it is read as meant, and errors name their line."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_a_tag_may_be_written_in_several_ways(item, tag, description):
         ("(aliases:)", (), "active"),
     ],
 )
-def test_what_stands_in_brackets_at_the_end_says_aliases_and_status(facts, aliases, status):
+def test_brackets_at_the_end_give_aliases_and_status(facts, aliases, status):
     for item in (f"- moat: x {facts}", f"- moat {facts}"):
         assert (only(item).aliases, only(item).status) == (aliases, status)
 
@@ -224,7 +224,7 @@ def test_any_text_is_read_or_refused(text):
         ("- a\n# Renames\n- a -> a/b", "t.md:3: the rename of 'a' leads back to itself"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text, reason):
+def test_errors_name_the_line(text, reason):
     assert any(reason in error for error in errors(text))
 
 

@@ -1,4 +1,4 @@
-"""Editing a taxonomy changes what was meant, or nothing."""
+"""Editing a taxonomy makes exactly the intended change, or none."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A reader that does what a document tells it to: what a hostile document might bring a library to do.
+"""A reader that obeys its document: whatever a hostile document might make a library do.
 
 `NATIVE` calls the C library as code in a library would, past every hook of Python's.
 """
@@ -211,7 +211,7 @@ def called(name, *given):
     return done
 
 
-# What the functions above need is looked up while that is allowed, as libraries do.
+# Look up what the functions above need while that is allowed, as libraries do.
 for _name in ("open", "unlink", "truncate", "socket", "fork", "execv", "kill", "prlimit", "ptrace"):
     with suppress(AttributeError):  # some are Linux's
         getattr(NATIVE, _name)

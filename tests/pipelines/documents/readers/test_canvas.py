@@ -19,7 +19,7 @@ def canvas(*nodes, edges=()):
     return json.dumps({"nodes": list(nodes), "edges": list(edges)}).encode()
 
 
-# As Obsidian 1.13 writes it: tabs, one node a line, z-order instead of reading order.
+# As Obsidian 1.13 writes it: tabs, one node per line, z-order instead of reading order.
 TRIP = b"""{
 \t"nodes":[
 \t\t{"id":"9b1c","type":"group","x":-400,"y":-300,"width":700,"height":400,"label":"Before we leave"},

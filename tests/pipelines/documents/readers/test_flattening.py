@@ -111,7 +111,7 @@ def test_a_key_becomes_a_heading(key, expected):
     assert humanized(key) == expected
 
 
-def test_a_unit_stands_with_numbers_only_and_the_longest_name_decides():
+def test_a_unit_is_written_with_numbers_only_and_the_longest_name_decides():
     units = {"_pct": "{}%", "_yoy_pct": "{+}% a year", "cash_pct": "{} of 100"}
     text = "a: {x_pct: 5, x_yoy_pct: -2, cash_pct: 7, y_pct: unknown, z_pct: [1, 2]}"
     assert flat(text, units) == "A:\nX: 5%\nX: -2% a year\nCash: 7 of 100\nY: unknown\nZ: 1%, 2%"

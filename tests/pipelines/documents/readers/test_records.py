@@ -137,7 +137,7 @@ def test_options_name_the_keys_of_id_kind_and_date():
     assert [block.place.name for block in document.blocks] == ["about"]
 
 
-def test_links_stand_where_they_are_written():
+def test_links_have_the_positions_at_which_they_are_written():
     document = document_of(RECORD, options=TYPES)
     at = document.text.index("[[AMD")
     assert document.links == (
@@ -188,7 +188,7 @@ def test_a_list_at_the_top_has_a_block_for_each_20_entries():
     assert blocks(document)[2][2].splitlines()[0] == "row 40: value 40"
 
 
-def test_later_documents_of_a_file_stand_under_their_number():
+def test_later_documents_of_a_file_are_under_their_number():
     text = "kind: Service\nspec: {a: The first specification}\n---\nkind: Pod\nspec: {b: The second specification}\n"
     document = document_of(text + "---\n- {name: one, n: 1}\n- {name: two, n: 2}\n", "k8s.yml")
     assert [(block.label, block.place.name) for block in document.blocks] == [
@@ -233,13 +233,13 @@ def test_too_many_tags_in_sections_count_as_private():
     assert len(json.dumps(note.frontmatter)) < 65_536
 
 
-def test_too_large_properties_are_left_out_and_said_so():
+def test_too_large_properties_are_left_out_with_a_warning():
     document = document_of(json.dumps({f"key{n}": "x" * 900 for n in range(100)}), "a.json")
     assert len(json.dumps(document.metadata)) < 65_536
     assert document.warnings == ("57 properties are too large and were left out",)
 
 
-def test_what_is_above_the_limit_is_cut_and_said_so():
+def test_text_above_the_limit_is_cut_with_a_warning():
     document = document_of(json.dumps([[1] * 1_000] * 150), "a.json")
     assert document.blocks[-1].place == Locator("rows", "", 81, 100)
     assert document.warnings == ("only the first 100,000 values or 5,000,000 characters were read",)

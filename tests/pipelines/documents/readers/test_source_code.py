@@ -364,7 +364,7 @@ def test_imports_and_paths_in_quotes_are_links(path, text, expected):
     assert [link.target for link in document_of(text, path).links] == expected.split()
 
 
-def test_a_link_stands_where_it_is_written():
+def test_a_link_has_the_position_at_which_it_is_written():
     document = document_of("# Größe in Fuß — ☃\nimport app.money\nA = 'docs/größe.md'\n")
     assert [document.text[link.at :].partition("\n")[0] for link in document.links] == [
         "import app.money",
@@ -464,7 +464,7 @@ def test_a_text_that_takes_too_long_is_given_up(monkeypatch):
         read("a.js", b"'" * 20_000, {})
 
 
-def test_a_long_text_is_cut_and_said_so(monkeypatch):
+def test_a_long_text_is_cut_with_a_warning(monkeypatch):
     monkeypatch.setattr(source_code, "MOST_CHARACTERS", 1_000)
     document = document_of("def f(): pass\n" * 100)
     assert len(document.text) == 1_000
