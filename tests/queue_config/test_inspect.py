@@ -1,4 +1,4 @@
-"""What waits is seen without being taken, with its age, over the embedded queue and over a real Redis."""
+"""Waiting tasks are listed with their ages and stay on the queue, the embedded one and a real Redis."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_message_of_an_older_version_runs_and_has_no_age(queue, tasks):
     assert (task.args, task.enqueued_at) == (["a"], None)
 
 
-def test_a_time_that_nobody_signed_is_no_message(queue, tasks):
+def test_an_unsigned_time_is_no_message(queue, tasks):
     tasks[0]("a")
     data = queue.storage.dequeue()
     queue.storage.enqueue(data.replace(b'"at":1', b'"at":9'), 100)

@@ -1,4 +1,4 @@
-"""Logs are set up once a process, so each case is a process of its own."""
+"""Logs are set up once per process, so each case is a process of its own."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def test_libraries_log_through_the_same_lines():
         ("port 1", "warning", "worker"),
         ("failed", "error", "worker"),
     ]
-    assert found[0]["token"] == "***"  # noqa: S105 - what is left of it
+    assert found[0]["token"] == "***"  # noqa: S105 - the redacted form
     assert "ZeroDivisionError" in found[1]["exception"]
 
 
@@ -123,7 +123,7 @@ def test_a_secret_inside_a_logged_mapping_is_redacted():
     assert "hunter2" not in str(redact(None, "info", event))
 
 
-def test_a_trouble_is_said_when_it_begins_and_when_it_is_over_however_often_it_is_met():
+def test_a_trouble_is_logged_when_it_begins_and_when_it_ends_however_often_it_occurs():
     text = stderr_of(
         "from queue_config.logs import Trouble\n"
         "trouble = Trouble('the disk is full', folder='state')\n"
@@ -176,6 +176,6 @@ def test_what_a_terminal_obeys_is_made_visible_in_a_log():
 
 
 def test_configuring_is_left_to_the_process():
-    """Importing the room must not touch the program's logging."""
+    """Importing the package must not change the program's logging."""
     code = "import queue_config.logs, structlog; print(structlog.is_configured())"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

@@ -66,7 +66,7 @@ def queue(opened):
 
 @pytest.fixture
 def run(queue):
-    """A task that keeps what it was called with."""
+    """A task that records its arguments."""
     calls = []
 
     @queue.task(name="keep", context=False)
@@ -83,7 +83,7 @@ def work_off(queue):
 
 
 def refused(queue, data):
-    """Put raw bytes on the queue and take them off as a consumer does."""
+    """Put raw bytes on the queue and dequeue them as a consumer does."""
     before = queue.refused["foreign"]
     queue.storage.enqueue(data)
     assert queue.dequeue() is None
@@ -102,7 +102,7 @@ def signed(queue, run, *args):
 # Messages
 
 
-# What huey takes out of a call for itself; no task of ours has an argument of such a name.
+# Arguments that huey takes for itself; no task of ours has an argument of such a name.
 HUEYS_OWN = [
     "eta",
     "delay",
@@ -163,7 +163,7 @@ def test_queues_of_two_vaults_do_not_mix(opened, run):
     assert waiting(opened(name="another")) == []
 
 
-# What is not ours
+# Foreign messages
 
 
 def test_a_message_signed_with_another_key_is_refused(queue, run):
@@ -194,7 +194,7 @@ def test_bytes_of_another_program_are_refused(queue, data):
     refused(queue, data)
 
 
-def test_a_message_for_a_task_that_nobody_knows_is_refused(opened, run):
+def test_a_message_for_an_unknown_task_is_refused(opened, run):
     run("a.md")
     other = opened()
     assert other.dequeue() is None
@@ -219,7 +219,7 @@ def test_a_pickle_bomb_is_refused_and_does_not_go_off(queue, tmp_path, prefix):
     refused(queue, prefix + bomb)
     assert waiting(queue) == []
     assert not crater.exists()
-    pickle.loads(bomb)  # noqa: S301 - it would have gone off
+    pickle.loads(bomb)  # noqa: S301 - shows that the payload works
     assert crater.exists()
 
 
@@ -272,7 +272,7 @@ def test_what_is_done_aside_lets_no_other_wait(queue):
     assert done == ["short", "long"]
 
 
-# Looking without taking
+# Reading without removing
 
 
 def test_waiting_tasks_are_read_and_stay(queue, run):
@@ -297,7 +297,7 @@ def test_nothing_waits_on_an_empty_queue(queue):
     assert waiting(queue) == []
 
 
-# What stays behind
+# What is left behind
 
 
 def test_no_result_is_left_behind_by_a_task_that_returns_or_fails(queue):
@@ -326,7 +326,7 @@ def test_messages_wait_through_a_restart_of_the_program(opened, run):
 
 
 def test_messages_reach_others_after_the_queue_was_lost(opened, queue, run):
-    """The queue may be lost at any moment; what is put on it afterwards must not be."""
+    """The queue may be lost at any moment; messages that are enqueued afterwards must not be."""
     run("lost")
     if opened.url:
         queue.storage.conn.flushall()
@@ -341,7 +341,7 @@ def test_messages_reach_others_after_the_queue_was_lost(opened, queue, run):
 
 @pytest.fixture
 def embedded(tmp_path):
-    """Opens the embedded queue anew at each call, as another process does."""
+    """Opens the embedded queue again at each call, as another process does."""
     queues = Opened(tmp_path, None)
     yield queues
     queues.close()
@@ -353,7 +353,7 @@ def damage(state):
         file.write(b"no database" * 10_000)
 
 
-def test_a_queue_that_is_found_damaged_at_the_start_is_made_anew(embedded):
+def test_a_queue_that_is_damaged_at_the_start_is_recreated(embedded):
     embedded()
     embedded.close()
     damage(embedded.state)

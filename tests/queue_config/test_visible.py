@@ -1,4 +1,4 @@
-"""Text that a terminal only shows."""
+"""Escaped text, which a terminal shows and does not obey."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the query worker says of itself."""
+"""What the query worker reports about itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ready(questions):
 
 
 def wait(resources, seconds):
-    """Let a note have waited for so long."""
+    """Let a note have waited for `seconds`."""
     (domain,) = resources.domains()
     seen = [(FoundFile("a.md", "a.md", 1, 1, 1), "hash")]
     resources.cache(domain).ledger.record(domain.slug, seen, [], priority=LOW_PRIORITY)

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def everindex(monkeypatch, capsys):
-    """Run the program: exit code, output and complaints."""
+    """Run the program: exit code, stdout and stderr."""
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["everindex", *words])
@@ -159,7 +159,7 @@ def test_what_cannot_be_understood_is_refused_with_what_is_wrong(everindex, word
         (KeyboardInterrupt(), 130, "\n"),
     ],
 )
-def test_what_goes_wrong_is_said_and_is_the_exit_code(everindex, monkeypatch, error, code, complaint):
+def test_a_failure_is_reported_and_is_the_exit_code(everindex, monkeypatch, error, code, complaint):
     def wrong(**_):
         raise error
 

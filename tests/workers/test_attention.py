@@ -1,4 +1,4 @@
-"""A choice is recorded only if the operator says so, and never at the cost of who chose; deleted notes are forgotten."""
+"""A choice is recorded only if the operator wants it, and never delays the answer; deleted notes are forgotten."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_who_chooses_does_not_wait_for_a_state_that_is_locked(open_vault):
     assert recorded(resources) == [("Soil.md", "opened")]
 
 
-def test_a_failure_is_logged_and_fails_nobody(open_vault):
+def test_a_failure_is_logged_and_fails_no_caller(open_vault):
     resources = open_vault(attention=True)
     (resources.place.state / STATE_FILE).unlink(missing_ok=True)
     (resources.place.state / STATE_FILE).mkdir()

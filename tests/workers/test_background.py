@@ -1,4 +1,4 @@
-"""What makes answers better follows by itself, once nothing is owed, and waits for whatever is."""
+"""What makes answers better follows by itself, once no indexing is pending."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_sentences_are_prepared_after_indexing(resources, queue, upkeep, cache):
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
 
 
-def test_they_wait_for_what_is_owed(resources, queue, upkeep, cache):
+def test_they_wait_for_pending_indexing(resources, queue, upkeep, cache):
     cache.ledger.record("vault", [(FoundFile("c.md", "c.md", 1, 1, 1), "hash")], [], priority=LOW_PRIORITY)
     sweep_upkeep(queue, upkeep, resources)
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
@@ -110,7 +110,7 @@ def louvain(resources):
     (resources.root / "_domains.yaml").write_text("vault: {legacy: true, graph: {communities: louvain}}")
 
 
-def test_a_change_of_the_communities_method_computes_the_graph_anew_and_indexes_nothing(
+def test_a_change_of_the_communities_method_recomputes_the_graph_and_indexes_nothing(
     resources, queue, upkeep, cache
 ):
     upkeep.recompute_graph("vault")

@@ -1,4 +1,4 @@
-"""A comparison is recorded in one shape, and lets go of what it was told to let go, whoever asks for it."""
+"""A comparison is recorded in one shape and releases the deletions it should, whichever process asks for it."""
 
 from __future__ import annotations
 

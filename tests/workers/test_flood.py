@@ -1,4 +1,4 @@
-"""However much waits, a save is found soon: no part of its way looks at the whole queue, or waits for its turn."""
+"""A save is found soon however long the queue is: no step reads the whole queue, or waits for its turn."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_saves_that_no_worker_takes_up_do_not_lengthen_the_queue(resources, queu
     assert resources.cache(domain).counts().notes == 100
 
 
-def test_a_save_comes_before_the_saves_and_deletions_that_are_owed_for_longer(resources, queue, tasks):
+def test_a_save_comes_before_older_pending_saves_and_deletions(resources, queue, tasks):
     (domain,) = resources.domains()
     cache = resources.cache(domain)
     for number in range(200):

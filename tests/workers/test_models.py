@@ -1,4 +1,4 @@
-"""Which model a domain has: nothing is fetched, and no folder is loaded, because a vault says so."""
+"""Which model a domain has: a vault's request alone neither downloads a model nor loads a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers parse what takes long apart, and say so while it lasts."""
+"""Workers parse expensive notes in a separate process, and report it while it lasts."""
 
 from __future__ import annotations
 

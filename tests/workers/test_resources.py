@@ -31,7 +31,7 @@ def test_a_second_start_writes_nothing_so_that_it_works_on_a_full_disk(vault, tm
     assert (again.st_ino, again.st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
 
 
-def test_a_vault_that_was_moved_is_written_down_anew(vault, tmp_path):
+def test_the_new_place_of_a_moved_vault_is_recorded(vault, tmp_path):
     locate_vault(vault, tmp_path / "state")
     vault.rename(tmp_path / "moved")
     locate_vault(tmp_path / "moved", tmp_path / "state")

@@ -1,4 +1,4 @@
-"""Whatever a worker does is in the history, and says what became of it, even when the worker is killed."""
+"""Every job of a worker is in the history with its outcome, even when the worker is killed."""
 
 from __future__ import annotations
 
@@ -121,11 +121,11 @@ def test_a_job_that_fails_says_why_and_shows_its_log(queue, recompute, history, 
 
 
 def test_a_log_line_outside_a_job_belongs_to_none(queue, recompute, history):
-    logging.getLogger("before").warning("nobody asked")
+    logging.getLogger("before").warning("outside of the job")
     recompute("vault")
     work(queue)
     (job,) = history.page(JobFilter())
-    assert not any("nobody asked" in line for line in job.log)
+    assert not any("outside of the job" in line for line in job.log)
 
 
 def test_a_job_that_is_put_off_says_why(resources, queue, tasks, history):

@@ -1,4 +1,4 @@
-"""What is owed gets one hint, however much it is; models are loaded, and notes rehashed, besides the jobs."""
+"""Pending work gets one hint, however much it is; models are loaded, and notes rehashed, besides the jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def owe(resources, count: int) -> None:
     resources.cache(domain).ledger.record(domain.slug, seen, [], priority=LOW_PRIORITY)
 
 
-def test_the_queue_does_not_grow_with_what_is_owed(resources, queue):
+def test_the_queue_does_not_grow_with_pending_work(resources, queue):
     tasks = make_tasks(queue, resources)
     owe(resources, 10_000)
     for _ in range(50):
@@ -38,7 +38,7 @@ def test_a_wiped_queue_gets_its_hint_again(resources, queue):
     assert queue.pending_count() == 1
 
 
-def test_nothing_owed_is_nothing_queued(resources, queue):
+def test_without_pending_work_nothing_is_queued(resources, queue):
     sweep(queue, make_tasks(queue, resources), resources)
     assert queue.pending_count() == 0
 

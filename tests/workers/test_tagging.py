@@ -215,7 +215,7 @@ def test_without_an_id_the_newest_change_is_taken_back_and_no_older_one(renaming
     assert proposals.changes.find(None) is None
 
 
-def test_a_note_that_was_edited_where_it_was_renamed_is_left_alone_and_said(renaming):
+def test_a_note_that_was_edited_where_it_was_renamed_is_left_alone_and_reported(renaming):
     rename(renaming)
     renaming.write("a.md", renaming.text("a.md").replace("# both", "# mine"))
     renaming.write("b.md", renaming.text("b.md") + "ing")
@@ -676,7 +676,7 @@ def propose_soil(gardener, path, key=None):
 
 
 def is_due(gardener):
-    """Say whether a sweep would have the queue read, as soon as nobody has written to it for a while."""
+    """Say whether a sweep would have the queue read once it has been quiet for a while."""
     now = time.monotonic()
     sweep = replace(gardener.sweep, clock=lambda: now, seen={})
     sweep._review_due(gardener.domain)

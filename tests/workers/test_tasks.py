@@ -1,4 +1,4 @@
-"""What is owed gets one hint, however much it is; whatever happens to the queue."""
+"""Pending work gets one hint, however much it is, and whatever happens to the queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry by which a program finds the vault: it is added, and nothing else in the program's file changes."""
+"""The entry by which a program finds the vault is added, and nothing else in the program's file changes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ STRANGE_NAME = "a b%20?#ü.html"
 
 @pytest.fixture
 def opener(tmp_path, monkeypatch):
-    """Put a program of a given script where the system's own opener is looked for."""
+    """Put a program with a given script where commands look for the system's opener."""
 
     def put(script):
         folder = tmp_path / "bin"

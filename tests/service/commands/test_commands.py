@@ -1,6 +1,6 @@
-"""What every command says of an unknown note or domain, an empty vault and a missing one: a sentence, no traceback.
+"""Every command answers an unknown note or domain, an empty vault and a missing one with a sentence, no traceback.
 
-The cases are made from the commands themselves, so that a new one is held to the same.
+The cases are made from the commands themselves, so that a new command is tested, too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def ends(words):
 
 
 def arguments(command, folder):
-    """Return something for everything that a command must be given."""
+    """Return a value for each argument that a command requires."""
     (folder / "quotes.json").write_text("[]")
     values = {"file": str(folder / "quotes.json"), "host": "127.0.0.1", "record": "nope", "path": "nope.md"}
     given = []
@@ -86,7 +86,7 @@ def everindex(monkeypatch, capsys):
 
 
 def program(monkeypatch, capsys):
-    """Return what runs the program: exit code, output and complaints. An exception that it lets through is raised."""
+    """Return a function that runs the program: exit code, stdout and stderr. Uncaught exceptions are raised."""
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["everindex", *map(str, words)])
@@ -114,7 +114,7 @@ def place(vault, tmp_path, tiny_model, monkeypatch):
 
 @pytest.fixture
 def empty(vault, tmp_path, tiny_model, monkeypatch):
-    """The options that name a vault without a note, indexed."""
+    """The options that name an indexed vault without notes."""
     monkeypatch.setenv("EMBEDDING_MODEL", str(tiny_model))
     return indexed(vault, tmp_path)
 
@@ -313,7 +313,7 @@ def test_a_vault_that_is_not_there_is_named(everindex, words, command, tmp_path)
     assert not missing.exists()
 
 
-def test_what_is_logged_does_not_stand_in_what_a_program_reads(place):
+def test_the_log_is_not_in_the_output_that_a_program_reads(place):
     for file in place[3].glob("cache-*.db*"):  # its journal, too: SQLite reads from it what the file has lost
         file.write_bytes(b"no database" * 1000)
     line = [sys.executable, "-m", "service.cli", "links", "--json", *map(str, place)]

@@ -1,4 +1,4 @@
-"""Nothing that is printed is obeyed by a terminal, and no text is markup."""
+"""A terminal obeys nothing that is printed, and no text is markup."""
 
 from __future__ import annotations
 

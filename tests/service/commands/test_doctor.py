@@ -1,4 +1,4 @@
-"""Faults that are put into a real installation, one at a time: the doctor finds each, names its cure, and writes nothing."""
+"""Faults in a real installation, one at a time: the doctor finds each, names its cure, and writes nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def port(monkeypatch):
 
 @pytest.fixture
 def place(vault, tiny_model, monkeypatch):
-    """A vault with a note, indexed: everything about it is well."""
+    """An indexed vault with a note and no fault."""
     monkeypatch.setenv("EMBEDDING_MODEL", str(tiny_model))
     (vault / "Soil.md").write_text("# Soil\n\nIt is alive.\n")
     place = indexed(vault)
@@ -67,7 +67,7 @@ def indexed(root):
 
 
 def everything(*folders):
-    """Return what lies below folders, with the time, mode and size of each file."""
+    """Return the files below folders, with the time, mode and size of each."""
     return {
         path: (info.st_mtime_ns, info.st_mode, info.st_size)
         for folder in folders
@@ -77,7 +77,7 @@ def everything(*folders):
 
 
 def diagnose(root, *options):
-    """Return the exit code and what is not well, by check."""
+    """Return the exit code and the problems by check."""
     places = [folder for folder in (root, state_home(), config_file().parent.parent) if folder.is_dir()]
     before = everything(*places)
     done = CliRunner().invoke(app, ["doctor", str(root), "--json", *map(str, options)])
@@ -455,7 +455,7 @@ def test_a_port_that_another_vault_uses(place, port, tmp_path):
     assert found["port"]["message"] == f"port {port} is used by Everindex on {other}"
 
 
-def test_a_stranger_at_the_service_s_port_is_not_told_the_token(place, port):
+def test_a_stranger_at_the_services_port_does_not_get_the_token(place, port):
     heard = []
     with socket.create_server(("127.0.0.1", port)) as server:
         server.settimeout(30)

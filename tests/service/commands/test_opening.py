@@ -1,4 +1,4 @@
-"""A hit is opened by a program of the user's, with an address or arguments that nothing in a vault can bend."""
+"""A hit opens in a program of the user's, with an address or arguments that nothing in a vault can manipulate."""
 
 from __future__ import annotations
 

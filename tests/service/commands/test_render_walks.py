@@ -65,7 +65,7 @@ def test_the_domain_of_the_nearest_note_and_in_it_the_nearest_note_come_first():
         ),
     ],
 )
-def test_how_a_note_was_found_is_said_in_words(facts, words):
+def test_how_a_note_was_found_is_shown_in_words(facts, words):
     shown = printed(print_walk, walk([node("x.md", 0.5, **facts)]), start="the start")
     assert shown[0] == f"  0.50  X  x.md  {words}"
 
@@ -79,7 +79,7 @@ def test_how_a_note_was_found_is_said_in_words(facts, words):
         ("no_vector", "not searched by meaning yet"),
     ],
 )
-def test_why_a_note_was_left_out_is_said_in_words(reason, words):
+def test_why_a_note_was_left_out_is_shown_in_words(reason, words):
     shown = printed(print_walk, walk([], [node("x.md", 0.05, drop_reason=reason)]), start="")
     assert shown[0] == f"  0.05  x.md  left out: {words}"
 
@@ -97,7 +97,7 @@ def test_the_last_line_says_what_the_walk_read_and_why_it_ended():
     )
 
 
-def test_both_walks_stand_side_by_side():
+def test_both_walks_are_shown_side_by_side():
     fast = walk(
         [node("a.md", 0.5, 0, None), node("b.md", 0.2)], [node("c.md", 0.1, drop_reason="beam_overflow")]
     )

@@ -20,7 +20,7 @@ from workers.resources import Resources
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """A program in a folder with a space, of which the user stands one above."""
+    """A program in a folder whose name has a space; the current folder is its parent."""
     program = tmp_path / "my venv" / "everindex"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")

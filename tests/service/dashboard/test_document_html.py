@@ -33,7 +33,7 @@ def test_each_page_has_a_heading_an_address_by_line_and_an_entry_in_the_outline(
     assert [(entry.text, entry.id) for entry in found.outline] == [("p. 1", "L1"), ("p. 2", "L3")]
 
 
-def test_a_place_that_the_headings_do_not_say_stands_beside_them():
+def test_a_place_that_the_headings_do_not_say_is_beside_them():
     rows = Place(kind="rows", name="Costs", first=2, last=21, shown="[Costs] rows 2-21")
     found = render_document("Plan.xlsx", "Plan", [chunk("a | b", 0, (1, 1), rows, ["Costs"])])
     assert "<h2>Costs · [Costs] rows 2-21</h2>" in found.body

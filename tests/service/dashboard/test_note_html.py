@@ -1,4 +1,4 @@
-"""A note as HTML: what Markdown gives, where its links lead, on which lines it stands, and that nothing is active."""
+"""A note as HTML: its Markdown, where its links lead, the lines of its blocks, and that nothing is active."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ATTRIBUTES = {
     "ul": set(),
     **{f"h{level}": {"id", "data-end"} for level in range(1, 7)},
 }
-"""Every tag that a note may become, with its attributes."""
+"""Every HTML tag that a page of a note may have, with its attributes."""
 
 CLASSES = {"leaving", "embed", "tag", "dead", "math", "comment", "task", "title", "scroll", "footnote"}
 CLASSES |= {
@@ -201,7 +201,7 @@ def test_every_block_says_a_line_that_the_note_has(text):
         ("x ^one", 'x<span class="block-id" id="b-one"></span>'),
     ],
 )  # fmt: skip
-def test_what_stands_in_a_line(text, expected):
+def test_the_parts_of_a_line(text, expected):
     assert html_of(text) == f'<p id="L1" data-end="{text.count(chr(10)) + 1}">{expected}</p>\n'
 
 

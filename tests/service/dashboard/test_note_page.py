@@ -1,4 +1,4 @@
-"""A note's page without a browser: where links lead in two domains, what stands beside the note, and raw text."""
+"""A note's page without a browser: where links lead in two domains, the panel beside the note, and raw text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def browser(settings):
 
 
 def links(page, part):
-    """Return the addresses and texts that stand in the note (`article`) or beside it (`aside`)."""
+    """Return the addresses of the links in the note (`article`) or beside it (`aside`)."""
     inside = page.partition(f"<{part}")[2].partition(f"</{part}>")[0]
     return [has["href"] for tag, has in Tags(inside).found if tag == "a"]
 
@@ -100,7 +100,7 @@ def test_backlinks_of_every_domain_lead_to_their_lines(browser):
     assert "Twin of the root" in page
 
 
-def test_what_the_index_knows_stands_beside_the_note(browser):
+def test_the_panel_is_beside_the_note(browser):
     page = shown(browser, "/notes/Soil.md")
     assert '<span class="state indexed">indexed</span>' in page
     assert '<a class="tag" href="/?tag=garden&amp;q=Soil">garden</a>' in page
@@ -116,7 +116,7 @@ def test_the_text_is_that_of_the_disk_and_a_new_link_waits_for_the_index(browser
     assert links(shown(browser, "/notes/Twin.md"), "article") == ["/notes/Soil.md"]
 
 
-def test_the_records_that_a_note_is_evidence_for_stand_beside_it_with_their_quotes(browser, settings):
+def test_the_records_that_a_note_is_evidence_for_are_beside_it_with_their_quotes(browser, settings):
     hit = EvidenceHit("notes", "Soil.md", "Soil", "", 4, 6, "See Rest", 0.5, 0, "h", "s")
     made = EvidenceRecord(
         "5f0c1e9a77b2",
@@ -166,7 +166,7 @@ def test_a_note_without_text_and_one_that_is_parked_have_their_pages(browser):
     assert "max_note_mb" in page.text
 
 
-def test_what_could_not_be_read_of_a_document_is_said_on_its_page(browser, written, settings):
+def test_unread_parts_of_a_document_are_named_on_its_page(browser, written, settings):
     (written / "Torn.canvas").write_text("{nope")
     (written / "Old.txt").write_bytes("Größe".encode("cp1252"))
     index_once(Resources(settings), lambda *_: None)
@@ -195,7 +195,7 @@ def test_the_page_runs_our_own_scripts_alone(browser, address):
         assert tag != "script" or has["src"].startswith("/static/")
 
 
-def test_while_the_vault_is_away_no_note_is_said_to_be_gone(browser, written):
+def test_while_the_vault_is_unavailable_no_note_is_reported_as_gone(browser, written):
     written.rename(written.with_name("moved"))
     page = browser.get("/notes/Soil.md", headers={"Accept": "text/html"})
     assert page.status_code == 503

@@ -1,4 +1,4 @@
-"""The dashboard's pages without a browser: who may see them, what they say, and that all of it is text."""
+"""The dashboard's pages without a browser: access, content, and that everything from notes is text."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def browser(stage):
 
 @pytest.fixture
 def empty(vault, tmp_path, tiny_model):
-    """The dashboard of a vault that nothing was ever done with."""
+    """The dashboard of a vault without any jobs or notes."""
     return signed_in(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
 
 
 class Tags(HTMLParser):
-    """What elements a page has, with their attributes."""
+    """The elements of a page, with their attributes."""
 
     def __init__(self, page):
         super().__init__()
@@ -76,9 +76,7 @@ def shown(browser, address, status=200):
     return response.text
 
 
-def test_how_long_a_save_takes_is_that_of_one_domain_and_with_the_time_in_which_it_is_left_alone(
-    vault, tmp_path, tiny_model
-):
+def test_the_time_of_a_save_is_of_one_domain_and_includes_the_time_to_settle(vault, tmp_path, tiny_model):
     (vault / "_domains.yaml").write_text("quick: {legacy: true}\nslow: {}\n")
     settings = Settings(
         vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model), settle_seconds=2
@@ -96,7 +94,7 @@ def test_how_long_a_save_takes_is_that_of_one_domain_and_with_the_time_in_which_
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_nobody_sees_a_page_without_being_signed_in(stage, address):
+def test_no_page_is_shown_without_signing_in(stage, address):
     stranger = TestClient(create_app(stage.settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
     assert stranger.get(address, headers=BROWSER).status_code == 401
 
@@ -177,7 +175,7 @@ def test_older_keeps_the_filter(browser):
 
 
 @pytest.mark.parametrize("number", ["999999", "0", "9" * 40])
-def test_a_job_that_is_not_there_is_said_to_be_gone(browser, number):
+def test_a_missing_job_is_reported_as_gone(browser, number):
     assert "There is no such job" in shown(browser, f"/ops/jobs/{number}", 404)
 
 
@@ -203,7 +201,7 @@ def test_what_no_link_of_ours_asks_for_is_refused(browser, query):
         ("../elsewhere.md", "ignored"),
     ],
 )
-def test_a_path_is_said_to_be_in_or_why_it_is_not(browser, typed, state):
+def test_why_says_whether_a_path_is_indexed_and_why_not(browser, typed, state):
     page = shown(browser, "/ops/notes?" + urlencode({"q": typed}))
     assert f'<p class="verdict"><span class="state {state}">' in page
 
@@ -258,7 +256,7 @@ def test_a_note_shows_its_proposals_and_no_other_ones(browser):
 # The search page
 
 
-def test_a_filter_that_cannot_be_read_is_said_on_the_page(browser):
+def test_a_filter_that_cannot_be_read_is_reported_on_the_page(browser):
     assert "tag cannot be" in shown(browser, "/?q=soil&tag=two+words", 422)
     assert "there is no domain" in shown(browser, "/?q=soil&domain=nowhere", 422)
 
@@ -358,7 +356,7 @@ counts = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), max_s
 
 
 @given(counts)
-def test_bars_stay_in_their_picture_and_stand_upon_each_other(values):
+def test_bars_stay_in_their_picture_and_are_stacked(values):
     chart = bar_chart(values, [""] * len(values))
     assert len(chart.bars) == len(values)
     for bar in chart.bars:

@@ -51,7 +51,9 @@ def test_a_hit_names_its_domain_only_where_there_are_several(browser, vault, tmp
     assert "1 note in " in page
 
 
-def test_while_the_vault_is_away_the_page_says_so_and_calls_no_hit_changed(vault, tmp_path, tiny_model):
+def test_while_the_vault_is_unavailable_the_page_says_so_and_calls_no_hit_changed(
+    vault, tmp_path, tiny_model
+):
     (vault / "Soil.md").write_text("Soil is alive.\n")
     settings = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
     index_once(Resources(settings), lambda *_: None)
@@ -88,7 +90,7 @@ def test_of_a_day_that_is_given_twice_the_later_one_counts(browser):
     assert re.findall(r'name="since" value="([^"]+)"', page) == ["2021-01-01"]
 
 
-def test_a_filter_that_cannot_be_used_is_said_in_the_part(browser):
+def test_a_filter_that_cannot_be_used_is_reported_in_the_part(browser):
     assert "tag cannot be" in shown(browser, "/parts/answers?q=soil&tag=two+words", 422)
 
 

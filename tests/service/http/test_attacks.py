@@ -40,7 +40,7 @@ def user(tmp_path_factory, tiny_model):
         f"---\ntitle: 'Evil {SCRIPT}'\ntags: ['{SCRIPT}']\nauthor: '{SCRIPT}'\n---\n\n"
         f"# Evil {SCRIPT}\n\ngarden soil {SCRIPT} {HANDLER} [[Garden]] [[{HANDLER[2:]}]]\n"
     )
-    somebody = User(
+    user = User(
         base,
         root,
         EMBEDDING_MODEL=str(tiny_model),
@@ -48,9 +48,9 @@ def user(tmp_path_factory, tiny_model):
         ANTHROPIC_BASE_URL="http://127.0.0.1:9",
         EVERINDEX_TAG_NOTES_A_DAY="0",
     )
-    somebody.up()
-    yield somebody
-    somebody.stop()
+    user.up()
+    yield user
+    user.stop()
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_a_name_that_was_rebound_to_this_machine_reaches_no_route(user, program,
             assert program.request(method, path, headers={"Host": host}).status_code == 403, (host, path)
 
 
-def test_a_foreign_origin_reaches_no_route_and_is_told_nothing_of_cors(user, program, routes):
+def test_a_foreign_origin_reaches_no_route_and_gets_no_cors_headers(user, program, routes):
     for origin in ("https://evil.example", "null", f"http://127.0.0.1:{user.port + 1}", "http://localhost"):
         for method, path in routes:
             answer = program.request(method, path, headers={"Origin": origin})
@@ -236,7 +236,7 @@ def test_a_request_within_a_body_is_not_answered(user, token):
     assert b'"openapi"' not in whole
     after = raw(user, within(user, token, lambda _: ["Content-Length: 2"], "{}"))
     assert after.count(b"HTTP/1.1 ") == 2
-    assert b'"openapi"' in after  # so it would be seen if it were answered
+    assert b'"openapi"' in after  # so an answer to it would be noticed
     chunked = raw(user, within(user, token, lambda _: [CHUNKED], "2\r\n{}\r\n0\r\n\r\n"))
     assert chunked.count(b"HTTP/1.1 ") == 2
 

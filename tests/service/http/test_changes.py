@@ -148,7 +148,7 @@ def test_a_line_that_a_deeper_rule_overrules_is_not_left_behind(program, vault):
     assert not (vault / ".everindexignore").exists()
 
 
-def test_a_line_that_is_there_and_overruled_is_said_and_stays(program, vault):
+def test_a_line_that_is_there_and_overruled_is_reported_and_stays(program, vault):
     (vault / "Deep").mkdir()
     (vault / "Deep" / "Soil.md").write_text("clay")
     (vault / "Deep" / ".gitignore").write_text("!Soil.md\n")

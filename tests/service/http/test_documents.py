@@ -66,7 +66,7 @@ def test_a_note_of_a_document_has_its_passages_with_their_places_and_its_backlin
     assert [link["path"] for link in node["backlinks"]] == ["Soil.md"]
 
 
-def test_a_quote_is_verified_against_what_was_read_and_its_place_is_said(program):
+def test_a_quote_is_verified_against_what_was_read_and_its_place_is_given(program):
     quotes = [
         {"path": "prices.csv", "quote": "apple sort 25 | 25"},
         {"path": "prices.csv", "quote": "apple sort 99 | 99"},

@@ -1,4 +1,4 @@
-"""How much a request may be and take, without and with a real server on real sockets."""
+"""The limits on requests, without and with a real server on real sockets."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_path_that_no_file_can_have_is_refused(client):
 
 
 class Gate:
-    """An application whose answers wait until they are let go."""
+    """An application whose answers wait until they are released."""
 
     def __init__(self):
         self.open = asyncio.Event()
@@ -201,7 +201,7 @@ def test_facts_and_writes_are_answered_while_every_search_is_busy():
     asyncio.run(act())
 
 
-def test_writes_that_wait_for_a_worker_keep_nobody_from_searching():
+def test_writes_that_wait_for_a_worker_do_not_block_searches():
     async def act():
         gate = Gate()
         app = Limits(gate)
@@ -217,7 +217,7 @@ def test_writes_that_wait_for_a_worker_keep_nobody_from_searching():
     asyncio.run(act())
 
 
-def test_beyond_the_queue_a_search_is_told_when_to_come_again():
+def test_a_search_beyond_the_queue_learns_when_to_retry():
     async def act():
         gate = Gate()
         app = Limits(gate)
@@ -232,7 +232,7 @@ def test_beyond_the_queue_a_search_is_told_when_to_come_again():
     asyncio.run(act())
 
 
-def test_who_waited_too_long_is_told_so_and_takes_nobodys_place():
+def test_a_request_that_waited_too_long_is_refused_and_takes_no_slot():
     async def act():
         gate = Gate()
         app = Limits(gate)
@@ -412,7 +412,7 @@ def test_an_answer_that_is_taken_slowly_is_given_whole(address):
 
 @pytest.fixture
 def worker(vault, tmp_path, monkeypatch):
-    """The real query worker, whose searches wait until they are let go: its address, its token, and what lets go."""
+    """The real query worker, whose searches wait until they are released: its address, token and release function."""
     let_go = threading.Event()
     asked = []
 

@@ -16,7 +16,7 @@ def browser(vault, tmp_path, tiny_model):
     return signed_in(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
 
 
-def test_an_address_without_a_page_is_said_to_have_none_and_the_search_is_there(browser):
+def test_an_address_without_a_page_gives_an_error_page_with_the_search(browser):
     page = shown(browser, "/no/such/page", 404)
     assert "There is no page at this address." in page
     assert "Not Found" not in page
@@ -24,7 +24,7 @@ def test_an_address_without_a_page_is_said_to_have_none_and_the_search_is_there(
     assert 'aria-label="Everindex"' in page
 
 
-def test_an_error_that_nobody_foresaw_has_the_same_page(browser, monkeypatch):
+def test_an_unexpected_error_has_the_same_page(browser, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("<b>secret</b>")
 
@@ -38,7 +38,7 @@ def test_an_error_that_nobody_foresaw_has_the_same_page(browser, monkeypatch):
     assert 'aria-label="Everindex"' in page
 
 
-def test_a_browser_that_is_not_signed_in_is_told_the_command_and_nothing_of_the_vault(browser):
+def test_a_browser_that_is_not_signed_in_sees_the_command_and_nothing_of_the_vault(browser):
     browser.headers.pop("Cookie")
     page = shown(browser, "/ops", 401)
     assert "<code>everindex open</code>" in page

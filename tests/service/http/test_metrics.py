@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: everything of every process, named as its conventions want."""
+"""The metrics of every process, named by Prometheus' conventions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def job(history, state="done", **fields):
 
 
 def fill(resources, history, asked):
-    """Let every metric have a sample."""
+    """Record something for each metric, so that each has a sample."""
     job(history, saved_ms=[640.0], embedded=3)
     make_tasks(resources.queue(), resources).drain("vault")
     proposals = Proposals(resources.place.state)
@@ -164,7 +164,7 @@ def test_what_waits_on_the_queue_is_counted_by_priority_and_task(resources, aske
     assert value(asked, "everindex_queue_oldest_age_seconds", task="drain") >= 0
 
 
-def test_a_queue_that_is_away_leaves_the_rest(asked, monkeypatch):
+def test_an_unavailable_queue_leaves_the_rest(asked, monkeypatch):
     from queue_config.queue import EmbeddedQueue, QueueUnavailableError, RedisQueue
 
     def away(*_):

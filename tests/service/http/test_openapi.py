@@ -174,7 +174,7 @@ def test_an_error_is_a_problem_document(client, method, path, status):
     assert said["instance"] == path.partition("?")[0]
 
 
-def test_what_is_wrong_with_a_request_is_said_field_by_field(client):
+def test_errors_in_a_request_are_listed_field_by_field(client):
     said = client.get("/search", params={"q": "", "k": "many"}).json()
     assert {one["field"] for one in said["errors"]} == {"query.q", "query.k"}
     assert "query.k" in said["detail"]

@@ -1,4 +1,4 @@
-"""A second user on the machine, really another one: what he can read, hear, take and plant.
+"""A real second user on the machine: what he can read, hear, take and plant.
 
 The commands of the vault's owner run as root here, and the stranger's as `nobody`.
 """
@@ -72,8 +72,8 @@ for folder, _, names in os.walk(sys.argv[1]):
 """
 
 
-def nobody(code, *arguments):
-    """Do something as the second user, and return what came of it."""
+def run_as_nobody(code, *arguments):
+    """Run code as the second user, and return its output."""
     return subprocess.run(
         [*AS_NOBODY, PYTHON, "-c", code, *map(str, arguments)], capture_output=True, check=False, timeout=60
     ).stdout
@@ -81,7 +81,7 @@ def nobody(code, *arguments):
 
 @contextmanager
 def acting(code, *arguments):
-    """Let the second user go on doing something; give the lines that he prints once he is told to stop."""
+    """Let the second user go on doing something; give the lines that he has printed once he is stopped."""
     process = subprocess.Popen(
         [*AS_NOBODY, PYTHON, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
     )
@@ -110,7 +110,7 @@ def place():
 
 
 def owner(folder, model):
-    """Someone with a note that only she may read."""
+    """A user with a note that only she may read."""
     root = folder / "notes"
     root.mkdir(mode=0o700)
     (root / "Cake.md").write_text(f"# Cake\n\n{WORD} with cinnamon\n")
@@ -119,23 +119,23 @@ def owner(folder, model):
 
 @pytest.fixture
 def user(place, tiny_model):
-    somebody = owner(place, tiny_model)
-    yield somebody
-    somebody.stop()
+    user = owner(place, tiny_model)
+    yield user
+    user.stop()
 
 
 @pytest.fixture(scope="module")
 def served(tiny_model):
-    """An owner whose service runs, started with a umask that keeps nothing from anybody."""
+    """An owner whose service runs, started with a umask that denies other users nothing."""
     with everybodys_folder() as folder:
-        somebody = owner(folder, tiny_model)
+        user = owner(folder, tiny_model)
         before = os.umask(0)
         try:
-            somebody.up()
+            user.up()
         finally:
             os.umask(before)
-        yield somebody
-        somebody.stop()
+        yield user
+        user.stop()
 
 
 # Reading
@@ -162,7 +162,7 @@ def assert_closed(user):
     for path in (user.state, *user.state.rglob("*")):
         assert not path.lstat().st_mode & 0o077, path
     assert WORD.encode() in b"".join(file.read_bytes() for file in user.state.glob("cache-*"))
-    assert nobody(READER, user.state) == b""
+    assert run_as_nobody(READER, user.state) == b""
 
 
 def test_he_reads_nothing_that_an_earlier_version_left_open(user):
@@ -170,16 +170,16 @@ def test_he_reads_nothing_that_an_earlier_version_left_open(user):
     user.state.chmod(0o755)
     for file in user.state.glob("*.db"):
         file.chmod(0o644)
-    assert WORD.encode() in nobody(READER, user.state)
+    assert WORD.encode() in run_as_nobody(READER, user.state)
     user.run("status", *user.place)
-    assert nobody(READER, user.state) == b""
+    assert run_as_nobody(READER, user.state) == b""
 
 
 # Codes
 
 
 def slow_browser(user, place, monkeypatch):
-    """Give an owner a browser that takes a while to start, as they do; it notes what it was told to open."""
+    """Give an owner a browser that takes a while to start, as they do; it records each address that it should open."""
     folder = place / "bin"
     folder.mkdir()
     opener = folder / "xdg-open"
@@ -204,7 +204,7 @@ def test_he_sees_no_code_in_any_list_of_processes_while_a_browser_starts(served,
         assert code not in everything
         assert code not in str(opened)
     assert stat.S_IMODE(opened.stat().st_mode) == 0o600
-    assert nobody("import sys; print(open(sys.argv[1]).read())", opened) == b""
+    assert run_as_nobody("import sys; print(open(sys.argv[1]).read())", opened) == b""
 
 
 def test_up_prints_no_code(user):
@@ -298,7 +298,7 @@ def shared(place):
     ],
 )
 def test_a_state_folder_of_his_is_refused(user, shared, command, name, bits):
-    nobody(PLANT, shared / "state", name, bits)
+    run_as_nobody(PLANT, shared / "state", name, bits)
     assert (shared / "state").stat().st_uid == NOBODY
     user.state = shared / "state"
     said = user.run(command, *(["cake"] if command == "search" else []), *user.place, code=1)
@@ -307,8 +307,8 @@ def test_a_state_folder_of_his_is_refused(user, shared, command, name, bits):
 
 
 def test_a_link_of_his_to_a_folder_of_his_is_refused(user, shared):
-    nobody(PLANT, shared / "his", "nothing", "")
-    nobody(PLANT, shared / "state", "link", shared / "his")
+    run_as_nobody(PLANT, shared / "his", "nothing", "")
+    run_as_nobody(PLANT, shared / "state", "link", shared / "his")
     assert (shared / "state").is_symlink()
     user.state = shared / "state"
     user.run("index", *user.place, code=1)
@@ -320,7 +320,7 @@ def test_what_he_puts_into_an_open_folder_is_refused_and_named(user, name):
     user.run("index", *user.place)
     (user.state / name).unlink(missing_ok=True)
     user.state.chmod(0o777)
-    nobody(PLANT, user.state, name, "600")
+    run_as_nobody(PLANT, user.state, name, "600")
     assert (user.state / name).stat().st_uid == NOBODY
     for command in ("up", "index"):
         said = user.run(command, *user.place, code=1)
@@ -331,9 +331,9 @@ def test_what_he_puts_into_an_open_folder_is_refused_and_named(user, name):
     assert stat.S_IMODE(user.state.stat().st_mode) == 0o700
 
 
-def test_he_is_told_nothing_by_health(served):
+def test_health_tells_him_nothing(served):
     ask = "import sys, urllib.request as r; print(r.urlopen(f'http://127.0.0.1:{sys.argv[1]}/health').read().decode())"
-    said = nobody(ask, served.port).decode()
+    said = run_as_nobody(ask, served.port).decode()
     assert "status" in said
     assert str(served.root) not in said
     assert "/" not in said

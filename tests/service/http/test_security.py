@@ -285,7 +285,7 @@ def test_a_page_that_opens_the_browser_is_its_owners_alone_and_works_once(sessio
     assert sessions.redeem(code) is None
 
 
-def test_a_page_that_nobody_opened_is_deleted(sessions, tmp_path, monkeypatch):
+def test_a_page_that_was_never_opened_is_deleted(sessions, tmp_path, monkeypatch):
     monkeypatch.setattr(sessions_module, "CODE_SECONDS", 0.05)
     page = sessions.new_page()
     wait_for(lambda: not page.exists(), "its time is over")

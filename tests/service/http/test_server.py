@@ -39,7 +39,7 @@ def running(make_app):
         bound.close()
 
 
-def test_a_page_that_listens_keeps_nobody_from_stopping_the_server(vault, tmp_path):
+def test_a_page_that_listens_does_not_keep_the_server_from_stopping(vault, tmp_path):
     settings = Settings(vault=vault, state=tmp_path / "state")
     with running(lambda port: create_app(settings, port)) as (server, address):
         headers = {"Authorization": f"Bearer {read_token(tmp_path / 'state')}"}

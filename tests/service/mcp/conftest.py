@@ -93,11 +93,11 @@ def ask(request, server):
 
 @pytest.fixture
 def user(vault, tmp_path, indexed):
-    """The indexed vault with somebody at a terminal; nothing runs."""
+    """The indexed vault with a user at a terminal; nothing runs."""
     shutil.copytree(indexed / "state", tmp_path / "state")
-    somebody = User(tmp_path, vault)
-    yield somebody
-    somebody.stop()
+    user = User(tmp_path, vault)
+    yield user
+    user.stop()
 
 
 @pytest.fixture(scope="session")
@@ -106,16 +106,16 @@ def served(tmp_path_factory, indexed):
     base = tmp_path_factory.mktemp("served")
     for name in ("vault", "state"):
         shutil.copytree(indexed / name, base / name)
-    somebody = User(base, base / "vault")
-    serve(somebody)
-    yield somebody
-    somebody.stop()
+    user = User(base, base / "vault")
+    serve(user)
+    yield user
+    user.stop()
 
 
-def serve(somebody):
+def serve(user):
     """Start a query worker, and wait for its model."""
-    somebody.start("serve", *somebody.place, "--port", str(somebody.port))
-    wait_for(lambda: somebody.health().get("model_ready"), "a query worker with its model", 240)
+    user.start("serve", *user.place, "--port", str(user.port))
+    wait_for(lambda: user.health().get("model_ready"), "a query worker with its model", 240)
 
 
 def answered(result):

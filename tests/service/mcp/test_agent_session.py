@@ -1,4 +1,4 @@
-"""A scripted agent with a real vault and real processes: it answers with quotes, is told of a save, and obeys no note."""
+"""A scripted agent with a real vault and real processes: it answers with quotes, is notified of a save, and obeys no note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client may send that is no question: nothing of it harms, and each is refused in words."""
+"""Requests of a hostile client: none does harm, and each is refused with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that watches a note is told of its next version, and of no other note's."""
+"""A client that watches a note is notified of its next version, and of no other note's."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_stream_tells_that_the_list_of_notes_is_another(server, save):
 
 
 @pytest.mark.filterwarnings("ignore:resources/")
-def test_a_session_of_the_earlier_era_is_told_until_it_unsubscribes(server, save):
+def test_a_session_of_the_earlier_era_is_notified_until_it_unsubscribes(server, save):
     async def main():
         told, first = [], anyio.Event()
 

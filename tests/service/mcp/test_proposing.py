@@ -1,4 +1,4 @@
-"""An agent proposes tags; nothing that it sends is a decision."""
+"""An agent proposes tags, and nothing that it sends counts as a decision."""
 
 from __future__ import annotations
 

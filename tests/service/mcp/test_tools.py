@@ -137,7 +137,7 @@ def test_a_note_that_has_changed_since_is_read_as_it_is_and_says_so(ask, vault):
     assert (found["text"], found["stale"]) == ("# Inbox\n\nNothing.\n", True)
 
 
-def test_while_the_vault_is_away_no_note_is_said_to_be_gone(ask, vault):
+def test_while_the_vault_is_unavailable_no_note_is_reported_as_gone(ask, vault):
     vault.rename(vault.with_name("moved"))
     assert "is not there" in complained(ask("read", note="Inbox"))
 

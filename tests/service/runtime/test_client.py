@@ -1,4 +1,4 @@
-"""How the command line finds the running service, and what it sends to what answers there."""
+"""How the command line finds the running service, and what it sends to whichever program answers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def http(body, status="200 OK", more=""):
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{more}\r\n{body}".encode()
 
 
-# The note of where a service runs
+# The file that says where a service runs
 
 
 def test_a_service_is_found_while_its_process_lives_and_not_after(state):
@@ -100,7 +100,7 @@ def test_a_note_that_was_left_behind_is_not_believed_though_its_process_id_lives
         "[" * 9999,
     ],
 )
-def test_a_damaged_note_is_not_believed_even_while_somebody_holds_it(state, said):
+def test_a_damaged_service_file_is_ignored_even_while_it_is_locked(state, said):
     with announced(state, 1234, process_name()):
         with (state / SERVICE_FILE).open("r+") as file:
             file.truncate()
@@ -155,7 +155,7 @@ def test_a_state_folder_that_does_not_say_its_vault_is_a_sentence(vault, state, 
     assert service_of({"state": state}) is None
 
 
-# What a stranger on the port gets
+# A stranger on the port
 
 
 def strange(name):
@@ -212,7 +212,7 @@ def test_a_stranger_on_the_port_hears_no_token_and_the_user_a_sentence(vault, st
     assert len(heard) == 1
 
 
-def test_a_stranger_who_sends_a_byte_now_and_then_keeps_nobody_waiting(vault, state, monkeypatch):
+def test_a_stranger_who_sends_a_byte_now_and_then_keeps_no_client_waiting(vault, state, monkeypatch):
     monkeypatch.setattr(client, "_PROOF_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -233,11 +233,11 @@ def user(tmp_path_factory, tiny_model):
     base = tmp_path_factory.mktemp("served")
     root = base / "notes"
     root.mkdir()
-    somebody = User(base, root, EMBEDDING_MODEL=str(tiny_model))
-    somebody.start("serve", *somebody.place, "--port", str(somebody.port))
-    wait_for(somebody.health, "it serves")
-    yield somebody
-    somebody.stop()
+    user = User(base, root, EMBEDDING_MODEL=str(tiny_model))
+    user.start("serve", *user.place, "--port", str(user.port))
+    wait_for(user.health, "it serves")
+    yield user
+    user.stop()
 
 
 def test_the_true_service_proves_itself_and_is_asked(user):

@@ -21,7 +21,7 @@ KNOWN = {"path": "a.md", "state": "parked", "reason": "it is too large"}
     ("status", "kind"),
     [(404, NotFoundError), (409, NotComparableError), (422, FilterError), (504, WorkerTimeoutError)],
 )
-def test_a_status_that_a_use_case_stands_for_is_its_error_with_the_same_words(status, kind):
+def test_a_status_of_a_use_case_becomes_its_error_with_the_same_words(status, kind):
     error = refusal("http://here", status, "there is no domain 'nope'")
     assert type(error) is kind
     assert str(error) == "there is no domain 'nope'"
@@ -34,7 +34,7 @@ def test_any_other_status_names_the_address_and_what_it_answered():
 
 
 @pytest.mark.parametrize(("reason", "said"), [("it is too large", ": it is too large"), (None, "")])
-def test_an_unknown_note_is_said_with_its_state(reason, said):
+def test_an_unknown_note_is_reported_with_its_state(reason, said):
     known = KNOWN | {"reason": reason}
     error = refusal("http://here", 404, known)
     assert isinstance(error, NoteNotFoundError)

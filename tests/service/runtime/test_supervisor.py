@@ -1,4 +1,4 @@
-"""What a supervisor tells of processes that die, and whose processes it waits for."""
+"""What a supervisor reports of processes that die, and which processes it waits for."""
 
 from __future__ import annotations
 
@@ -132,16 +132,16 @@ def test_a_process_that_cannot_be_started_is_started_once_it_can_be(tmp_path, ca
 
 
 @pytest.mark.parametrize("state_is", ["empty", "deleted", "a file"])
-def test_the_first_index_is_followed_on_while_the_service_or_the_state_is_away(tmp_path, state_is):
+def test_the_first_index_is_followed_on_while_the_service_or_the_state_is_unavailable(tmp_path, state_is):
     state = tmp_path / "state"
     if state_is == "empty":
         state.mkdir()
     elif state_is == "a file":
         state.write_text("")
     stop = threading.Event()
-    nobody = Service(tmp_path, state, free_port(), os.getpid())
+    absent = Service(tmp_path, state, free_port(), os.getpid())
     threading.Timer(1.5, stop.set).start()
-    assert Supervisor(state, []).follow(nobody, stop, lambda _: None) is None
+    assert Supervisor(state, []).follow(absent, stop, lambda _: None) is None
 
 
 def test_nothing_in_the_current_folder_is_run(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What counts as a choice: opening, reading, citing; not what is shown, and no note that the agent cannot see."""
+"""What counts as a choice: opening, reading, citing; not being shown, and no note that the agent cannot see."""
 
 from __future__ import annotations
 

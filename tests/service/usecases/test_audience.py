@@ -60,7 +60,7 @@ def questions(resources):
 
 
 def as_text(answer):
-    """Return an answer as JSON, and an error as what a program is told."""
+    """Return an answer as JSON, and an error as the text that a program gets."""
     if isinstance(answer, BaseModel):
         return answer.model_dump_json()
     if isinstance(answer, NoteNotFoundError):
@@ -154,7 +154,7 @@ def test_no_word_of_a_private_note_reaches_an_agent_however_it_asks(questions, r
 
 
 @pytest.mark.parametrize("asked", WAYS)
-def test_the_owner_is_told_such_words(questions, asked):
+def test_the_owner_sees_such_words(questions, asked):
     found = {word for said, answer in asked(questions, OWNER) for word in leaks(answer, said)}
     assert len(found) > 10
 
@@ -182,7 +182,7 @@ def test_a_private_note_answers_like_one_that_does_not_exist(questions, resource
             assert hidden.replace(path, "") == missing.replace(other, "")
 
 
-def test_text_on_the_disk_that_nobody_judged_is_not_read_to_an_agent(vault, questions, resources):
+def test_text_on_disk_of_unknown_privacy_is_not_read_to_an_agent(vault, questions, resources):
     reader = Reader(questions, TitleSearch(questions))
     assert reader.open("Soil.md", audience=agents(resources)).node
     write(vault, {"Soil.md": "private:: true\n\nkanarylate"})

@@ -183,7 +183,7 @@ def test_a_changed_file_is_stale_and_a_removed_one_is_absent(contexts, vault):
     assert not {"Copy.md", "Compost.md"} & {one.path for one in answer.passages}
 
 
-def test_while_the_vault_is_away_no_passage_is_called_changed(contexts, vault):
+def test_while_the_vault_is_unavailable_no_passage_is_called_changed(contexts, vault):
     vault.rename(vault.with_name("moved"))
     answer = ask(contexts)
     assert answer.passages

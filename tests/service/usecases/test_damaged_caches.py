@@ -1,4 +1,4 @@
-"""A damaged cache silences its own domain alone, says what to do, and what it says works."""
+"""A damaged cache affects only its own domain, its message says what to do, and that works."""
 
 from __future__ import annotations
 

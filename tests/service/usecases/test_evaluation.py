@@ -121,7 +121,7 @@ def test_runs_that_differ_give_no_verdict(resources):
     assert change.verdict is None
 
 
-def test_attention_stands_still_while_it_is_measured(resources):
+def test_attention_does_not_change_while_it_is_measured(resources):
     attention, runs = resources.stores.of(Attention), []
 
     def ask_anew():

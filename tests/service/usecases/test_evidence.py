@@ -53,16 +53,16 @@ def written(vault, index):
 
 
 @pytest.fixture
-def nobody(written, settings):
+def stranger(written, settings):
     """A program without the token."""
     assert written
     return TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
 
 
 @pytest.fixture
-def program(nobody, settings):
-    nobody.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
-    return nobody
+def program(stranger, settings):
+    stranger.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
+    return stranger
 
 
 def ask(program, question="soil winter", **more):
@@ -107,7 +107,7 @@ def hash_in_index(settings, path, position):
 # Quotes against the index
 
 
-def test_a_quote_is_looked_for_in_every_chunk_of_its_note(program, settings):
+def test_a_quote_is_searched_in_every_chunk_of_its_note(program, settings):
     answer = verify(
         program, {"path": "Garden/Soil.md", "quote": SLEEPS}, {"path": "Garden/Soil.md", "quote": FEEDS}
     )
@@ -126,7 +126,7 @@ def test_a_quote_is_looked_for_in_every_chunk_of_its_note(program, settings):
     }
 
 
-def test_a_named_chunk_alone_is_looked_into(program, settings):
+def test_only_a_named_chunk_is_searched(program, settings):
     quote = {"path": "Garden/Soil.md", "quote": SLEEPS}
     first, second = (hash_in_index(settings, "Garden/Soil.md", n) for n in (0, 1))
     answer = verify(
@@ -140,7 +140,7 @@ def test_a_named_chunk_alone_is_looked_into(program, settings):
     assert [one["citation_verified"] for one in answer["quotes"]] == [True, False, True, False]
 
 
-def test_each_reason_is_told(program, settings):
+def test_each_reason_is_given(program, settings):
     path = "Garden/Soil.md"
     elsewhere = hash_in_index(settings, "River.md", 0)
     answer = verify(
@@ -283,7 +283,7 @@ def curated(program):
     return record["id"]
 
 
-def test_a_note_that_changed_is_told_before_it_is_indexed_and_after_and_its_quote_stays_verified(
+def test_a_changed_note_is_reported_before_and_after_it_is_indexed_and_its_quote_stays_verified(
     program, curated, written, index
 ):
     (written / "Garden/Soil.md").write_text("# Soil\n\nNothing of it is left.")
@@ -296,7 +296,7 @@ def test_a_note_that_changed_is_told_before_it_is_indexed_and_after_and_its_quot
         assert SLEEPS in answer["evidence"][0]["text"]
 
 
-def test_a_note_that_is_gone_is_told(program, curated, written, index):
+def test_a_removed_note_is_logged(program, curated, written, index):
     (written / "River.md").unlink()
     for step in (lambda: None, index):
         step()
@@ -311,7 +311,7 @@ def test_a_note_that_is_as_it_was_again_has_not_changed(program, curated, writte
     assert states(program.get(f"/v1/rx/{curated}").json())[1] == (False, False)
 
 
-def test_nobody_can_tell_while_the_vault_is_away(program, curated, written):
+def test_staleness_is_unknown_while_the_vault_is_unavailable(program, curated, written):
     written.rename(written.with_name("unmounted"))
     answer = program.get(f"/v1/rx/{curated}").json()
     assert states(answer) == [(None, None), (None, None)]
@@ -367,10 +367,10 @@ def test_what_was_not_found_is_not_found_later_either(program, written, index):
         *(("GET", "/v1/rx/x"), ("DELETE", "/v1/rx/x")),
     ],
 )
-def test_evidence_needs_the_token_and_no_foreign_origin(nobody, settings, method, path):
-    assert nobody.request(method, path).status_code == 401
-    nobody.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
-    assert nobody.request(method, path, headers={"Origin": "http://evil.example"}).status_code == 403
+def test_evidence_needs_the_token_and_no_foreign_origin(stranger, settings, method, path):
+    assert stranger.request(method, path).status_code == 401
+    stranger.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
+    assert stranger.request(method, path, headers={"Origin": "http://evil.example"}).status_code == 403
 
 
 @pytest.mark.parametrize(

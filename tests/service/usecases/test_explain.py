@@ -136,7 +136,7 @@ def test_a_note_is_explained_as_a_search_of_all_domains_ranks_it(vault, given, q
         assert said["reason"].startswith(f"it is folded behind {behind[path]}, result ")
 
 
-def test_a_note_whose_file_is_gone_is_said_to_be_gone(vault):
+def test_a_note_whose_file_is_gone_is_reported_as_gone(vault):
     root, paths, models, client = vault
     write_settings(root, {}, models)
     kept = (root / paths[0]).read_bytes()
@@ -160,7 +160,7 @@ def test_a_sum_reads_as_a_person_writes_it():
     assert as_sum(0.0, {}) == "0"
 
 
-def test_a_copy_is_said_to_stand_behind_what_it_copies(vault):
+def test_a_copy_is_said_to_be_folded_behind_its_original(vault):
     root, paths, models, client = vault
     write_settings(root, {}, models)
     *_, text = (root / paths[0]).read_text(encoding="utf-8").split("---\n")

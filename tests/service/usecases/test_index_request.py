@@ -154,7 +154,7 @@ def test_a_vocabulary_is_indexed_and_no_result(settings, vault, requests):
     assert (answer.state, answer.findable) == ("indexed", False)
 
 
-def test_a_vault_that_is_away_is_no_missing_note(vault, requests):
+def test_a_note_of_an_unavailable_vault_is_not_missing(vault, requests):
     vault.rename(vault.with_name("away"))
     with pytest.raises(VaultNotFoundError):
         requests.index("Soil.md", wait=True)
@@ -267,7 +267,7 @@ def test_beyond_the_messages_that_are_read_a_request_is_enqueued_and_not_lost(
     assert [one.args[0] for one in queue_inspect.waiting(questions.resources.queue())] == names
 
 
-def test_a_request_that_nobody_waits_for_leaves_no_reply(settings, questions, requests):
+def test_a_request_without_a_waiting_caller_leaves_no_reply(settings, questions, requests):
     requests.index("Soil.md", wait=False)
     with worker(settings):
         assert requests.index("Soil.md", wait=True).findable
@@ -285,9 +285,7 @@ def test_a_request_that_waited_for_a_day_is_carried_out(settings, vault, questio
 
 
 @pytest.mark.parametrize("change", ["ignored", "parked"])
-def test_what_happens_to_a_note_while_an_agent_waits_is_told_as_the_agent_may_know_it(
-    settings, vault, questions, change
-):
+def test_an_agent_that_waits_for_a_note_learns_only_what_it_may_know(settings, vault, questions, change):
     (vault / "Boat.md").write_text("a wherry")
     agent = Audience(questions.resources)
     with idle_worker(settings), ThreadPoolExecutor(1) as threads:

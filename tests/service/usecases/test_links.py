@@ -1,4 +1,4 @@
-"""The map: JSON for a program, a page for a browser, and nothing from anywhere else."""
+"""The map: JSON for a program, a page for a browser, and nothing loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 
 @pytest.fixture
 def state(vault, tmp_path, tiny_model):
-    """The state folder of an indexed vault of three linked notes and one that stands alone."""
+    """The state folder of an indexed vault of three linked notes and an isolated one."""
     for name, text in {
         "Garden/Soil": "[[Compost]] and [[Compost|again]], cites [[Winter]]",
         "Garden/Compost": "back to [[Soil]]",
@@ -41,22 +41,24 @@ def state(vault, tmp_path, tiny_model):
 
 
 @pytest.fixture
-def nobody(vault, state, tiny_model):
+def stranger(vault, state, tiny_model):
     """A program without the token."""
     app = create_app(Settings(vault=vault, state=state, embedding_model=str(tiny_model)), PORT)
     return TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
 
 
 @pytest.fixture
-def program(nobody, state):
-    nobody.headers["Authorization"] = f"Bearer {read_token(state)}"
-    return nobody
+def program(stranger, state):
+    stranger.headers["Authorization"] = f"Bearer {read_token(state)}"
+    return stranger
 
 
 @pytest.fixture
-def browser(nobody, vault, state):
-    nobody.headers.update(BROWSER | {"Cookie": "=".join(cookie_of(Settings(vault=vault, state=state), PORT))})
-    return nobody
+def browser(stranger, vault, state):
+    stranger.headers.update(
+        BROWSER | {"Cookie": "=".join(cookie_of(Settings(vault=vault, state=state), PORT))}
+    )
+    return stranger
 
 
 def policy(response):
@@ -80,12 +82,12 @@ def test_a_program_gets_notes_and_edges(program, accept):
     assert answer["truncated"] is False
 
 
-def test_what_is_left_out_is_said(program):
+def test_what_is_left_out_is_reported(program):
     answer = program.get("/graph", params={"limit": 2}).json()
     assert (len(answer["nodes"]), answer["truncated"]) == (2, True)
 
 
-def test_a_program_is_told_of_an_unknown_domain_and_a_bad_limit(program):
+def test_a_program_gets_errors_for_an_unknown_domain_and_a_bad_limit(program):
     assert program.get("/graph", params={"domain": "none"}).status_code == 404
     assert program.get("/graph", params={"limit": 0}).status_code == 422
 
@@ -130,11 +132,11 @@ def test_other_pages_run_our_own_scripts_and_no_other(browser):
     assert "script-src" not in policy(browser.get("/static/graph.js"))
 
 
-def test_the_map_needs_the_token_or_the_cookie(nobody):
-    assert nobody.get("/graph").status_code == 401
-    assert nobody.get("/graph", headers=BROWSER).status_code == 401
-    assert nobody.get("/static/graph.js").status_code == 401
-    assert nobody.get("/static/vendor/sigma.min.js").status_code == 401
+def test_the_map_needs_the_token_or_the_cookie(stranger):
+    assert stranger.get("/graph").status_code == 401
+    assert stranger.get("/graph", headers=BROWSER).status_code == 401
+    assert stranger.get("/static/graph.js").status_code == 401
+    assert stranger.get("/static/vendor/sigma.min.js").status_code == 401
 
 
 def test_everything_that_page_and_scripts_name_is_served(browser):

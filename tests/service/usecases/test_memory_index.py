@@ -159,7 +159,7 @@ def counts(resources):
 
 
 @pytest.mark.parametrize("damage", [damage_words, damage_vectors])
-def test_what_differs_in_memory_is_counted_reported_and_read_anew(resources, checked, damage):
+def test_what_differs_in_memory_is_counted_reported_and_read_again(resources, checked, damage):
     questions, cache = checked
     before = answers(questions)
     questions.check_memory()

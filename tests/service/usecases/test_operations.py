@@ -1,4 +1,4 @@
-"""What operators are told, and what they can do."""
+"""What operators see, and what they can do."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_the_queue_tells_what_waits_runs_and_is_paused(operator, queue, history)
     assert (running["id"], running["task"], running["worker"]) == (number, "drain", process_name())
 
 
-def test_a_queue_that_is_away_is_said_to_be(operator, monkeypatch):
+def test_an_unavailable_queue_is_reported(operator, monkeypatch):
     from queue_config.queue import EmbeddedQueue, QueueUnavailableError, RedisQueue
 
     def away(*_):
@@ -204,7 +204,7 @@ def test_nothing_is_emptied_without_a_confirmation(operator, queue, body):
     assert queue.pending_count() == 1
 
 
-def test_a_paused_domain_is_said_to_be_until_it_is_resumed(resources, operator, queue):
+def test_a_paused_domain_is_reported_until_it_is_resumed(resources, operator, queue):
     assert operator.post("/ops/queue/pause", params={"domain": "vault"}).json() == {"paused": ["vault"]}
     assert operator.get("/ops/queue.json").json()["paused"] == ["vault"]
     assert operator.get("/ops/overview.json").json()["domains"][0]["paused"] is True

@@ -51,7 +51,7 @@ def paths(answer):
     return [hit.path for hit in answer.results]
 
 
-def test_copies_stand_behind_one_and_cost_no_result(questions):
+def test_copies_are_folded_behind_one_and_cost_no_result(questions):
     answer = questions.search("heron", 10)
     assert answer.count == 10
     folded = [hit for hit in answer.results if hit.alike]

@@ -18,7 +18,7 @@ def test_a_noun_has_the_number_of_its_count(number, said):
     assert counted(2, "note waits", "notes wait") == "2 notes wait"
 
 
-def test_a_time_is_told_to_the_minute_where_the_user_is(monkeypatch):
+def test_a_time_is_shown_to_the_minute_in_the_users_time_zone(monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:

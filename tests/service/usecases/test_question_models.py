@@ -43,7 +43,7 @@ def test_words_that_are_excluded_do_not_draw_the_vector_towards_them(models, mod
     assert not np.allclose(models.vector(model, "soil clay"), plain)
 
 
-def test_a_model_that_breaks_is_said_embeds_nothing_and_is_loaded_again(resources, models, model, capsys):
+def test_a_model_that_breaks_is_reported_embeds_nothing_and_is_loaded_again(resources, models, model, capsys):
     break_in_memory(resources.embedders.get(model))
     assert models.vector(model, "soil") is None
     assert "by its words alone" in capsys.readouterr().out

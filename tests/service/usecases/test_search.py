@@ -175,7 +175,7 @@ def test_minus_signs_are_no_reason_in_an_empty_vault(vault, tmp_path, tiny_model
         assert (answer.results, answer.reason) == ([], None)
 
 
-def test_a_note_that_quotes_leave_out_is_told_so(questions):
+def test_a_note_that_quotes_leave_out_is_explained(questions):
     assert explain(questions, '"garden soil"', "Soil.md", 10).reason.startswith("it lacks the phrase")
     assert explain(questions, "garden -worms", "Soil.md", 10).reason.startswith(
         "it has what the question leaves"

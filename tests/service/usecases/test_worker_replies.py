@@ -1,4 +1,4 @@
-"""A request waits for the worker's reply, and no longer than it may."""
+"""A request waits for the worker's reply, but only until its deadline."""
 
 from __future__ import annotations
 

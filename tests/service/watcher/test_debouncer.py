@@ -35,7 +35,7 @@ class Marks(RuleBasedStateMachine):
 
     @rule()
     def settle(self):
-        """What comes out is what is due, no more and no less; it comes out once."""
+        """Exactly the due paths are taken, each once."""
         due = {path for path in self.marks if self.due_at(path) <= self.now}
         assert self.debouncer.settled(self.now) == due
         assert self.debouncer.settled(self.now) == set()
@@ -61,7 +61,7 @@ class Marks(RuleBasedStateMachine):
         assert self.debouncer.next_due(self.now) == expected
 
     def teardown(self):
-        """Whatever was marked comes out in the end."""
+        """Every marked path is taken in the end."""
         assert self.debouncer.settled(self.now + LONGEST) == set(self.marks)
 
 

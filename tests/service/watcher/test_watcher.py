@@ -1,4 +1,4 @@
-"""The watcher over real folders: what it hears, and what it does when it hears nothing."""
+"""The watcher over real folders: which events it gets, and what it does without them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings(vault, tmp_path, tiny_model):
 
 @pytest.fixture
 def watching(settings):
-    """A watcher that runs; its ledger tells what it heard."""
+    """A running watcher, whose ledger shows which events it got."""
     stop = threading.Event()
     watcher = Watcher(settings, stop)
     thread = threading.Thread(target=watcher.run)
@@ -138,7 +138,7 @@ def test_a_note_that_vanished_and_is_back_within_a_moment_was_never_gone(watchin
     assert generations == [(1,)]
 
 
-def test_a_change_that_no_event_told_of_is_found_by_the_next_comparison(settings, vault):
+def test_a_change_without_an_event_is_found_by_the_next_comparison(settings, vault):
     (vault / "a.md").write_text("One.")
     stop = threading.Event()
     quick = settings.model_copy(update={"reconcile_seconds": 1.0})
@@ -214,7 +214,7 @@ def test_a_vanished_root_deletes_nothing_and_goes_on_when_it_is_back(watching, v
     wait_for(lambda: "c.md" in wanted(watching), "a save after it is back")
 
 
-def test_status_is_told_the_mode(watching):
+def test_status_shows_the_mode(watching):
     said = wait_for(lambda: watching.state().get(WATCHER), "the watcher's word").value
     assert (said.mode, said.overflows, said.process) == ("events", 0, os.getpid())
 
