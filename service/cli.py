@@ -115,6 +115,8 @@ def _show(error: click.ClickException) -> None:
     error.show(text)
     err.print(text.getvalue(), end="", soft_wrap=True)
     if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name in _QUESTIONS:
+        if error.option_name in sys.argv:  # a lone letter excludes nothing: it was meant as an option
+            return
         command = error.ctx.command.name
         err.say(
             f"To exclude notes with a word, write -- before the question: everindex {command} -- soil -clay"

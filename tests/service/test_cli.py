@@ -110,6 +110,7 @@ def test_a_word_to_leave_out_that_looks_like_an_option_is_explained(everindex):
     assert "No such option" in complaint
     assert "write -- before the question" in complaint
     assert "write --" not in everindex("orphans", "-t")[2]
+    assert "write --" not in everindex("deep", "daily", "note", "-k", "3")[2]
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
