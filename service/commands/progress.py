@@ -29,6 +29,7 @@ class IndexProgress:
         self._meaning = self._progress.add_task("meaning", total=None, detail="")
         self._domains: dict[str, Counts] = {}
         self._started: tuple[float, int] | None = None
+        self._was_drawn = False
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -37,7 +38,11 @@ class IndexProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._was_drawn:
+            self._progress.stop()
+            return
+        self._progress.live.transient = True  # two empty bars would say nothing
+        self._progress.live.stop()
 
     def show(self, domain: str, counts: Counts) -> None:
         """Show the progress of one domain; the bars add up all domains shown so far."""
@@ -61,6 +66,7 @@ class IndexProgress:
         )
 
     def _draw(self, notes: int, pending: int, chunks: int, owed: int) -> None:
+        self._was_drawn = True
         self._progress.update(
             self._words, total=notes + pending, completed=notes, detail=counted(notes, "note")
         )
