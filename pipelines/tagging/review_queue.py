@@ -165,7 +165,7 @@ def item(tag: QueuedTag) -> str:
 def label(tag: QueuedTag) -> str:
     """Write a tag's line between box and comment: the tag first, formatted as code so that it is not a tag here."""
     if tag.is_new:
-        return f"{tag_name(tag)} · not in the taxonomy yet: accepting it adds it"
+        return f"{tag_name(tag)} · not in the vocabulary yet: accepting it adds it"
     parts = (tag_name(tag), neutral(tag.group), f"{tag.confidence:.0%}", neutral(tag.proposer))
     return " · ".join(part for part in parts if part)
 

@@ -213,7 +213,10 @@ def find_renames(
             alias = find(Taxonomy(tuple(entries)), last)
             hint = f"it is an alias of {_quoted(alias.tag)}" if alias else "add it, or correct its name"
             errors.append(
-                (line, f"{_quoted(old)} is renamed to {_quoted(last)}, which is not in this taxonomy; {hint}")
+                (
+                    line,
+                    f"{_quoted(old)} is renamed to {_quoted(last)}, which is not in the vocabulary; {hint}",
+                )
             )
         else:
             found[line - 1] = (old, tags[last.casefold()])

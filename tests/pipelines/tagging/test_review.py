@@ -76,7 +76,7 @@ def test_a_typed_tag_is_applied_by_its_own_name(shown):
 def test_a_word_outside_the_vocabulary_is_offered_and_accepted_into_it(shown):
     shown.edit("- [ ] `compost`", "- [x] mulch\n- [ ] `compost`")
     shown.review()
-    assert "`mulch` · not in the taxonomy yet" in shown.queue.read_text()
+    assert "`mulch` · not in the vocabulary yet" in shown.queue.read_text()
     assert shown.text("a.md") == NOTE
     shown.edit("- [ ] `mulch`", "- [x] `mulch`")
     shown.review()

@@ -217,7 +217,7 @@ def test_any_text_is_read_or_refused(text):
         ("- a\n# Renames\n- -> a", "t.md:3: '-> a' is not a rename"),
         ("- a\n# Renames\n- x -> a\n- X -> a", "t.md:4: 'X' is already renamed on line 3"),
         ("- a\n# Renames\n- a -> a", "t.md:3: 'a' is renamed to itself"),
-        ("- a\n# Renames\n- x -> b", "t.md:3: 'x' is renamed to 'b', which is not in this taxonomy"),
+        ("- a\n# Renames\n- x -> b", "t.md:3: 'x' is renamed to 'b', which is not in the vocabulary"),
         ("- a (aliases: b)\n# Renames\n- x -> b", "it is an alias of 'a'"),
         ("- a\n# Renames\n- x -> y\n- y -> z", "t.md:3: 'x' is renamed to 'z'"),
         ("- a\n# Renames\n- a -> b\n- b -> a", "t.md:4: the rename of 'b' leads back to itself"),
