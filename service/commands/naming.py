@@ -93,9 +93,9 @@ def notes_named(given: dict[str, Any], name: str) -> tuple[list[str], list[str]]
     return same, [hit["path"] for hit in hits]
 
 
-def _names_of_file(path: str) -> tuple[str, str]:
+def _names_of_file(path: str) -> tuple[str, str, str]:
     file = PurePosixPath(path)
-    return file.stem, str(file.with_suffix(""))
+    return file.name, file.stem, str(file.with_suffix(""))
 
 
 def _titles(given: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -23,4 +23,4 @@ def notes_called(name: str, hits: Iterable[TitleHit]) -> list[str]:
 
 def _names(hit: TitleHit) -> tuple[str, ...]:
     file = PurePosixPath(hit.path)
-    return hit.name, hit.title, file.stem, str(file.with_suffix(""))
+    return hit.name, hit.title, file.name, file.stem, str(file.with_suffix(""))

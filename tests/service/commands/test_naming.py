@@ -24,6 +24,7 @@ def run(vault, tmp_path, tiny_model, monkeypatch, capsys):
     }.items():
         (vault / path).parent.mkdir(exist_ok=True)
         (vault / path).write_text(text)
+    (vault / "Attic/Seeds.txt").write_text("Peas and beans.\n")
     (vault / "Sleep.png").touch()
     (vault / "Attic/Long.md").write_text("long " * 10_000)
     monkeypatch.setenv("EVERINDEX_MAX_NOTE_MB", "0.04")
@@ -46,6 +47,14 @@ COMMANDS = ["similar", "backlinks", "traverse", "node", "why"]
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_name_that_one_note_has_is_as_good_as_its_path(run, command, name):
     by_name, by_path = (run(command, one, "--json") for one in (name, "Sleep/Protecting Sleep.md"))
+    assert by_name[0] == by_path[0] == 0
+    assert without_times(by_name[1]) == without_times(by_path[1])
+
+
+@pytest.mark.parametrize("name", ["Seeds.txt", "seeds.TXT", "Seeds"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_document_is_named_by_its_file_name_too(run, command, name):
+    by_name, by_path = (run(command, one, "--json") for one in (name, "Attic/Seeds.txt"))
     assert by_name[0] == by_path[0] == 0
     assert without_times(by_name[1]) == without_times(by_path[1])
 
