@@ -22,7 +22,7 @@ from pipelines.errors import EverindexError
 from queue_config.visible import visible
 from service.commands.console import out
 from service.commands.keyboard import Key, Keys, single_keys
-from service.commands.render import about, shown_hits, where_of
+from service.commands.render import about, section_of, shown_hits, where_of
 from service.commands.terminal_signals import Signals, suspend, woken_by
 
 _PAUSE_SECONDS = 0.15
@@ -241,8 +241,8 @@ def _hit_lines(hit: dict[str, Any], *, selected: bool) -> list[Text]:
     """Return the lines of a hit, escaped here already: the console would make a line longer than the screen."""
     head = Text("▸ " if selected else "  ", "bold green")
     head.append(_line(hit["title"]), "bold reverse" if selected else "bold")
-    if hit["section"] and hit["section"] != hit["title"]:
-        head.append(f" › {_line(hit['section'])}")
+    if section := section_of(hit):
+        head.append(f" › {_line(section)}")
     where = Text(f"    {_line(where_of(hit))}", "cyan")
     excerpt, at = Text("    "), 0
     for start, end in hit["marks"]:

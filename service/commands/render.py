@@ -56,11 +56,17 @@ def where_of(hit: dict[str, Any]) -> str:
     return f"{hit['path']} {place['shown']}" if place else f"{hit['path']}:{hit['lines'][0]}"
 
 
+def section_of(hit: dict[str, Any]) -> str:
+    """Return the section of a hit, or nothing if its title or where it is says it already."""
+    said = hit["title"], (hit.get("place") or {}).get("shown")
+    return "" if hit["section"] in said else str(hit["section"])
+
+
 def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
     head = Text(f"{number:>2}. ")
     head.append(hit["title"], "bold")
-    if hit["section"] not in ("", hit["title"], (hit.get("place") or {}).get("shown")):
-        head.append(f" › {hit['section']}")
+    if section := section_of(hit):
+        head.append(f" › {section}")
     console.print(head)
     console.print(Text(f"    {where_of(hit)}{_STALE[hit['stale']]}", "cyan"), soft_wrap=True)
     excerpt = Text(hit["excerpt"])

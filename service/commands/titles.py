@@ -11,6 +11,7 @@ import click
 from service.commands.console import out, print_json
 from service.commands.filtering import Pairs, filter_options
 from service.commands.naming import about_note
+from service.commands.render import section_of, where_of
 from service.commands.terminal import (
     json_option,
     options_given,
@@ -67,9 +68,10 @@ def similar(
         print_json(answer)
         return
     for hit in answer["results"]:
-        section = f" › {hit['section']}" if hit["section"] not in ("", hit["title"]) else ""
-        where = f"{hit['path']}:{hit['lines'][0]}"
-        out.say(f"{hit['cosine']:.3f}  {where}  {hit['title']}{section}")
+        section = section_of(hit)
+        out.say(
+            f"{hit['cosine']:.3f}  {where_of(hit)}  {hit['title']}" + (f" › {section}" if section else "")
+        )
     if answer["reason"]:
         out.print(f"No answer: {answer['reason']}.", style="dim")
 

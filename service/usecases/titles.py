@@ -19,6 +19,7 @@ from pipelines.vectors import mean_vector
 from service.usecases.audience import OWNER, Audience
 from service.usecases.domains import named_domains
 from service.usecases.notes import on_disk
+from service.usecases.schemas.locator import place_of
 from service.usecases.schemas.titles import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer
 from service.usecases.search import NO_FILTERS, SearchService
 
@@ -132,6 +133,7 @@ class TitleSearch:
                 cosine=round(cosine, 4),
                 section=rows[chunk_id].section,
                 lines=(rows[chunk_id].first_line, rows[chunk_id].last_line),
+                place=place_of(rows[chunk_id].place),
             )
             for path, chunk_id, cosine in near
             if path in there and chunk_id in rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from pipelines.retrieval.titles import Matched
+from service.usecases.schemas.locator import Place
 
 MOST_TITLES = 200
 MOST_SIMILAR = 100
@@ -29,7 +30,7 @@ class TitlesAnswer(BaseModel):
 
 
 class SimilarHit(BaseModel):
-    """A similar note; `cosine`, `section` and `lines` are those of its nearest passage."""
+    """A similar note; `cosine`, `section`, `lines` and `place` are those of its nearest passage."""
 
     path: str
     title: str
@@ -37,6 +38,7 @@ class SimilarHit(BaseModel):
     cosine: float
     section: str
     lines: tuple[int, int]
+    place: Place | None = Field(None, description="where it is in a document that is not Markdown")
 
 
 class SimilarAnswer(BaseModel):

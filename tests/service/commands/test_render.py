@@ -7,7 +7,7 @@ import io
 import pytest
 
 from service.commands.console import Terminal
-from service.commands.render import print_communities, print_search, print_status
+from service.commands.render import print_communities, print_search, print_status, section_of
 
 HIT = {
     "title": "Soil",
@@ -50,6 +50,15 @@ def answer(match, results=(HIT,), answers=None, **index):
         "deep_available": match in ("weak", "none"),
         "index": INDEX | index,
     }
+
+
+@pytest.mark.parametrize(
+    ("section", "place", "shown"),
+    [("Clay", None, "Clay"), ("Soil", None, ""), ("p. 3", "p. 3", ""), ("Prices", "p. 3", "Prices")],
+)
+def test_a_section_is_said_once(section, place, shown):
+    where = {"place": {"shown": place}} if place else {}
+    assert section_of(HIT | {"section": section} | where) == shown
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,19 @@ def test_a_hit_names_the_nearest_passage(program, index):
     assert (hit["path"], hit["section"], hit["lines"]) == ("Twin.md", "Cold", [5, 7])
 
 
+def test_a_hit_in_a_document_says_where_it_is_as_a_search_does(program, vault, configured, monkeypatch):
+    (vault / "_domains.yaml").write_text("notes:\n  legacy: true\n  formats: [md, csv]\n")
+    (vault / "Frost.csv").write_text("season,weather\nwinter,cold and dark\n")
+    index_once(Resources(configured), lambda *_: None)
+    hit = next(
+        hit for hit in program.get("/similar/Winter.md").json()["results"] if hit["path"] == "Frost.csv"
+    )
+    assert hit["place"]["shown"] == "row 2"
+    monkeypatch.setenv("EMBEDDING_MODEL", configured.embedding_model)
+    where = ["--vault", str(vault), "--state", str(configured.state)]
+    assert "  Frost.csv row 2  " in CliRunner().invoke(commands, ["similar", "Winter.md", *where]).output
+
+
 def test_other_domains_of_the_same_model_answer_too(vault, index, program):
     (vault / "_domains.yaml").write_text("home:\n  legacy: true\ngarden:\n  path: Garden\n")
     index({})
