@@ -1,4 +1,4 @@
-"""The messages that docs/troubleshooting.md explains are messages of the code."""
+"""The messages that docs/troubleshooting.md explains are those of the code, and so are the checks of doctor."""
 
 from __future__ import annotations
 
@@ -38,3 +38,13 @@ def test_there_are_messages_of_both_commands():
 @pytest.mark.parametrize("message", MESSAGES)
 def test_the_code_says_it(said, message):
     assert any(message in literal for literal in said)
+
+
+def test_every_check_of_doctor_is_in_the_documents():
+    modules = (ROOT / "service" / "usecases" / "doctor").glob("*.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in modules)
+    checks = set(re.findall(r"\b(?:ok|warning|failure|Finding)\(\s*\"([a-z]+)\"", text))
+    table = (ROOT / "docs" / "maintenance.md").read_text(encoding="utf-8").partition("| check |")[2]
+    named = set(re.findall(r"`([a-z]+)`", "".join(re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE))))
+    assert len(checks) > 15
+    assert checks <= named
