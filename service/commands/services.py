@@ -89,8 +89,6 @@ def _check(settings: Settings) -> None:
 
 
 def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
-    from rich.text import Text  # noqa: PLC0415
-
     from service.commands.progress import IndexProgress  # noqa: PLC0415
 
     service = supervisor.wait_for_service(stop)
@@ -99,21 +97,27 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
     with IndexProgress(out) as bar:
         health = supervisor.follow(service, stop, bar.show_health)
     if health:
-        parked = sum(domain["parked"] for domain in health["domains"].values())
-        notes = sum(domain["notes"] for domain in health["domains"].values())
-        if notes:
-            count = f"{notes:,} {'note is' if notes == 1 else 'notes are'} findable."
-            out.print(Text(count, "green"), "Save another, and it will be too.")
-        else:
-            out.print("No note is findable yet. Save one, and it will be.")
-        if parked:
-            out.print(
-                Text(f"{parked} could not be indexed:", "yellow"), f"`{this_command()} status` says why."
-            )
-        chosen = vault_choice(service)
-        out.say(f'  {this_command()} search{chosen} "your question"')
-        out.say(f"  {this_command()} open{chosen}  (the page on {service.address}, signed in)")
-        out.print("Ctrl-C stops it.")
+        print_findable(health, service)
+
+
+def print_findable(health: dict[str, Any], service: Service) -> None:
+    """Print how many notes the first index has, and the commands that use it."""
+    from rich.text import Text  # noqa: PLC0415
+
+    parked = sum(domain["parked"] for domain in health["domains"].values())
+    notes = sum(domain["notes"] for domain in health["domains"].values())
+    if notes:
+        count = f"{notes:,} {'note is' if notes == 1 else 'notes are'} findable."
+        out.print(Text(count, "green"), "Save another, and it will be too.")
+    else:
+        out.print("No note is findable yet. Save one, and it will be.")
+    chosen = vault_choice(service)
+    if parked:
+        why = f"`{this_command()} status{chosen}` says why."
+        out.print(Text(f"{parked} could not be indexed:", "yellow"), Text(why), soft_wrap=True)
+    out.say(f'  {this_command()} search{chosen} "your question"')
+    out.say(f"  {this_command()} open{chosen}  (the page on {service.address}, signed in)")
+    out.print("Ctrl-C stops it.")
 
 
 def vault_choice(service: Service) -> str:

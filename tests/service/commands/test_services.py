@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from queue_config.settings import Settings
-from service.commands.services import _follow_first_index, this_command, vault_choice
+from service.commands.services import print_findable, this_command, vault_choice
 from service.commands.terminal import settings_of
 from service.runtime.client import Service, announced
 from workers.resources import Resources
@@ -69,11 +67,24 @@ def test_a_printed_command_names_a_state_folder_that_is_elsewhere(vault, tmp_pat
 )
 def test_after_the_first_index_up_says_how_many_notes_are_findable(tmp_path, capsys, notes, parked, said):
     health = {"domains": {"vault": {"notes": notes, "parked": parked}}}
-    supervisor = SimpleNamespace(
-        wait_for_service=lambda _stop: Service(tmp_path, tmp_path / "state", 1, os.getpid()),
-        follow=lambda *_: health,
-    )
-    _follow_first_index(supervisor, threading.Event())
+    print_findable(health, Service(tmp_path, tmp_path / "state", 1, os.getpid()))
     lines = capsys.readouterr().out.splitlines()
     for sentence in said:
         assert any(line.startswith(sentence) for line in lines), lines
+
+
+def test_where_several_vaults_run_each_command_that_up_prints_names_its_own(tmp_path, capsys):
+    services = []
+    for name in ("notes", "other"):
+        (tmp_path / name).mkdir()
+        state = Resources(Settings(vault=tmp_path / name)).place.state
+        services.append(Service(tmp_path / name, state, 1, os.getpid()))
+    health = {"domains": {"vault": {"notes": 3, "parked": 2}}}
+    running = f"here:{os.getpid()}/1.0"
+    with announced(services[0].state, 1, running), announced(services[1].state, 2, running):
+        print_findable(health, services[0])
+    said = capsys.readouterr().out.splitlines()
+    commands = [line for line in said if "status" in line or "search" in line or "open" in line]
+    assert len(commands) == 3
+    assert all(f" --vault {services[0].root}" in line for line in commands)
+    assert commands[0].startswith("2 could not be indexed: ")
