@@ -91,7 +91,8 @@ def _distance(node: dict[str, Any]) -> str:
 
 
 def _number(node: Mapping[str, Any]) -> str:
-    return " -- " if node["similarity"] is None else f"{node['similarity']:.2f}"
+    # Adding zero turns -0.0 into 0.0.
+    return " -- " if node["similarity"] is None else f"{round(node['similarity'], 2) + 0.0:.2f}"
 
 
 def _cost(walk: dict[str, Any]) -> str:

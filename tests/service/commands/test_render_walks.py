@@ -50,6 +50,13 @@ def test_the_domain_of_the_nearest_note_and_in_it_the_nearest_note_come_first():
     assert "  0.10  A  a.md  found by the search" in shown
 
 
+def test_a_number_that_rounds_to_nothing_has_no_sign():
+    assert any(
+        line.startswith("  0.00  A")
+        for line in printed(print_walk, walk([node("a.md", -0.001)]), start="the start")
+    )
+
+
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
