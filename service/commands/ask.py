@@ -59,7 +59,7 @@ def search(
     as_json: bool,
 ) -> None:
     """Find notes."""
-    from service.commands.render import print_search, shown_hits  # noqa: PLC0415
+    from service.commands.render import line_of, print_search, shown_hits  # noqa: PLC0415
 
     given = options_given(vault, state)
     if not query:
@@ -77,7 +77,7 @@ def search(
             raise NotFoundError(f"there is no hit {opened} to open")
         from service.commands.opening import open_hit  # noqa: PLC0415 - most searches open nothing
 
-        open_hit(given, root, hits[opened - 1]["path"], hits[opened - 1]["lines"][0])
+        open_hit(given, root, hits[opened - 1]["path"], line_of(hits[opened - 1]))
 
 
 def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, prints: bool) -> None:

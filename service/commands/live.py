@@ -22,7 +22,7 @@ from pipelines.errors import EverindexError
 from queue_config.visible import visible
 from service.commands.console import out
 from service.commands.keyboard import Key, Keys, single_keys
-from service.commands.render import about, section_of, shown_hits, where_of
+from service.commands.render import about, line_of, section_of, shown_hits, where_of
 from service.commands.terminal_signals import Signals, suspend, woken_by
 
 _PAUSE_SECONDS = 0.15
@@ -156,7 +156,7 @@ class _Session:
                 if key is Key.ESCAPE:
                     return None
                 if key is Key.ENTER and (hit := self._chosen()):
-                    return hit["path"], hit["lines"][0]
+                    return hit["path"], line_of(hit)
                 self._press(key)
             self._ask_after_pause()
         return None

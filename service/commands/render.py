@@ -21,6 +21,9 @@ _STALE = {
     None: "  as it was indexed: the vault is not there",
 }
 _INDENT = "    "
+_TABLES = (".csv", ".tsv")
+_WEB_PAGES = (".html", ".htm")
+"""The suffixes of text files whose hits have no place, but lines of the text that was read from them."""
 _ALIKE = 3
 _WIDE = 110
 """Columns from which a table has room for a model's name with its organisation or folder."""
@@ -54,6 +57,15 @@ def where_of(hit: dict[str, Any]) -> str:
     # A service that was started before an upgrade says nothing of places.
     place = hit.get("place")
     return f"{hit['path']} {place['shown']}" if place else f"{hit['path']}:{hit['lines'][0]}"
+
+
+def line_of(hit: dict[str, Any]) -> int:
+    """Return the line at which an editor opens a hit: the first where lines are those of text read from its file."""
+    place, path = hit.get("place"), hit["path"].lower()
+    if place and path.endswith(_TABLES):
+        return int(place["first"])
+    has_own_lines = place["kind"] == "symbol" if place else not path.endswith(_WEB_PAGES)
+    return int(hit["lines"][0]) if has_own_lines else 1
 
 
 def section_of(hit: dict[str, Any]) -> str:

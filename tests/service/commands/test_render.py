@@ -7,7 +7,7 @@ import io
 import pytest
 
 from service.commands.console import Terminal
-from service.commands.render import print_communities, print_search, print_status, section_of
+from service.commands.render import line_of, print_communities, print_search, print_status, section_of
 
 HIT = {
     "title": "Soil",
@@ -50,6 +50,21 @@ def answer(match, results=(HIT,), answers=None, **index):
         "deep_available": match in ("weak", "none"),
         "index": INDEX | index,
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "line"),
+    [
+        ("a.md", None, 9),
+        ("a.html", None, 1),
+        ("a.csv", {"kind": "rows", "first": 22}, 22),
+        ("a.py", {"kind": "symbol", "first": 0}, 9),
+        ("a.yaml", {"kind": "key", "first": 0}, 1),
+        ("a.json", {"kind": "rows", "first": 22}, 1),
+    ],
+)
+def test_an_editor_opens_a_hit_at_a_line_of_its_file_and_not_of_its_extracted_text(path, place, line):
+    assert line_of(HIT | {"path": path, "lines": [9, 12], "place": place}) == line
 
 
 @pytest.mark.parametrize(
