@@ -132,7 +132,8 @@ def _reason(error: Any) -> str:
     """Say what is wrong with one key: pydantic's message, or the nearest valid name for an unknown key."""
     where = "".join(f".{part}" for part in error["loc"])
     if error["type"] != "extra_forbidden":
-        return f"{where}: {error['msg']} (got {reprlib.repr(error.get('input'))})"
+        said = error["msg"].partition(" or instance of ")[0]  # a class of ours, which the file cannot contain
+        return f"{where}: {said} (got {reprlib.repr(error.get('input'))})"
     key = str(error["loc"][-1])
     for section, model in SECTIONS.items():
         if key in model.model_fields:

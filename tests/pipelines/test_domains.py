@@ -128,7 +128,7 @@ def test_a_path_that_is_written_in_a_roundabout_way_owns_its_folder(written, pat
         ("a:\n  decay: {ladder: []}\n", "_domains.yaml:2: a.decay.ladder: List should have at least 1 item"),
         ("a:\n  embedding_dim: 0\n", "_domains.yaml:2: a.embedding_dim: Input should be greater than 0"),
         ("a:\n  path: ../x\n", "_domains.yaml:1: a.path must be a path inside the vault, not '../x'"),
-        ("a: text\n", "_domains.yaml:1: a: Input should be a valid dictionary"),
+        ("a: text\n", "_domains.yaml:1: a: Input should be a valid dictionary (got 'text')"),
         ("\n\na b: {}\n", "_domains.yaml:3: a domain is named with letters"),
         ("a: {}\n\nb: {path: a}\n", "_domains.yaml:3: a and b both own 'a/'; only one can"),
         (
