@@ -21,6 +21,7 @@ from pipelines.vault import is_note, path_on_disk
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
 from service.usecases.phrases import counted
+from workers.resources import GOOD_DOMAINS_FILE
 from workers.vault_paths import was_indexed
 
 _A_DAY = 86_400.0
@@ -64,9 +65,10 @@ def check_files(looked_at: Installation) -> Iterator[Finding]:
         known = domains.load(root).domains
         yield ok("domains", ", ".join(domain.slug for domain in known))
     except DomainsFileError as error:
-        yield failure(
-            "domains", str(error), f"correct {DOMAINS_FILE}; until then the last good one is in force"
-        )
+        place = looked_at.place
+        is_remembered = place is not None and (place.state / GOOD_DOMAINS_FILE).is_file()
+        until = "the last valid one is in force" if is_remembered else "Everindex does not start"
+        yield failure("domains", str(error), f"correct {DOMAINS_FILE}; until then {until}")
         known = ()
     for domain in known:
         if problem := taxonomy.load(root, path_on_disk(root, domain.within(domain.taxonomy))).error:

@@ -33,7 +33,7 @@ from service.cli import app
 from service.runtime import watch_limits
 from service.runtime.client import announced
 from service.usecases.indexing import index_once
-from workers.resources import Resources
+from workers.resources import GOOD_DOMAINS_FILE, Resources
 
 
 @pytest.fixture(autouse=True)
@@ -322,6 +322,13 @@ def test_an_invalid_file_of_the_vault(place, name, text, check, cure):
     assert code == 1
     assert name in found[check]["message"]
     assert cure in found[check]["cure"]
+
+
+def test_what_holds_until_the_domains_are_corrected(place):
+    (place.root / "_domains.yaml").write_text("a: {}\nb: nonsense\n")
+    assert "until then Everindex does not start" in diagnose(place.root)[1]["domains"]["cure"]
+    (place.state / GOOD_DOMAINS_FILE).write_text("a: {legacy: true}\n")
+    assert "until then the last valid one is in force" in diagnose(place.root)[1]["domains"]["cure"]
 
 
 def test_a_format_whose_reader_is_not_installed(place, monkeypatch):
