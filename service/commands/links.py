@@ -65,7 +65,7 @@ def links(
     if as_json:
         print_json(answer)
     else:
-        print_links(out, answer)
+        print_links(out, answer, limit)
 
 
 @app.command()

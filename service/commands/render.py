@@ -124,8 +124,8 @@ def about(answer: dict[str, Any], shown: int) -> str:
     return tail
 
 
-def print_links(console: Console, answer: dict[str, Any]) -> None:
-    """Print links as written, with their targets or suggestions."""
+def print_links(console: Console, answer: dict[str, Any], limit: int) -> None:
+    """Print links as written, with their targets or suggestions; `limit` is the most that were asked for."""
     for link in answer["links"]:
         written = link["target"] + (f"#{link['fragment']}" if link["fragment"] else "")
         line = Text(f"{link['path']}:{link['line']}", "cyan").append(f"  {written}", "bold")
@@ -134,7 +134,8 @@ def print_links(console: Console, answer: dict[str, Any]) -> None:
         elif link["suggestions"]:
             line.append(f"  did you mean {', '.join(link['suggestions'])}", "yellow")
         console.print(line, soft_wrap=True)
-    console.print(Text(counted(answer["count"], "link"), "dim"))
+    more = "; there may be more, which a higher --limit shows" if answer["count"] == limit else ""
+    console.print(Text(counted(answer["count"], "link") + more, "dim"))
 
 
 def print_communities(console: Console, answer: dict[str, Any]) -> None:

@@ -7,7 +7,14 @@ import io
 import pytest
 
 from service.commands.console import Terminal
-from service.commands.render import line_of, print_communities, print_search, print_status, section_of
+from service.commands.render import (
+    line_of,
+    print_communities,
+    print_links,
+    print_search,
+    print_status,
+    section_of,
+)
 
 HIT = {
     "title": "Soil",
@@ -176,3 +183,13 @@ def test_a_status_names_the_model_whole_at_any_width(width, shown):
     terminal.width = width
     print_status(terminal, state_of({}), [])
     assert shown in terminal.file.getvalue()
+
+
+@pytest.mark.parametrize(("limit", "words"), [(2, "2 links; there may be more"), (3, "2 links\n")])
+def test_a_list_of_links_that_ends_at_its_limit_says_so(limit, words):
+    link = {"path": "a.md", "line": 1, "target": "b", "fragment": "", "meant": "b.md", "ambiguous": False}
+    answer = {"links": [link, link], "count": 2}
+    terminal = Terminal()
+    terminal.file, terminal.width = io.StringIO(), 120
+    print_links(terminal, answer, limit)
+    assert words in terminal.file.getvalue()
