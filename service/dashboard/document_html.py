@@ -21,7 +21,7 @@ _ALIGNED = ("csv", "xlsx", "ipynb", "yaml", "json", "code")
 
 def render_document(path: str, title: str, chunks: Iterable[NodeChunk]) -> RenderedNote:
     """Return a document's parts as HTML in which nothing of it is active."""
-    body, outline = Markup(), []
+    parts, outline = [], []
     form = format_of(path)
     kind = "read" if form is not None and form.name in _ALIGNED else "read running"
     for name, several in groupby(chunks, key=_name):
@@ -30,10 +30,12 @@ def render_document(path: str, title: str, chunks: Iterable[NodeChunk]) -> Rende
         place = part[0].place
         # What `[[report.pdf#page=3]]` names.
         anchor = Markup(' id="page={}"').format(place.first) if place and place.kind == "page" else ""
-        body += _PART.format(id=f"L{first}", end=last, anchor=anchor, name=name, kind=kind, text=_text(part))
+        parts.append(
+            _PART.format(id=f"L{first}", end=last, anchor=anchor, name=name, kind=kind, text=_text(part))
+        )
         outline.append(OutlineEntry(2, name, f"L{first}"))
     heading = Markup("<h1>{}</h1>").format(title)
-    return RenderedNote((), Markup(), heading, body, tuple(outline[:_MOST_OUTLINED]))
+    return RenderedNote((), Markup(), heading, Markup().join(parts), tuple(outline[:_MOST_OUTLINED]))
 
 
 def _name(chunk: NodeChunk) -> str:

@@ -1,5 +1,7 @@
 """A document's page shows what was read from it, part by part, and nothing of it is active."""
 
+import time
+
 import pytest
 
 from service.dashboard.document_html import render_document
@@ -68,3 +70,11 @@ def test_html_of_a_document_is_text():
     assert "<script" not in found.body
     assert "<i>" not in found.body
     assert "<b>" not in found.heading
+
+
+def test_a_page_of_many_parts_takes_linear_time():
+    parts = [chunk("&" * 248, at * 250, (at, at), section=f"cell {at}") for at in range(1, 5_001)]
+    began = time.process_time()
+    found = render_document("All.ipynb", "All", parts)
+    assert time.process_time() - began < 3
+    assert found.body.count("<section") == 5_000
