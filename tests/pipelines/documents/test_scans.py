@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from PIL import Image
+from reportlab.lib.utils import ImageReader
 
 from pipelines.apart import ApartParser
 from pipelines.documents import process
@@ -41,6 +43,19 @@ def test_scanned_pages_are_read_without_rights_and_nothing_is_left_out(sandbox):
     assert document.text == "\n\n".join([TYPED[0], "\n".join(PRINTED)])
     assert places(document) == ["p. 1", "p. 2"]
     assert document.warnings == ()
+
+
+def draw_square(canvas):
+    """Draw a picture without letters, of which Tesseract says that it has too few."""
+    square = Image.new("L", (8, 8), 0)
+    canvas.drawImage(ImageReader(square), 0, 0, 560, 560)
+
+
+@installed
+def test_a_picture_without_letters_keeps_no_other_scanned_page_from_being_read(sandbox):
+    document = sandbox.read("Report.pdf", pdf_of(Scan(PRINTED), draw_square), {})
+    assert document.text == "\n".join(PRINTED)
+    assert document.warnings == ("no text (scanned) on page 2",)
 
 
 @installed
