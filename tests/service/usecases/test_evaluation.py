@@ -52,8 +52,11 @@ def index(resources, notes):
     caches = resources.caches()
     reconcile(resources.root, resources.registry(), caches, max_bytes=10**6)
     for domain in resources.domains():
-        for stage in (index_words, embed_owed):
-            stage(caches[domain.slug], resources.ingest(domain, caches[domain.slug]))
+        cache = caches[domain.slug]
+        while cache.counts().pending:  # a slice ends after a time, which a slow machine needs for one note
+            index_words(cache, resources.ingest(domain, cache))
+        while cache.counts().vectors_pending:
+            embed_owed(cache, resources.ingest(domain, cache))
 
 
 def asked(resources):
