@@ -20,8 +20,9 @@ def core_properties(package: Package) -> tuple[str, dict[str, object]]:
     Tags are the keywords and the category, `private` and more tags may be properties that the author added. Raises
     DocumentError if a part with properties is damaged.
     """
-    stated = {
-        local(one): " ".join((one.text or "").split()) for one in _properties(package, "core-properties")
+    stated = {  # keywords may have an element for each language
+        local(one): " ".join(", ".join(one.itertext()).split())
+        for one in _properties(package, "core-properties")
     }
     added = {
         attribute(one, "name"): "".join(one.itertext()) for one in _properties(package, "custom-properties")
