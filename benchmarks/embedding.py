@@ -39,7 +39,7 @@ from pipelines.chunk import chunk_note, chunk_settings
 from pipelines.embedding import embedder as embed
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import find_model
-from pipelines.markdown import read_note
+from pipelines.parsing.markdown import read_note
 
 Vectors = npt.NDArray[np.float32]
 

@@ -32,11 +32,11 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.communities import keep_ids
-from pipelines.graph import Edge, LinkGraph, centrality, divide, link_graph, pagerank
-from pipelines.links import link_names_of, name_key, resolve
-from pipelines.markdown import read_note
+from pipelines.graph.centrality import Edge, LinkGraph, centrality, divide, link_graph, pagerank
+from pipelines.graph.communities import keep_ids
 from pipelines.model import EdgeKind
+from pipelines.parsing.links import link_names_of, name_key, resolve
+from pipelines.parsing.markdown import read_note
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 VAULTS = ("vault-tasks-docs", "vault-foam-docs", "vault-kepano", "vault-knowledge-garden")
@@ -117,7 +117,7 @@ def vault(name: str, root: Path) -> Sample:
 
 
 def measure_ours(sample: Sample, runs: int) -> Figures:
-    """Rank with pipelines.graph, from scratch, then once more from what was found."""
+    """Rank with pipelines.graph.centrality, from scratch, then once more from what was found."""
     found = Figures()
     for _ in range(runs):
         graph = found.timed("graph", link_graph, sample.paths, sample.edges, over="links")
@@ -154,7 +154,7 @@ def measure_networkx(sample: Sample, runs: int) -> Figures:
 
 
 def _graphs(sample: Sample) -> tuple[nx.DiGraph, nx.Graph]:
-    """Make the graphs that pipelines.graph ranks: no loops, nothing outside, no isolated notes."""
+    """Make the graphs that pipelines.graph.centrality ranks: no loops, nothing outside, no isolated notes."""
     paths = set(sample.paths)
     directed, graph = nx.DiGraph(), nx.Graph()
     for source, target, kind, _ in sample.edges:
@@ -195,7 +195,7 @@ def _measure_apart(library: str, sample: Sample) -> Figures:
 
 
 def _exact_pagerank(sample: Sample) -> dict[str, float]:
-    """Follow the definition 400 times, which leaves 0.85^400 of any error, in another way than pipelines.graph."""
+    """Follow the definition 400 times, which leaves 0.85^400 of any error, unlike pipelines.graph.centrality."""
     directed, _ = _graphs(sample)
     order = {path: at for at, path in enumerate(directed)}
     pairs = np.array([(order[source], order[target]) for source, target in directed.edges]).reshape(-1, 2)
@@ -217,7 +217,7 @@ def _difference(
 
 
 def ranks(console: Console, data: Path, progress: Progress) -> None:
-    """Compare pipelines.graph with networkx: results, time, memory."""
+    """Compare pipelines.graph.centrality with networkx: results, time, memory."""
     agreement = Table(
         *(
             "graph",

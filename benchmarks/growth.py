@@ -31,9 +31,9 @@ from benchmarks.bulk import compared_since, logged, processes
 from benchmarks.freshness import Service, p95, save_to_searchable, wait
 from benchmarks.made_up import WORDS, word, write_vault
 from pipelines.chunk import chunk_note
-from pipelines.ingest import index_saved
-from pipelines.markdown import read_note
-from pipelines.reconcile import check_paths
+from pipelines.indexing.ingest import index_saved
+from pipelines.indexing.reconcile import check_paths
+from pipelines.parsing.markdown import read_note
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one
 from queue_config.settings import Settings

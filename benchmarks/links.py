@@ -31,19 +31,19 @@ from rich.table import Table
 
 from benchmarks.conformance import agreements
 from benchmarks.freshness import p95
-from pipelines import vault
 from pipelines.chunk import chunk_settings
+from pipelines.disk import vault
+from pipelines.disk.vault_scan import scan_vault
 from pipelines.domains import load
-from pipelines.indexing import DocumentEncoder, Ingest, pipeline_name
-from pipelines.ingest import index_saved, index_words
-from pipelines.links import name_key, resolve
-from pipelines.markdown import read_note
+from pipelines.indexing.ingest import index_saved, index_words
+from pipelines.indexing.pipeline import DocumentEncoder, Ingest, pipeline_name
+from pipelines.indexing.reconcile import check_paths, reconcile, rules_of
 from pipelines.model import Link
-from pipelines.reconcile import check_paths, reconcile, rules_of
+from pipelines.parsing.links import name_key, resolve
+from pipelines.parsing.markdown import read_note
 from pipelines.store.cache import Cache
 from pipelines.store.edges import Edges
 from pipelines.store.meta import CacheMeta
-from pipelines.vault_scan import scan_vault
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 VAULTS = ("vault-tasks-docs", "vault-foam-docs", "vault-kepano", "vault-knowledge-garden")

@@ -30,7 +30,7 @@ from benchmarks.made_up import word, write_vault
 from benchmarks.quality import markdown
 from benchmarks.search import serving, wait
 from pipelines.embedding.model_info import EMBEDDED_MODEL
-from pipelines.ranking import rank_domain
+from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from tests.tiny import build_tiny_model

@@ -26,9 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.judged import DATA
-from pipelines.frontmatter import distinct
-from pipelines.markdown import decode, parse_note
 from pipelines.model import Note, TagEntry, Taxonomy
+from pipelines.parsing.frontmatter import distinct
+from pipelines.parsing.markdown import decode, parse_note
 from pipelines.store.notes import vectors_of
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, Vector, tag_text
 from pipelines.vectors import mean_vector

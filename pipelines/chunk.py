@@ -10,9 +10,9 @@ from functools import partial
 from pipelines.documents.formats import format_of
 from pipelines.embedding_context import context_finder
 from pipelines.errors import ConfigurationError
-from pipelines.lines import line_starts
 from pipelines.locator import Block, Locator
 from pipelines.model import Chunk, ChunkSettings, EmbeddingContext, Heading, Note
+from pipelines.parsing.lines import line_starts
 
 FULL_WINDOW_TOKENS = 512
 FULL_TARGET_WORDS = 600

@@ -18,7 +18,7 @@ from pipelines.model import (
     Kind,
     Privacy,
 )
-from pipelines.yaml_guard import line_of
+from pipelines.parsing.yaml_guard import line_of
 
 _LONGEST_SLUG = 150  # bytes; the state folder has files named after it
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import yaml
 
-from pipelines import beneath
+from pipelines.disk import beneath
 from pipelines.documents.formats import OF_A_NEW_VAULT
 from pipelines.domain_settings import read_domain
 from pipelines.errors import DomainsFileError, UnsafePathError
 from pipelines.model import Domain
-from pipelines.yaml_guard import YAML_SURPRISES, line_of, refuse_bombs, refuse_twice
+from pipelines.parsing.yaml_guard import YAML_SURPRISES, line_of, refuse_bombs, refuse_twice
 
 DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)

@@ -13,9 +13,9 @@ from typing import Literal
 
 from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import FilterError
-from pipelines.frontmatter import is_tag
-from pipelines.lines import line_start
-from pipelines.normal_forms import normal_form
+from pipelines.parsing.frontmatter import is_tag
+from pipelines.parsing.lines import line_start
+from pipelines.parsing.normal_forms import normal_form
 
 HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task", "warning")
 """The values of the filter `has`."""

@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from typing import Literal
 
 from pipelines.chunk import CJK
-from pipelines.normal_forms import normal_form
+from pipelines.parsing.normal_forms import normal_form
 from pipelines.stopwords import STOPWORDS
 
 MOST_TERMS = 64

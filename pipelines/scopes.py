@@ -10,10 +10,10 @@ from pathlib import Path
 
 import yaml
 
+from pipelines.disk.vault_yaml import LONGEST_NAME, parse_entries, read_text
 from pipelines.errors import FilterError, ScopesFileError
 from pipelines.filters import NAMES, Filters, parse_filters
-from pipelines.vault_yaml import LONGEST_NAME, parse_entries, read_text
-from pipelines.yaml_guard import line_of
+from pipelines.parsing.yaml_guard import line_of
 
 SCOPES_FILE = "_scopes.yaml"
 

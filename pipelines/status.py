@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipelines import vault
+from pipelines.disk import vault
+from pipelines.disk.globs import Rule
+from pipelines.disk.ignore import IgnoreRules
 from pipelines.domains import Registry
-from pipelines.globs import Rule
-from pipelines.ignore import IgnoreRules
 from pipelines.model import Counts
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED

@@ -10,7 +10,7 @@ import yaml
 from pipelines.domains import WHOLE_VAULT, Registry, parse
 from pipelines.errors import ConfigurationError, DomainsFileError
 from pipelines.model import Domain
-from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs
+from pipelines.parsing.yaml_guard import YAML_SURPRISES, refuse_bombs
 
 _INDEXED = (
     *("path", "legacy", "embedding", "embedding_dim", "embedding_context", "pagerank_over", "formats"),

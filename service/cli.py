@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import click
 
-from pipelines.durable_files import keep_private
+from pipelines.disk.durable_files import keep_private
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
 from service.commands import (
     agents,

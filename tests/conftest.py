@@ -67,20 +67,10 @@ SLOW = (
         *(f"pipelines/store/test_{name}.py" for name in ("edges", "history")),
         *(f"pipelines/tagging/test_{name}.py" for name in ("haiku", "renames")),
     ),
-    *(
-        f"pipelines/test_{name}.py"
-        for name in (
-            "apart",
-            "brake_machine",
-            "globs",
-            "graph",
-            "identity",
-            "ignore",
-            "odd_files",
-            "safe_replace",
-            "state_machine",
-        )
-    ),
+    *(f"pipelines/disk/test_{name}.py" for name in ("globs", "identity", "ignore", "safe_replace")),
+    "pipelines/graph/test_centrality.py",
+    "pipelines/indexing/test_apart.py",
+    *(f"pipelines/test_{name}.py" for name in ("brake_machine", "odd_files", "state_machine")),
     *(f"pipelines/retrieval/test_{name}.py" for name in ("merging", "postings", "traverse")),
     *(
         f"workers/test_{name}.py"

@@ -10,9 +10,9 @@ from typing import Any
 from huey.api import Task
 
 from pipelines.child import Child
+from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
 from pipelines.model import Domain
 from pipelines.priorities import LOW_PRIORITY, LOWEST_PRIORITY
-from pipelines.ranking import rank_domain, ranks_are_otherwise
 from pipelines.retrieval.sentences import prepare
 from pipelines.store.cache import Cache
 from pipelines.store.sentences import owes_sentences

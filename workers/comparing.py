@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from pipelines.comparison import record_comparison
-from pipelines.holds import WINDOW_SECONDS
-from pipelines.ledger_writer import Report
-from pipelines.reconcile import reconcile
+from pipelines.indexing.comparison import record_comparison
+from pipelines.indexing.holds import WINDOW_SECONDS
+from pipelines.indexing.ledger_writer import Report
+from pipelines.indexing.reconcile import reconcile
 from pipelines.store.vec_blocks import reclaim
 from workers.resources import Resources
 

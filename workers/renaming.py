@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines import beneath, vault
+from pipelines.disk import beneath, vault
+from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, EverindexError, NoteError, TaxonomyError
 from pipelines.model import Domain
 from pipelines.moments import now_iso
-from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.change_log import Change
 from pipelines.store.facts import REVIEWED
 from pipelines.store.rename_log import RenamedFile

@@ -8,9 +8,9 @@ from typing import Any
 
 from huey.api import Task
 
-from pipelines import vault
+from pipelines.disk import vault
+from pipelines.indexing.reconcile import check_paths
 from pipelines.priorities import REQUEST_PRIORITY, SAVE_PRIORITY
-from pipelines.reconcile import check_paths
 from pipelines.store.facts import LOOKED_AT
 from queue_config.inspect import is_among_next, waits
 from queue_config.queue import Queue

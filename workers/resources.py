@@ -13,12 +13,13 @@ from pathlib import Path
 
 import structlog
 
-from pipelines import domains, vault
+from pipelines import domains
+from pipelines.disk import vault
+from pipelines.disk.durable_files import write_atomic
 from pipelines.documents.formats import FormatName
 from pipelines.documents.reading import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
-from pipelines.durable_files import write_atomic
 from pipelines.embedding.model_info import EMBEDDED_MODEL, ModelInfo, find_model
 from pipelines.errors import (
     CacheMissingError,
@@ -28,10 +29,10 @@ from pipelines.errors import (
     ModelNotAllowedError,
 )
 from pipelines.heartbeat import lives, process_name
-from pipelines.holds import DeletionBrake
-from pipelines.indexing import Ingest, chunking_of, pipeline_name
+from pipelines.indexing.holds import DeletionBrake
+from pipelines.indexing.pipeline import Ingest, chunking_of, pipeline_name
 from pipelines.model import ChunkSettings, Domain
-from pipelines.privacy import is_private_place
+from pipelines.parsing.privacy import is_private_place
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta, check_model
 from pipelines.store.note_log import NoteEvent, NoteLog

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from pipelines import beneath, vault
+from pipelines.disk import beneath, vault
 from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain
 from pipelines.store.facts import ReviewState

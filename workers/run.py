@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from pipelines.errors import EverindexError
 from pipelines.heartbeat import heartbeat
-from pipelines.leftovers import sweep_leftovers
+from pipelines.maintenance.leftovers import sweep_leftovers
 from pipelines.store.facts import EMBEDDER, REFUSED, EmbedderFacts, RefusedMessages
 from pipelines.store.note_log import NoteLog
 from queue_config.queue import Queue

@@ -6,7 +6,7 @@ import math
 
 import structlog
 
-from pipelines.reconcile import rehash
+from pipelines.indexing.reconcile import rehash
 from pipelines.store.connection import bound_journal
 from pipelines.store.facts import REHASHED
 from queue_config.queue import Queue

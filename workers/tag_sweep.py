@@ -10,12 +10,12 @@ from typing import Any
 
 import structlog
 
-from pipelines import vault
-from pipelines.comparison import last_comparison
+from pipelines.disk import vault
+from pipelines.disk.durable_files import write_atomic
+from pipelines.disk.late_writes import UNCLAIMED, Late, late_writes, leftovers, settle
 from pipelines.domains import DOMAINS_FILE, Registry
-from pipelines.durable_files import write_atomic
 from pipelines.errors import EverindexError, NoteChangedError
-from pipelines.late_writes import UNCLAIMED, Late, late_writes, leftovers, settle
+from pipelines.indexing.comparison import last_comparison
 from pipelines.model import Domain
 from pipelines.moments import now_iso
 from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pipelines import vault
-from pipelines.durable_files import write_atomic
+from pipelines.disk import vault
+from pipelines.disk.durable_files import write_atomic
 from pipelines.model import Domain, Taxonomy
 from pipelines.store.cache import Cache
 from pipelines.store.proposals import Proposals

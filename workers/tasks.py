@@ -11,14 +11,14 @@ from typing import Any
 
 from huey.api import Task
 
-from pipelines.apart import ApartParser
 from pipelines.errors import CacheError
-from pipelines.indexing import Ingest, Outcome
-from pipelines.ingest import index_apart as index_apart_of
-from pipelines.ingest import index_saved, index_words
-from pipelines.ledger_writer import Report
+from pipelines.indexing.apart import ApartParser
+from pipelines.indexing.ingest import index_apart as index_apart_of
+from pipelines.indexing.ingest import index_saved, index_words
+from pipelines.indexing.ledger_writer import Report
+from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.pipeline import Ingest, Outcome
 from pipelines.model import DiffEvent, Domain
-from pipelines.owed_vectors import embed_owed
 from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY, SAVE_PRIORITY
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED, RELOADED, EmbeddingSpeed

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.durable_files import write_atomic
-from pipelines.errors import ConfigurationError, NotFoundError, StateError, VaultIdError, VaultNotFoundError
-from pipelines.identity import (
+from pipelines.disk.durable_files import write_atomic
+from pipelines.disk.identity import (
     DOT_FOLDER,
     ID_FILE,
     Identity,
@@ -22,6 +21,7 @@ from pipelines.identity import (
     identify_anew,
     read_id,
 )
+from pipelines.errors import ConfigurationError, NotFoundError, StateError, VaultIdError, VaultNotFoundError
 from queue_config.folders import state_home
 from queue_config.private import NotPrivateError, check_secrets, secure_folder
 

@@ -14,9 +14,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.context.compressing import Mode
+from pipelines.disk.vault_yaml import LONGEST_NAME, parse_entries, read_text
 from pipelines.errors import ContextsFileError, RecipeNotFoundError
-from pipelines.vault_yaml import LONGEST_NAME, parse_entries, read_text
-from pipelines.yaml_guard import line_of
+from pipelines.parsing.yaml_guard import line_of
 
 CONTEXTS_FILE = "_contexts.yaml"
 

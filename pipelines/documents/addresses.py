@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipelines.links import inner_target
+from pipelines.parsing.links import inner_target
 
 _QUERY = re.compile(r"^([^#?]*)\?[^#]*")
 _LONGEST = 4_096

@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 
 from pipelines.documents.document import Document
 from pipelines.documents.formats import format_of
-from pipelines.frontmatter import read_properties
-from pipelines.lines import line_starts
-from pipelines.markdown import LONGEST_TITLE, read_note
 from pipelines.model import Heading, Link, LinkKind, Note
-from pipelines.privacy import own_privacy
+from pipelines.parsing.frontmatter import read_properties
+from pipelines.parsing.lines import line_starts
+from pipelines.parsing.markdown import LONGEST_TITLE, read_note
+from pipelines.parsing.privacy import own_privacy
 
 
 def note_from(path: str, found: bytes | Document) -> Note:

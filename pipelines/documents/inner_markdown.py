@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pipelines.documents.document import DocumentLink
-from pipelines.lines import line_starts
-from pipelines.markdown import parse_note
 from pipelines.model import Heading, Note
+from pipelines.parsing.lines import line_starts
+from pipelines.parsing.markdown import parse_note
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pipelines.frontmatter import is_tag
-from pipelines.privacy import PRIVATE
+from pipelines.parsing.frontmatter import is_tag
+from pipelines.parsing.privacy import PRIVATE
 
 INSIDE = "_inside"
 """The property with what parts of a document say about privacy, so that it holds for the whole document."""

@@ -16,7 +16,7 @@ from pipelines.documents.document import LONGEST_LABEL, Document, DocumentLink
 from pipelines.documents.limits import DEEPEST
 from pipelines.errors import DocumentError, ParserDiedError, ParserMemoryError
 from pipelines.locator import KINDS, Block, Locator
-from pipelines.privacy import PRIVATE
+from pipelines.parsing.privacy import PRIVATE
 
 Buffer = bytes | bytearray | memoryview
 PREFIX = struct.Struct(">IQ")

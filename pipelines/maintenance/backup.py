@@ -14,7 +14,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from pipelines.durable_files import sync_folder
+from pipelines.disk.durable_files import sync_folder
 from pipelines.errors import (
     BackupDamagedError,
     BackupError,
@@ -23,7 +23,7 @@ from pipelines.errors import (
     NotABackupError,
     OtherVaultError,
 )
-from pipelines.leftovers import claim, sweep_leftovers, work_folder
+from pipelines.maintenance.leftovers import claim, sweep_leftovers, work_folder
 from pipelines.maintenance.manifest import MANIFEST, CacheMember, Manifest, StateMember
 from pipelines.moments import now_iso
 from pipelines.store import backup as databases

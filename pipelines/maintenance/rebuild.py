@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 from pipelines.domains import Registry
-from pipelines.indexing import Ingest
-from pipelines.ingest import index_words
+from pipelines.indexing.ingest import index_words
+from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.pipeline import Ingest
+from pipelines.indexing.reconcile import reconcile
 from pipelines.model import Counts
-from pipelines.owed_vectors import embed_owed
-from pipelines.reconcile import reconcile
 from pipelines.store.cache import Cache
 
 _PAUSE_SECONDS = 0.2

@@ -8,15 +8,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from pipelines import vault
 from pipelines.chunk import chunk_note
+from pipelines.disk import vault
+from pipelines.disk.vault_scan import Scan, scan_vault
 from pipelines.domains import Registry
 from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
-from pipelines.indexing import Ingest, split_otherwise
-from pipelines.known_files import file_drift, is_below
+from pipelines.graph.ranking import rank_drift
+from pipelines.indexing.known_files import file_drift, is_below
+from pipelines.indexing.pipeline import Ingest, split_otherwise
+from pipelines.indexing.reconcile import rules_of
 from pipelines.model import Chunk, FoundFile, Link, Note
-from pipelines.ranking import rank_drift
-from pipelines.reconcile import rules_of
 from pipelines.retrieval.compared import Compared
 from pipelines.retrieval.excerpts import split_sentences
 from pipelines.store import check, derived
@@ -24,7 +25,6 @@ from pipelines.store.cache import Cache
 from pipelines.store.ranks import forget_ranks
 from pipelines.store.repair import make_owed
 from pipelines.store.words import word_drift
-from pipelines.vault_scan import Scan, scan_vault
 
 Kind = Literal[
     "damage",

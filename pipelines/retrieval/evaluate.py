@@ -10,10 +10,10 @@ from statistics import fmean
 
 import yaml
 
-from pipelines import beneath
+from pipelines.disk import beneath
+from pipelines.disk.vault import note_key
 from pipelines.errors import DomainsFileError, JudgedQueriesError, UnsafePathError
-from pipelines.vault import note_key
-from pipelines.yaml_guard import YAML_SURPRISES, refuse_bombs, yaml_problem
+from pipelines.parsing.yaml_guard import YAML_SURPRISES, refuse_bombs, yaml_problem
 
 QUERIES_FILE = "_queries.yaml"
 _LIMIT = 1_000_000  # bytes: about 10,000 questions

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.model import Domain
 from pipelines.retrieval.decay import decay_weights
 from pipelines.retrieval.traverse import MOST_HOPS, Effort, Found, Measured, beam_search

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 
 from pipelines import lexical
-from pipelines.git_dates import NO_DATES, GitDates
+from pipelines.disk.git_dates import NO_DATES, GitDates
 from pipelines.model import Domain, NoteFacts
 from pipelines.retrieval.attention import Attended, lift_attended, unattended
 from pipelines.retrieval.bm25 import WordsFound

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from pipelines import lexical
 from pipelines.chunk import CJK
-from pipelines.normal_forms import normal_form
+from pipelines.parsing.normal_forms import normal_form
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.titles import fold_name
 from pipelines.store import notes as store

@@ -8,7 +8,8 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from pipelines import lexical, vault
+from pipelines import lexical
+from pipelines.disk import vault
 from pipelines.errors import CacheError
 from pipelines.retrieval.by_rank import Placed
 from pipelines.retrieval.excerpts import Excerpt, excerpt, read_passage, split_sentences

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from pipelines import lexical
-from pipelines.normal_forms import normal_form
+from pipelines.parsing.normal_forms import normal_form
 from pipelines.retrieval.fusion import Signals, best_first
 from pipelines.store.cache import Cache
 from pipelines.store.passages import chunk_paths

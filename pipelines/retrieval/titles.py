@@ -14,8 +14,8 @@ from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
 from pipelines import lexical
-from pipelines.links import NOTE_SUFFIXES
-from pipelines.normal_forms import normal_form
+from pipelines.parsing.links import NOTE_SUFFIXES
+from pipelines.parsing.normal_forms import normal_form
 
 Matched = Literal["title", "alias", "path"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from pipelines.links import name_key, target_name
 from pipelines.model import FoundFile
+from pipelines.parsing.links import name_key, target_name
 from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, transaction
 from pipelines.store.connection import rows as select

@@ -14,9 +14,9 @@ from typing import Any
 
 import apsw
 
-from pipelines.links import NOTE_SUFFIXES, link_names_of, lookup_key, name_key, resolve, target_name
 from pipelines.model import EdgeKind, Link
-from pipelines.modules import OF_FOLDERS, folders_for, names_for
+from pipelines.parsing.links import NOTE_SUFFIXES, link_names_of, lookup_key, name_key, resolve, target_name
+from pipelines.parsing.modules import OF_FOLDERS, folders_for, names_for
 from pipelines.store.connection import one, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select

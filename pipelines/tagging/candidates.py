@@ -10,12 +10,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from pipelines.disk.vault import is_markdown
 from pipelines.domains import Registry
 from pipelines.store.cache import Cache
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import Looked, Proposals
 from pipelines.tagging.taxonomy import renamed
-from pipelines.vault import is_markdown
 
 _SIZE = 64
 _WORD = re.compile(r"\w+")

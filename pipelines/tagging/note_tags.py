@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 
 from pipelines.errors import NoteTagsError
-from pipelines.frontmatter import TAG, distinct, is_tag, read_frontmatter, read_properties
-from pipelines.lines import LINE_END, line_start
-from pipelines.markdown import decode, parse_note
 from pipelines.model import Note
+from pipelines.parsing.frontmatter import TAG, distinct, is_tag, read_frontmatter, read_properties
+from pipelines.parsing.lines import LINE_END, line_start
+from pipelines.parsing.markdown import decode, parse_note
 from pipelines.tagging.tag_fields import (
     TAG_KEYS,
     TagField,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from pipelines import vault
+from pipelines.disk import vault
+from pipelines.disk.late_writes import Late
+from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
-from pipelines.late_writes import Late
-from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.cache import Cache
 from pipelines.store.change_log import Change
 from pipelines.store.notes import texts_of

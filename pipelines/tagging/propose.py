@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.errors import NoteError, ProposerBusyError, ProposerError
-from pipelines.markdown import read_note
 from pipelines.model import Domain, Note, Suggestion, Taxonomy
 from pipelines.moments import as_iso
-from pipelines.privacy import may_leave
+from pipelines.parsing.markdown import read_note
+from pipelines.parsing.privacy import may_leave
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.notes import texts_of, vectors_of, weighed_notes
 from pipelines.store.proposals import Looked, Outcome, Proposals

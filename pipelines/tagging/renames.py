@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines import vault
-from pipelines.durable_files import sync_folder, write_atomic
+from pipelines.disk import vault
+from pipelines.disk.durable_files import sync_folder, write_atomic
 from pipelines.errors import NoteError, NoteTagsError, NoteVanishedError, StateError, TaxonomyError
 from pipelines.store.rename_log import RenamedFile
 from pipelines.tagging.heads import restored

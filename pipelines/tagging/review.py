@@ -10,10 +10,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pipelines import beneath, vault
+from pipelines.disk import beneath, vault
+from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import NoteChangedError, NoteError, TaxonomyError, UnsafePathError
 from pipelines.model import Domain
-from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.notes import openings
 from pipelines.store.proposals import Proposal
 from pipelines.tagging import taxonomy

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pipelines.frontmatter import is_tag
+from pipelines.parsing.frontmatter import is_tag
 from pipelines.tagging.review_queue import (
     ALL,
     FIXED,

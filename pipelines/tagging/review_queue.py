@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from pipelines.frontmatter import is_tag
-from pipelines.lines import LINE_END
+from pipelines.parsing.frontmatter import is_tag
+from pipelines.parsing.lines import LINE_END
 
 MOST_LINES = 5
 MOST_CHARACTERS = 400

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pipelines.frontmatter import read_frontmatter
-from pipelines.lines import LINE_END
+from pipelines.parsing.frontmatter import read_frontmatter
+from pipelines.parsing.lines import LINE_END
 from pipelines.tagging.review_lines import LineReader
 from pipelines.tagging.review_queue import MARKER, Kept, QueuedNote, all_key, render
 

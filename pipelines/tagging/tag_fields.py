@@ -10,9 +10,9 @@ from typing import Literal, NoReturn
 import yaml
 
 from pipelines.errors import NoteTagsError
-from pipelines.frontmatter import read_frontmatter, strings
-from pipelines.lines import LINE_END
-from pipelines.yaml_guard import yaml_problem
+from pipelines.parsing.frontmatter import read_frontmatter, strings
+from pipelines.parsing.lines import LINE_END
+from pipelines.parsing.yaml_guard import yaml_problem
 
 _MOST_TAGS = 500  # each edit reads the block again
 TAG_KEYS = ("tags", "tag")

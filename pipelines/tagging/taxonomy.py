@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines import beneath
+from pipelines.disk import beneath
 from pipelines.errors import TaxonomyError, UnsafePathError
-from pipelines.frontmatter import is_tag
 from pipelines.model import TagEntry, TagStatus, Taxonomy
+from pipelines.parsing.frontmatter import is_tag
 from pipelines.tagging.taxonomy_outline import Item, read_outline
 
 TAXONOMY_FILE = "_taxonomy.md"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection
 
 from pipelines.errors import TaxonomyError
-from pipelines.lines import split_lines
 from pipelines.model import Taxonomy
+from pipelines.parsing.lines import split_lines
 from pipelines.tagging.taxonomy import TAXONOMY_FILE, find, find_renames, names_of, parse, renamed
 from pipelines.tagging.taxonomy_outline import read_outline
 

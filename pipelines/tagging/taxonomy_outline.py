@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from pipelines.frontmatter import read_frontmatter
-from pipelines.lines import line_starts, split_lines
+from pipelines.parsing.frontmatter import read_frontmatter
+from pipelines.parsing.lines import line_starts, split_lines
 
 RENAMES = "Renames"
 """The heading of the list of renames."""

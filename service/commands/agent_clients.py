@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.durable_files import write_atomic
+from pipelines.disk.durable_files import write_atomic
 from pipelines.errors import AlreadyThereError, ConfigurationError
 
 

@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 _NOTE_SUFFIXES = (
     ".md",
     ".markdown",
-)  # `pipelines.links` has them, but takes longer to load than the answer takes
+)  # `pipelines.parsing.links` has them, but takes longer to load than the answer takes
 _LONGEST_NAME = 500
 _LOOKED_AT = 20
 _SUGGESTED = 3

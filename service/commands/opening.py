@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from pipelines import beneath
+from pipelines.disk import beneath
+from pipelines.disk.obsidian import open_link
+from pipelines.disk.vault import path_on_disk
 from pipelines.documents.formats import format_of
 from pipelines.errors import ConfigurationError, UnsafePathError
-from pipelines.obsidian import open_link
-from pipelines.vault import path_on_disk
 from service.commands.browser import open_address
 from service.commands.terminal import resources_of, settings_of
 from workers.vault_paths import not_there

@@ -18,9 +18,9 @@ from urllib.parse import quote
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from pipelines.frontmatter import read_frontmatter
-from pipelines.lines import line_starts
-from pipelines.markdown_parsers import BLOCKS
+from pipelines.parsing.frontmatter import read_frontmatter
+from pipelines.parsing.lines import line_starts
+from pipelines.parsing.markdown_parsers import BLOCKS
 from service.dashboard.note_inlines import InlineWriter, Targets, slug
 
 _CALLOUT = re.compile(r"\[!([\w-]+)\][+-]?[ \t]*([^\n]*)(?:\n|$)")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.errors import NotComparableError, NoteNotFoundError
 from pipelines.retrieval.titles import fold_name
 from pipelines.retrieval.traverse import MOST_HOPS

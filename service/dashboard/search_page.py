@@ -16,10 +16,10 @@ from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
+from pipelines.disk.obsidian import open_link
 from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import HAS, NAMES
-from pipelines.obsidian import open_link
 from pipelines.scopes import filters_of
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY

@@ -8,8 +8,8 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pipelines.disk.vault import note_key
 from pipelines.store.notes import note_names, settling
-from pipelines.vault import note_key
 from service.mcp.answers import Freshness, freshness_of, warnings_of
 from service.mcp.arguments import Paged
 from service.mcp.cursors import cursor_key, seal, unseal

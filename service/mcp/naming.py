@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.errors import NotFoundError
-from pipelines.links import NOTE_SUFFIXES
+from pipelines.parsing.links import NOTE_SUFFIXES
 from service.mcp.library import Library
 from service.mcp.uris import SCHEME, is_within, parse_uri
 from service.usecases.naming import bare_name, notes_called

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlencode
 
-from pipelines.durable_files import write_atomic
+from pipelines.disk.durable_files import write_atomic
 from pipelines.errors import NotRunningError, ServiceError
 from queue_config.folders import state_home
 from service.runtime.proof import LOOPBACK, PROOF_PATH, new_nonce, proof

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import structlog
 
-from pipelines.durable_files import USERS_UMASK
+from pipelines.disk.durable_files import USERS_UMASK
 from pipelines.errors import EverindexError
 from service.runtime.client import Service, is_complete, running
 from workers.vault_paths import cannot_be_written

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from pipelines.durable_files import write_atomic
+from pipelines.disk.durable_files import write_atomic
 from pipelines.errors import ConfigurationError, ServiceError
 from queue_config.folders import config_file
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from pipelines.beneath import subfolders
+from pipelines.disk.beneath import subfolders
 
 LIMITS = Path("/proc/sys/fs/inotify")
 _PROCESSES = Path("/proc")

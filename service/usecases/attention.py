@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pipelines import vault
 from pipelines.attention import attention_of
+from pipelines.disk import vault
 from pipelines.errors import NotFoundError
 from pipelines.moments import as_iso
 from pipelines.store.attention import Attention, Chosen, How

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.documents.formats import is_wanted
 from pipelines.errors import CacheError, DomainNotFoundError, FilterError
 from pipelines.model import Domain, Privacy
-from pipelines.privacy import compared, is_private_place
+from pipelines.parsing.privacy import compared, is_private_place
 from pipelines.store import privacy as store
 from workers.resources import Resources
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from pipelines import vault
 from pipelines.context.compressing import Mode
 from pipelines.context.recipes import Filled, Recipe, fill, read_recipe
+from pipelines.disk import vault
 from pipelines.errors import EverindexError, FilterError, NoteNotFoundError, ScopesFileError
 from pipelines.filters import Filters
 from pipelines.scopes import filters_of

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
-from pipelines.indexing import chunking_of
+from pipelines.indexing.pipeline import chunking_of
 from pipelines.model import ChunkSettings, Domain
 from pipelines.status import domain_status
 from pipelines.store.cache import Cache

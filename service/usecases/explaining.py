@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.retrieval.explain import standing
 from pipelines.store import passages
 from pipelines.store.cache import Vector

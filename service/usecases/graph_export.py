@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pipelines.errors import AlreadyThereError, CacheMissingError
-from pipelines.graph_files import Format, as_file, linked_notes
+from pipelines.graph.export import Format, as_file, linked_notes
 from pipelines.model import Domain
 from pipelines.store.cache import Cache
 from service.usecases.domains import named_domains

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.comparison import last_comparison
 from pipelines.errors import CacheError
 from pipelines.heartbeat import lives
+from pipelines.indexing.comparison import last_comparison
 from pipelines.model import Domain
 from pipelines.store.cache import Cache
 from pipelines.store.connection import snapshot

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from pipelines import ignore_file, vault
+from pipelines.disk import ignore_file, vault
 from pipelines.errors import AlreadyThereError, NotFoundError, OverruledError, VaultNotWritableError
-from pipelines.reconcile import rules_of
+from pipelines.indexing.reconcile import rules_of
 from service.usecases.note_file import NoteFile, find_note_file
 from service.usecases.schemas.changes import IgnoredAnswer
 from service.usecases.search import SearchService

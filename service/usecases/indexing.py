@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 
 from pipelines.errors import CacheError, CacheMissingError
-from pipelines.indexing import chunking_of
-from pipelines.leftovers import sweep_leftovers
+from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
+from pipelines.indexing.pipeline import chunking_of
+from pipelines.indexing.reconcile import reconcile
+from pipelines.maintenance.leftovers import sweep_leftovers
 from pipelines.maintenance.rebuild import build_beside, catch_up
 from pipelines.model import Counts, Domain
-from pipelines.ranking import rank_domain, ranks_are_otherwise
-from pipelines.reconcile import reconcile
 from pipelines.retrieval.sentences import prepare
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from pipelines.links import suggest
 from pipelines.model import Domain
+from pipelines.parsing.links import suggest
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache
 from service.usecases.schemas.links import (

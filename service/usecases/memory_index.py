@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import structlog
 
+from pipelines.disk.git_dates import NO_DATES, read_git_dates
 from pipelines.errors import CacheError
-from pipelines.git_dates import NO_DATES, read_git_dates
 from pipelines.retrieval.compared import Compared
 from pipelines.retrieval.named import NoteNames
 from pipelines.retrieval.postings import WordPostings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.errors import AlreadyRunningError
-from pipelines.leftovers import work_folder
+from pipelines.maintenance.leftovers import work_folder
 from pipelines.store.salvage import is_damaged, salvage
 from pipelines.store.state_file import STATE_FILE
 from service.runtime.lock import only_one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from pipelines.links import NOTE_SUFFIXES
+from pipelines.parsing.links import NOTE_SUFFIXES
 from pipelines.retrieval.titles import fold_name
 from service.usecases.schemas.titles import TitleHit
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from pipelines import vault
+from pipelines.disk import vault
+from pipelines.disk.new_note import content_of, stem_of, write_new
 from pipelines.errors import NoteTooLargeError, OverruledError, VaultNotWritableError
-from pipelines.new_note import content_of, stem_of, write_new
-from pipelines.reconcile import rules_of
+from pipelines.indexing.reconcile import rules_of
 from service.usecases.schemas.changes import NewNote, WrittenNote
 from service.usecases.search import SearchService
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.errors import CacheMissingError, NoteError, NoteNotFoundError
+from pipelines.indexing.reconcile import rules_of
 from pipelines.model import Domain
-from pipelines.reconcile import rules_of
 from pipelines.status import why
 from service.runtime.refusals import standing_of
 from service.usecases.audience import OWNER, Audience

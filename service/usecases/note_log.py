@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.store.note_log import NoteEntry, NoteLog
 from service.usecases.schemas.notes import LogEntry, NoteLogAnswer
 from service.usecases.search import SearchService

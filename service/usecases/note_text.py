@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from pipelines import vault
-from pipelines.apart import is_heavy
+from pipelines.disk import vault
 from pipelines.errors import NoteError, NotFoundError
-from pipelines.markdown import decode
-from pipelines.markdown import read_note as read_note_bytes
+from pipelines.indexing.apart import is_heavy
 from pipelines.model import Domain
-from pipelines.privacy import may_leave
+from pipelines.parsing.markdown import decode
+from pipelines.parsing.markdown import read_note as read_note_bytes
+from pipelines.parsing.privacy import may_leave
 from pipelines.store import passages
 from pipelines.store.cache import Cache
 from service.usecases.audience import OWNER, Audience

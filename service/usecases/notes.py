@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.model import Domain
 from pipelines.store import neighbours, passages
 from pipelines.store.cache import Cache

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.errors import NoteTagsError, TooManyWaitingError
 from pipelines.model import Domain, Suggestion
 from pipelines.moments import now_iso

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import structlog
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.errors import CacheError, CacheMissingError, NoteNotFoundError
 from pipelines.filters import Filters
+from pipelines.indexing.reconcile import rules_of
 from pipelines.model import Domain
-from pipelines.reconcile import rules_of
 from pipelines.retrieval.layers import Source
 from pipelines.retrieval.passing import passing_chunks
 from pipelines.retrieval.search import excerpts, find

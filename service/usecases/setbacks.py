@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.store import passages
 from pipelines.store.cache import Cache
 from pipelines.store.facts import HELD

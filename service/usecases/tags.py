@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import CacheError, CannotUndoError, NotFoundError
 from pipelines.model import Domain

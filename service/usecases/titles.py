@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Sequence
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.filters import Filters
 from pipelines.model import Domain
 from pipelines.retrieval.passing import passing_chunks

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from pipelines import lexical, vault
+from pipelines import lexical
+from pipelines.disk import vault
 from pipelines.errors import EvidenceNotFoundError, NotComparableError
 from pipelines.filters import Filters
 from pipelines.model import Domain

@@ -11,15 +11,16 @@ from unicodedata import normalize
 
 import yaml
 
-from pipelines import beneath, domains, ignore_file
+from pipelines import domains
+from pipelines.disk import beneath, ignore_file
+from pipelines.disk.identity import DOT_FOLDER
+from pipelines.disk.ignore_file import IGNORE_FILE
+from pipelines.disk.safe_replace import replace_if_unchanged
+from pipelines.disk.vault import disk_key, is_folder, is_hidden, path_on_disk
 from pipelines.documents.formats import NAMES, OF_A_NEW_VAULT, FormatName, format_of
 from pipelines.domains import DOMAINS_FILE, WHOLE_VAULT, Registry
 from pipelines.errors import NotFoundError, TaxonomyError, UnsafePathError
-from pipelines.identity import DOT_FOLDER
-from pipelines.ignore_file import IGNORE_FILE
-from pipelines.safe_replace import replace_if_unchanged
 from pipelines.tagging.taxonomy import parse
-from pipelines.vault import disk_key, is_folder, is_hidden, path_on_disk
 from service.usecases.vault_survey import Survey
 
 LEAST_NOTES = 10

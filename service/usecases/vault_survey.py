@@ -10,16 +10,18 @@ from itertools import accumulate
 from pathlib import Path
 from unicodedata import normalize
 
-from pipelines import apart, domains, vault
+from pipelines import domains
+from pipelines.disk import vault
+from pipelines.disk.vault import disk_key
+from pipelines.disk.vault_scan import scan_vault
 from pipelines.documents.formats import NAMES, format_of
 from pipelines.domains import Registry
 from pipelines.errors import NoteError
-from pipelines.frontmatter import read_frontmatter, read_properties
-from pipelines.markdown import decode, read_note
+from pipelines.indexing import apart
+from pipelines.indexing.reconcile import rules_of
 from pipelines.model import FoundFile
-from pipelines.reconcile import rules_of
-from pipelines.vault import disk_key
-from pipelines.vault_scan import scan_vault
+from pipelines.parsing.frontmatter import read_frontmatter, read_properties
+from pipelines.parsing.markdown import decode, read_note
 
 _MOST_READ = 5_000
 """Upper bound on the notes whose tags are read: about ten seconds of reading."""

@@ -13,13 +13,13 @@ import structlog
 from redis.exceptions import RedisError
 from watchdog.events import DirModifiedEvent, FileSystemEvent, FileSystemEventHandler
 
-from pipelines import vault
+from pipelines.disk import vault
+from pipelines.disk.ignore import RULE_FILES
+from pipelines.disk.obsidian import OBSIDIAN_SETTINGS
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import EverindexError
 from pipelines.heartbeat import heartbeat
-from pipelines.ignore import RULE_FILES
-from pipelines.obsidian import OBSIDIAN_SETTINGS
-from pipelines.reconcile import check_paths
+from pipelines.indexing.reconcile import check_paths
 from pipelines.store.facts import WATCHER, WatcherFacts
 from queue_config.settings import Settings
 from service.runtime.lock import only_one

@@ -22,14 +22,14 @@ import scipy.linalg
 import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded once for all children
 from huey.signals import SIGNAL_ERROR
 
-import pipelines.graph  # noqa: F401 - likewise
+import pipelines.graph.centrality  # noqa: F401 - likewise
 from pipelines.documents.formats import FORMATS
 from pipelines.embedding.model_info import ModelInfo, find_model
 from pipelines.errors import EverindexError
-from pipelines.indexing import Ingest
-from pipelines.ledger_writer import Report
+from pipelines.indexing.ledger_writer import Report
+from pipelines.indexing.pipeline import Ingest
+from pipelines.indexing.reconcile import check_paths
 from pipelines.model import ChunkSettings, Domain
-from pipelines.reconcile import check_paths
 from pipelines.store.cache import Cache
 from pipelines.store.sentences import owes_sentences
 from queue_config.settings import Settings

@@ -23,7 +23,7 @@ import psutil
 
 from pipelines.chunk import chunk_note
 from pipelines.domains import load
-from pipelines.indexing import Ingest
+from pipelines.indexing.pipeline import Ingest
 from pipelines.maintenance.verify import verify
 from pipelines.store.cache import Cache
 from queue_config.settings import Settings

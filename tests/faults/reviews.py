@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines import in_folder
+from pipelines.disk import in_folder
+from pipelines.disk.late_writes import Late, late_writes, settle
 from pipelines.domains import WHOLE_VAULT
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import find_model
 from pipelines.errors import EverindexError
-from pipelines.late_writes import Late, late_writes, settle
 from pipelines.model import Suggestion
 from pipelines.store.proposals import Proposals
 from pipelines.tagging.promote import Notes, merge_late

@@ -20,7 +20,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from pipelines import in_folder
+from pipelines.disk import in_folder
 from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
 from pipelines.tagging.propose import ProposalContext
@@ -33,9 +33,9 @@ from .life import Service, World, make_models
 from .stage import in_child, quick_folder
 
 MODULES = (
-    "pipelines.late_writes",
-    "pipelines.safe_replace",
-    "pipelines.in_folder",
+    "pipelines.disk.late_writes",
+    "pipelines.disk.safe_replace",
+    "pipelines.disk.in_folder",
     "pipelines.store.change_log",
     "pipelines.store.proposals",
     "pipelines.store.review_pages",
@@ -286,25 +286,25 @@ def _hook(reached: Callable[[str], None]) -> None:
 
     @wraps(original)
     def swapped(*args: Any, **kwargs: Any) -> bool:
-        reached("pipelines.in_folder.rename: before swap")
+        reached("pipelines.disk.in_folder.rename: before swap")
         done = original(*args, **kwargs)
-        reached("pipelines.in_folder.rename: after swap")
+        reached("pipelines.disk.in_folder.rename: after swap")
         return done
 
     in_folder.rename = swapped
 
 
 OTHERWISE = (
-    "pipelines.in_folder.link",
-    "pipelines.in_folder.move",
-    "pipelines.late_writes._after_a_crash",
-    "pipelines.late_writes.leftovers",
+    "pipelines.disk.in_folder.link",
+    "pipelines.disk.in_folder.move",
+    "pipelines.disk.late_writes._after_a_crash",
+    "pipelines.disk.late_writes.leftovers",
     "pipelines.store.proposals.Proposals.forget",
     "pipelines.store.proposals.Proposals.set_gone",
 )
 """Places that the life does not reach.
 
-Of file systems that know no exchange, and of crashes: tests/pipelines/test_safe_replace.py kills there. Of proposals whose
+Of file systems that know no exchange, and of crashes: tests/pipelines/disk/test_safe_replace.py kills there. Of proposals whose
 notes are gone: each is one statement, repeated at the next sweep.
 """
 

@@ -13,21 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines import vault
 from pipelines.brake import Release
 from pipelines.chunk import chunk_settings
+from pipelines.disk import vault
+from pipelines.disk.identity import identify
 from pipelines.documents.reading import Files
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
 from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import ModelInfo, find_model
-from pipelines.identity import identify
-from pipelines.indexing import Ingest, Outcome, pipeline_name
-from pipelines.ingest import index_saved, index_words
-from pipelines.ledger_writer import Report
+from pipelines.indexing.ingest import index_saved, index_words
+from pipelines.indexing.ledger_writer import Report
+from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.pipeline import Ingest, Outcome, pipeline_name
+from pipelines.indexing.reconcile import check_paths, reconcile
 from pipelines.model import EmbeddingContext
-from pipelines.owed_vectors import embed_owed
-from pipelines.reconcile import check_paths, reconcile
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta
 from pipelines.store.note_log import NoteEvent

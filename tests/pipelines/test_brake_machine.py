@@ -20,9 +20,9 @@ from hypothesis.stateful import (
 )
 
 from pipelines.domains import load
-from pipelines.holds import HOLD_SECONDS, WINDOW_SECONDS, DeletionBrake
-from pipelines.ingest import index_words
-from pipelines.reconcile import check_paths, reconcile
+from pipelines.indexing.holds import HOLD_SECONDS, WINDOW_SECONDS, DeletionBrake
+from pipelines.indexing.ingest import index_words
+from pipelines.indexing.reconcile import check_paths, reconcile
 from pipelines.store.clocks import Clocks
 from pipelines.store.facts import HELD
 from pipelines.store.state import State

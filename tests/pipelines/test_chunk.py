@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from pipelines.chunk import chunk_note, chunk_settings
 from pipelines.errors import ConfigurationError
-from pipelines.lines import line_starts
-from pipelines.markdown import parse_note
 from pipelines.model import ChunkSettings
+from pipelines.parsing.lines import line_starts
+from pipelines.parsing.markdown import parse_note
 
 SMALL = ChunkSettings(target_words=10, overlap_words=3, max_chars=200)
 

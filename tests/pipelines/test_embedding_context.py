@@ -16,8 +16,8 @@ from pipelines.documents.document import Builder
 from pipelines.documents.readers.records import read
 from pipelines.domains import load
 from pipelines.maintenance.verify import repair, verify
-from pipelines.markdown import parse_note
 from pipelines.model import ChunkSettings
+from pipelines.parsing.markdown import parse_note
 
 ROOT = Path(__file__).parents[2]
 TYPES = yaml.safe_load((ROOT / "examples/record-types.yaml").read_text(encoding="utf-8"))["documents"]["yaml"]

@@ -21,9 +21,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from pipelines.documents.reading import Files
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import DOMAINS_FILE, load
-from pipelines.ingest import index_saved, index_words
-from pipelines.owed_vectors import embed_owed
-from pipelines.reconcile import reconcile
+from pipelines.indexing.ingest import index_saved, index_words
+from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.reconcile import reconcile
 from tests.documents import DOCUMENTS, EVERY_FORMAT, document, ending
 
 from .conftest import MAX_BYTES, House, LetGo

@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from pipelines.identity import identify
+from pipelines.disk.identity import identify
 from pipelines.maintenance.backup import restore_backup, write_backup
 from pipelines.store.attention import Attention
 from tests.whole.conftest import User, wait_for

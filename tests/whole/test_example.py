@@ -9,9 +9,9 @@ from statistics import fmean
 import httpx
 import pytest
 
-from pipelines.markdown import parse_note
+from pipelines.disk.vault import is_note
+from pipelines.parsing.markdown import parse_note
 from pipelines.retrieval.evaluate import ndcg, read_judged
-from pipelines.vault import is_note
 
 from .conftest import EXAMPLES
 

@@ -6,7 +6,7 @@ import apsw
 import pytest
 from structlog.testing import capture_logs
 
-from pipelines.reconcile import reconcile
+from pipelines.indexing.reconcile import reconcile
 from pipelines.store.attention import Attention
 from pipelines.store.state_file import STATE_FILE
 from queue_config.settings import Settings

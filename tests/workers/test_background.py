@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from pipelines.graph.ranking import rank_domain
 from pipelines.model import FoundFile
 from pipelines.priorities import LOW_PRIORITY
-from pipelines.ranking import rank_domain
 from pipelines.store.ranks import ranked_by, read_communities
 from pipelines.store.sentences import owes_sentences
 from queue_config.inspect import waiting

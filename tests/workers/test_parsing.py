@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.reconcile import check_paths
+from pipelines.indexing.reconcile import check_paths
 from pipelines.store.history import History
 from pipelines.store.job_rows import JobFilter
 from tests.consumer import work

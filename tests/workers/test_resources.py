@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pipelines.disk.identity import id_by_path
 from pipelines.errors import NotFoundError, VaultIdError, VaultNotFoundError
-from pipelines.identity import id_by_path
 from pipelines.store.connection import connect
 from pipelines.store.note_log import NoteLog
 from pipelines.store.processes import Process

@@ -11,7 +11,7 @@ import structlog
 
 from pipelines.errors import StorageUnavailableError
 from pipelines.heartbeat import process_name
-from pipelines.reconcile import check_paths
+from pipelines.indexing.reconcile import check_paths
 from pipelines.store.history import History
 from pipelines.store.job_rows import JobFilter
 from tests.consumer import work

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from pipelines.disk.late_writes import UNCLAIMED
+from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import EverindexError, NoteError
-from pipelines.late_writes import UNCLAIMED
 from pipelines.model import Suggestion
-from pipelines.safe_replace import replace_if_unchanged
 from pipelines.store.attention import Attention
 from pipelines.store.facts import TAGGED
 from pipelines.tagging.candidates import begin, due

@@ -8,7 +8,7 @@ from datetime import date
 
 from pipelines.documents.readers.packages import Element, Package, attribute, local
 from pipelines.documents.tags import keywords, tags_metadata
-from pipelines.privacy import PRIVATE, named
+from pipelines.parsing.privacy import PRIVATE, named
 
 # What PowerPoint writes as the title of every presentation, in the user's language.
 _DEFAULT_TITLE = re.compile(r"(?:\w+[ -])?powerpoint(?:[ -]\w+)?", re.IGNORECASE)

@@ -13,9 +13,9 @@ from pipelines.documents.limits import MOST_CHARACTERS
 from pipelines.documents.open_headings import OpenHeadings
 from pipelines.documents.tags import keywords, tags_metadata
 from pipelines.errors import DocumentError
-from pipelines.frontmatter import strings
 from pipelines.locator import Locator
-from pipelines.privacy import PRIVATE, named
+from pipelines.parsing.frontmatter import strings
+from pipelines.parsing.privacy import PRIVATE, named
 
 MOST_CELLS = 20_000
 MOST_OUTPUT = 2_000

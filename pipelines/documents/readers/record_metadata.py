@@ -11,7 +11,7 @@ from pipelines.documents.decoding import storable
 from pipelines.documents.formats import format_of
 from pipelines.documents.readers.record_values import Typed, Value, as_plain
 from pipelines.documents.tags import INSIDE
-from pipelines.privacy import PRIVATE, named
+from pipelines.parsing.privacy import PRIVATE, named
 
 OWN = "_meta"
 """The key whose values are properties as if they were at the top."""

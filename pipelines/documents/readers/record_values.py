@@ -18,8 +18,8 @@ from yaml.resolver import Resolver
 from pipelines.documents.decoding import storable
 from pipelines.documents.limits import DEEPEST, MOST_CHARACTERS
 from pipelines.errors import DocumentError
-from pipelines.frontmatter import plain
-from pipelines.yaml_guard import YAML_SURPRISES, yaml_problem
+from pipelines.parsing.frontmatter import plain
+from pipelines.parsing.yaml_guard import YAML_SURPRISES, yaml_problem
 
 MOST_VALUES = 100_000
 

@@ -12,8 +12,8 @@ from pipelines.documents.document import Builder, Document, DocumentLink
 from pipelines.documents.readers.flattening import NO_UNITS, Units, flatten, humanized, item_text
 from pipelines.documents.readers.record_metadata import KIND_KEYS, at, file_names, properties_of, text_at
 from pipelines.documents.readers.record_values import Limit, Value, parse
-from pipelines.frontmatter import split_wikilink
 from pipelines.locator import Locator
+from pipelines.parsing.frontmatter import split_wikilink
 
 LONGEST_SECTION = 1_500
 """Tokens of a section above which each of its keys has a block of its own, at four bytes per token."""

@@ -20,8 +20,8 @@ from pipelines.documents.readers.source_languages import language_of
 from pipelines.documents.readers.source_links import references
 from pipelines.documents.readers.source_symbols import Symbol, symbols_of
 from pipelines.errors import DocumentError
-from pipelines.lines import line_starts
 from pipelines.locator import Block, Locator
+from pipelines.parsing.lines import line_starts
 
 LONGEST_SYMBOL = 600
 """Words above which the symbols in a symbol have blocks of their own."""

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import FastAPI, Query, Response
 from starlette.requests import Request
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.scopes import filters_of
 from pipelines.store.facts import RELOADED
 from queue_config.queue import Queue

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from pipelines import domains
 from pipelines.errors import DomainsFileError, ModelUnavailableError
-from pipelines.indexing import chunking_of
+from pipelines.indexing.pipeline import chunking_of
 from pipelines.store.intact import current_caches, damage, meta_of
 from pipelines.store.state_file import STATE_FILE
 from queue_config.private import NotPrivateError, check_owner, check_secrets

@@ -10,14 +10,14 @@ from datetime import datetime
 from pathlib import Path
 
 from pipelines import domains
-from pipelines.beneath import walk
+from pipelines.disk.beneath import walk
+from pipelines.disk.identity import DOT_FOLDER, ID_FILE, read_id
+from pipelines.disk.vault import is_note, path_on_disk
 from pipelines.documents.formats import FORMATS, SCANNED
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import DomainsFileError, JudgedQueriesError, VaultIdError
-from pipelines.identity import DOT_FOLDER, ID_FILE, read_id
 from pipelines.retrieval.evaluate import QUERIES_FILE, read_judged
 from pipelines.tagging import taxonomy
-from pipelines.vault import is_note, path_on_disk
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
 from service.usecases.phrases import counted

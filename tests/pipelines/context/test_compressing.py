@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.context.compressing import GAP, Aim, compress
 from pipelines.context.quotations import unbroken
 from pipelines.context.units import units_of
-from pipelines.markdown_parsers import BLOCKS
+from pipelines.parsing.markdown_parsers import BLOCKS
 from pipelines.retrieval.citations import check_quote
 
 _NUMBER = re.compile(r"\d[\d.,:/-]*\d|\d")

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.apart import ApartParser
 from pipelines.domains import load
-from pipelines.ingest import index_apart, index_saved
-from pipelines.reconcile import reconcile
+from pipelines.indexing.apart import ApartParser
+from pipelines.indexing.ingest import index_apart, index_saved
+from pipelines.indexing.reconcile import reconcile
 from pipelines.store import passages
 from pipelines.store.check import chunks_of
 

@@ -8,14 +8,14 @@ import pytest
 from PIL import Image
 from reportlab.lib.utils import ImageReader
 
-from pipelines.apart import ApartParser
 from pipelines.documents import process
 from pipelines.documents import sandbox as sandboxes
 from pipelines.documents.formats import SCANNED
 from pipelines.documents.reading import options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
-from pipelines.ingest import index_apart
+from pipelines.indexing.apart import ApartParser
+from pipelines.indexing.ingest import index_apart
 from pipelines.store.check import chunks_of
 from tests.pipelines.documents.scans import Scan, pdf_of
 

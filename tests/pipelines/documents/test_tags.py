@@ -17,7 +17,7 @@ from pipelines.documents.assembly import note_of
 from pipelines.documents.readers import html, notebook, pdf, sheets, slides, word
 from pipelines.documents.tags import keywords, tags_metadata
 from pipelines.model import Privacy
-from pipelines.privacy import may_leave
+from pipelines.parsing.privacy import may_leave
 
 OF_A_DOMAIN = Privacy(tags=("salary",))
 

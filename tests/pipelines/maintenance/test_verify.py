@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines import vault
+from pipelines.disk import vault
 from pipelines.domains import load
 from pipelines.errors import NoteChangedError
-from pipelines.ingest import index_saved, index_words
+from pipelines.indexing.ingest import index_saved, index_words
 from pipelines.maintenance.verify import Verdict, repair, verify
 from pipelines.store.cache import Cache
 from pipelines.store.older import want_version

@@ -14,10 +14,10 @@ from pipelines.documents.reading import Files
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
 from pipelines.errors import CacheCorruptError, CacheError
+from pipelines.graph.ranking import rank_domain
 from pipelines.maintenance.rebuild import build_beside
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Domain
-from pipelines.ranking import rank_domain
 from pipelines.retrieval.sentences import prepare
 from pipelines.store import passages, search
 from pipelines.store.cache import Cache

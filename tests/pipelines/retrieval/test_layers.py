@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipelines.git_dates import GitDates
+from pipelines.disk.git_dates import GitDates
 from pipelines.model import Decay, Domain
 from pipelines.retrieval.explain import reason, standing
 from pipelines.retrieval.layers import Source, depth_for, rank_notes

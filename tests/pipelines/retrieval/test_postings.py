@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines import lexical
-from pipelines.ingest import index_words
+from pipelines.indexing.ingest import index_words
 from pipelines.retrieval import postings as module
 from pipelines.retrieval.bm25 import _best
 from pipelines.retrieval.postings import WordPostings

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.domains import parse
-from pipelines.ranking import rank_domain
+from pipelines.graph.ranking import rank_domain
 from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from tests.pipelines.conftest import House
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipelines.markdown import parse_note
 from pipelines.model import Chunk
+from pipelines.parsing.markdown import parse_note
 
 
 def put(cache, *words, title="T", headings=(), reworded=False):

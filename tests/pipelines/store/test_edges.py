@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.links import resolve
+from pipelines.parsing.links import resolve
 from pipelines.store import edges as module
 from pipelines.store import neighbours, ranks
 

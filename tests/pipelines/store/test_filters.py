@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pipelines.chunk import chunk_note
 from pipelines.filters import Filters, fold, parse_filters
-from pipelines.markdown import parse_note
 from pipelines.model import ChunkSettings, FileContent, FoundFile
+from pipelines.parsing.markdown import parse_note
 from pipelines.store.filters import matching_chunks, values_in_use
 
 MODIFIED = "2025-06-15"

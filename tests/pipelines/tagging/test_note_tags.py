@@ -6,8 +6,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from pipelines.errors import NoteTagsError
-from pipelines.frontmatter import is_tag, read_frontmatter, read_properties
-from pipelines.markdown import decode, parse_note
+from pipelines.parsing.frontmatter import is_tag, read_frontmatter, read_properties
+from pipelines.parsing.markdown import decode, parse_note
 from pipelines.tagging.note_tags import add_tags, remove_tags, rename_tags
 
 

@@ -11,7 +11,7 @@ from functools import partial, wraps
 
 import pytest
 
-from pipelines.durable_files import write_atomic
+from pipelines.disk.durable_files import write_atomic
 from pipelines.errors import NoteUnreadableError, NoteVanishedError, StateError
 from pipelines.tagging import renames
 from pipelines.tagging.note_tags import rename_tags

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.disk.late_writes import Late
+from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import EverindexError, NoteError
-from pipelines.late_writes import Late
-from pipelines.safe_replace import replace_if_unchanged
 from pipelines.tagging import review as room
 from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review

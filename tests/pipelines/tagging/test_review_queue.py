@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pipelines.links import name_key, resolve
-from pipelines.markdown import parse_note
+from pipelines.parsing.links import name_key, resolve
+from pipelines.parsing.markdown import parse_note
 from pipelines.tagging.review_queue import (
     MARKER,
     MOST_CHARACTERS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.lines import split_lines
+from pipelines.parsing.lines import split_lines
 from pipelines.tagging.taxonomy_outline import read_outline
 
 TEXT = "---\na: 1\n---\n# One\n\n- first\n  goes on\n- second\n\n## Renames\n\n- a -> b\n\n# Two\n"

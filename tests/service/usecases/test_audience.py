@@ -12,10 +12,10 @@ from pydantic import BaseModel, TypeAdapter
 
 from pipelines.errors import DomainNotFoundError, NoteNotFoundError
 from pipelines.filters import parse_filters
-from pipelines.markdown import parse_note
+from pipelines.indexing.reconcile import check_paths
 from pipelines.model import Privacy
-from pipelines.privacy import compared, may_leave
-from pipelines.reconcile import check_paths
+from pipelines.parsing.markdown import parse_note
+from pipelines.parsing.privacy import compared, may_leave
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta
 from pipelines.store.privacy import Rules, private_notes

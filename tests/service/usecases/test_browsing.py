@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from pipelines.errors import NoteNotFoundError
-from pipelines.ranking import rank_domain
+from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
 from service.usecases.browsing import Browsing
 from service.usecases.indexing import index_once

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import CacheError, ConfigurationError
-from pipelines.ingest import index_words
-from pipelines.owed_vectors import embed_owed
-from pipelines.reconcile import reconcile
+from pipelines.indexing.ingest import index_words
+from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.reconcile import reconcile
 from pipelines.retrieval.evaluate import figures
 from pipelines.retrieval.ways import WITHOUT, as_it_is, without
 from pipelines.store.attention import Attention

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import AlreadyThereError, DomainNotFoundError
-from pipelines.graph_files import as_file
+from pipelines.graph.export import as_file
 from queue_config.settings import Settings
 from service.cli import app
 from service.usecases.graph_export import export_graph

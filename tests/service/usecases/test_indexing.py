@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.indexing import chunking_of
+from pipelines.indexing.pipeline import chunking_of
 from pipelines.maintenance import rebuild
 from pipelines.store.facts import EMBEDDING_SPEED, EmbeddingSpeed
 from queue_config.settings import Settings

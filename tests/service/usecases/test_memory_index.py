@@ -9,9 +9,9 @@ import pytest
 
 from pipelines import lexical
 from pipelines.errors import CacheCorruptError
-from pipelines.ingest import index_words
-from pipelines.owed_vectors import embed_owed
-from pipelines.reconcile import reconcile
+from pipelines.indexing.ingest import index_words
+from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.reconcile import reconcile
 from pipelines.retrieval.postings import WordPostings
 from pipelines.store import postings
 from pipelines.store.cache import Cache

@@ -13,11 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import domains
+from pipelines.disk.vault_scan import scan_vault
 from pipelines.errors import DomainsFileError, NotFoundError, UnsafePathError
-from pipelines.frontmatter import is_tag
-from pipelines.reconcile import rules_of
+from pipelines.indexing.reconcile import rules_of
+from pipelines.parsing.frontmatter import is_tag
 from pipelines.tagging import taxonomy
-from pipelines.vault_scan import scan_vault
 from service.usecases.vault_setup import (
     LEAST_NOTES,
     Choices,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from watchdog.events import FileSystemEventHandler
 
-from pipelines.comparison import last_comparison
-from pipelines.holds import SETTLE_SECONDS
+from pipelines.indexing.comparison import last_comparison
+from pipelines.indexing.holds import SETTLE_SECONDS
 from pipelines.store.facts import WATCHER
 from queue_config.settings import Settings
 from service.runtime.watch_limits import why_poll
@@ -128,7 +128,9 @@ def test_a_folder_that_is_back_is_missed_no_more(watching, vault, tmp_path):
 def test_a_note_that_vanished_and_is_back_within_a_moment_was_never_gone(
     watching, vault, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("pipelines.holds.SETTLE_SECONDS", 600.0)  # else a slow machine may miss the moment
+    monkeypatch.setattr(
+        "pipelines.indexing.holds.SETTLE_SECONDS", 600.0
+    )  # else a slow machine may miss the moment
     (vault / "a.md").write_text("One.")
     wait_for(lambda: wanted(watching) == ["a.md"], "a save")
     (vault / "a.md").rename(tmp_path / "a.md")

@@ -1,0 +1,1 @@
+"""The vault on the disk: safe reads and writes, ignore rules, identity."""

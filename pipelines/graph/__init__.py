@@ -1,0 +1,1 @@
+"""Ranks and communities of the notes, from their links."""

@@ -1,0 +1,37 @@
+"""Communities by networkx's Louvain, in a separate process: pure Python that would block other threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipelines.child import Child
+
+if TYPE_CHECKING:
+    from pipelines.graph.centrality import LinkGraph
+
+SEED = 1
+
+
+def louvain(graph: LinkGraph, child: Child) -> list[tuple[str, ...]]:
+    """Divide the notes into communities of high modularity, largest first, with the same result at each run.
+
+    Blondel et al., "Fast unfolding of communities in large networks", 2008. Raises ChildDiedError,
+    ApartStoppedError.
+    """
+    matrix = graph.adjacency
+    rows, columns = np.repeat(np.arange(len(graph.paths)), np.diff(matrix.indptr)), matrix.indices
+    once = rows < columns
+    pairs = list(zip(rows[once].tolist(), columns[once].tolist(), strict=True))
+    groups: list[list[int]] = child.call(divide_pairs, pairs) if pairs else []
+    named = [tuple(graph.paths[at] for at in sorted(group)) for group in groups]
+    return sorted(named, key=lambda group: (-len(group), group))
+
+
+def divide_pairs(pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return the communities of a graph given by its edges, each of which appears once."""
+    import networkx as nx  # noqa: PLC0415 - takes 0.25 s, and only this process needs it
+
+    return [list(group) for group in nx.community.louvain_communities(nx.Graph(pairs), seed=SEED)]

@@ -1,0 +1,120 @@
+"""Compute a domain's ranks and communities from its edges, and store them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import isclose
+from typing import TYPE_CHECKING
+
+from pipelines.child import Child
+from pipelines.errors import ChildDiedError
+from pipelines.graph.communities import label_communities
+from pipelines.model import Domain
+from pipelines.store.cache import Cache
+from pipelines.store.ranks import (
+    StoredGraph,
+    ranked_by,
+    read_communities,
+    read_graph,
+    read_labels,
+    read_ranks,
+    write_ranks,
+)
+
+if TYPE_CHECKING:
+    from pipelines.graph.centrality import LinkGraph, Ranks
+
+# Tolerates another machine's rounding; a damaged rank is off by far more.
+_CLOSE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """How many notes have a rank now; `problem`: the communities were not computed by the domain's method."""
+
+    notes: int
+    problem: str | None = None
+
+
+def rank_domain(cache: Cache, domain: Domain, child: Child | None = None) -> Ranked:
+    """Recompute a domain's ranks and communities, Louvain's in a `child`. Raises CacheError, ApartStoppedError.
+
+    If Louvain's method fails, Leiden's is used instead.
+    """
+    stored, previous, problem = read_graph(cache), read_communities(cache), None
+    try:
+        found = _rank(stored, domain, previous, child)
+    except ChildDiedError as error:
+        problem = (
+            f"{domain.slug}: its communities are by Leiden's method, as Louvain's failed ({error}); it is retried"
+            " when links change, and after ten minutes"
+        )
+        domain = replace(domain, communities="leiden")
+        found = _rank(stored, domain, previous, child)
+    labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
+    ranks = [(path, *row) for path, row in _rows(found).items()]
+    write_ranks(cache, stored.generation, ranks, labels, found.centrality_by, by=_name(domain))
+    return Ranked(len(ranks), problem)
+
+
+def ranks_are_otherwise(cache: Cache, domain: Domain) -> bool:
+    """Say whether a domain has ranks that were computed with other settings than its own. Raises CacheError."""
+    by = ranked_by(cache)
+    return by is not None and by != _name(domain)
+
+
+def _name(domain: Domain) -> str:
+    return f"{domain.pagerank_over} {domain.central_over} {domain.communities}"
+
+
+def _rank(stored: StoredGraph, domain: Domain, previous: Mapping[str, int], child: Child | None) -> Ranks:
+    from pipelines.graph.centrality import divide, rank_notes  # noqa: PLC0415 - compiled libraries, slow to load
+    from pipelines.graph.louvain import louvain  # noqa: PLC0415
+
+    def divided(graph: LinkGraph, known: Mapping[str, int]) -> list[tuple[str, ...]]:
+        return louvain(graph, child or Child()) if domain.communities == "louvain" else divide(graph, known)
+
+    return rank_notes(
+        stored.titles,
+        [(e.source, e.target, e.kind, e.count) for e in stored.edges],
+        over=domain.pagerank_over,
+        central_over=domain.central_over,
+        previous=previous,
+        divided=divided,
+    )
+
+
+def _rows(found: Ranks) -> dict[str, tuple[float, float, int]]:
+    """Return the row to store for each note in the graph; 0 stands for a missing figure."""
+    return {
+        path: (rank.pagerank or 0.0, rank.centrality or 0.0, rank.community or 0)
+        for path, rank in found.notes.items()
+        if rank is not None
+    }
+
+
+def rank_drift(cache: Cache, domain: Domain) -> list[str]:
+    """Return the notes whose ranks or communities differ from what the edges give; none while the ranks are behind.
+
+    The path is "" if a community's label differs. Raises CacheError, ChildDiedError.
+    """
+    if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
+        return []
+    stored, kept = read_graph(cache), read_ranks(cache)
+    found = _rank(stored, domain, read_communities(cache), None)
+    wanted = _rows(found)
+    differing = [
+        path
+        for path in sorted(kept.keys() | wanted.keys())
+        if path not in kept or path not in wanted or not _are_equal(kept[path], wanted[path])
+    ]
+    labels = label_communities(found.communities, titles=stored.titles, tags=stored.tags)
+    return differing or ([] if read_labels(cache) == dict(labels) else [""])
+
+
+def _are_equal(one: tuple[float, float, int], other: tuple[float, float, int]) -> bool:
+    close = all(
+        isclose(a, b, rel_tol=_CLOSE, abs_tol=_CLOSE) for a, b in zip(one[:2], other[:2], strict=True)
+    )
+    return close and one[2] == other[2]

@@ -1,0 +1,1 @@
+"""What is written in a note: frontmatter, headings, links, tags, privacy."""

@@ -1,0 +1,223 @@
+"""Ranks follow the edges: when they are due, what they are, and what stays while they are computed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import networkx as nx
+import pytest
+
+from pipelines.child import Child
+from pipelines.errors import ApartStoppedError
+from pipelines.graph.ranking import rank_domain, rank_drift, ranks_are_otherwise
+from pipelines.model import Domain
+from pipelines.store import neighbours, ranks
+from pipelines.store.passages import note_facts
+
+PLAIN = Domain("vault", "", legacy=True)
+LOUVAIN = replace(PLAIN, communities="louvain")
+
+
+def due(house) -> bool:
+    return house.cache.edges.ranks_due()
+
+
+def fill(house) -> None:
+    house.write("hub.md", "# Hub")
+    for name in "abcd":
+        house.write(f"{name}.md", "---\ntags: [bread]\n---\n[[hub]] [[a]] [[b]] [[c]] [[d]]")
+    house.write("alone.md", "[[alone]]")
+    house.index()
+
+
+def test_ranks_are_due_when_the_edges_have_been_quiet_for_two_seconds(house):
+    assert not due(house)
+    fill(house)
+    assert not due(house)
+    house.now += 2
+    assert due(house)
+    rank_domain(house.cache, PLAIN)
+    assert not due(house)
+
+
+def test_ranks_are_due_after_thirty_seconds_however_busy_it_is(house):
+    fill(house)
+    for n in range(30):
+        assert not due(house), n
+        house.now += 1
+        house.save("a.md", f"[[hub]] {'[[b]] ' * (n + 1)}")
+    assert due(house)
+
+
+def test_ranks_written_before_a_reboot_do_not_wait_for_the_clock(house):
+    fill(house)
+    house.now = 5.0
+    assert due(house)
+
+
+def test_ranks_are_due_when_a_linked_documents_format_is_no_longer_wanted_and_when_it_is_again(house):
+    house.write("list.txt", "Buy milk.")
+    house.write("a.md", "[[list.txt]] [[b]]")
+    house.write("b.md", "[[a]]")
+    for formats in ("md, txt", "md", "md, txt"):
+        house.write("_domains.yaml", f"vault:\n  legacy: true\n  formats: [{formats}]\n")
+        house.index()
+        house.now += 2
+        assert due(house), formats
+        rank_domain(house.cache, PLAIN)
+        assert rank_drift(house.cache, PLAIN) == []
+
+
+def test_a_note_that_links_and_is_linked_has_a_rank_and_others_have_none(house):
+    fill(house)
+    assert rank_domain(house.cache, PLAIN).notes == 5
+    graph = nx.DiGraph((e.source, e.target) for e in ranks.read_graph(house.cache).edges)
+    for path, rank in nx.pagerank(graph, tol=1e-12).items():
+        assert neighbours.rank_of(house.cache, path).pagerank == pytest.approx(rank, abs=1e-6)
+    assert neighbours.rank_of(house.cache, "alone.md") is None
+    assert neighbours.best_ranked(house.cache, None, 1) == ["hub.md"]
+    (community,) = neighbours.communities(house.cache, 2)
+    assert (community.notes, community.examples[0]) == (5, "hub.md")
+    assert "bread" in community.label
+
+
+def test_ranks_over_citations_leave_other_links_out(house):
+    house.write("a.md", "[[b]]")
+    house.write("b.md", "## Sources\n\n[[c]]")
+    house.write("c.md", "")
+    house.index()
+    rank_domain(house.cache, replace(PLAIN, pagerank_over="citations"))
+    by = {path: neighbours.rank_of(house.cache, path).pagerank for path in ("a.md", "b.md", "c.md")}
+    assert by["a.md"] is None  # its one link is no citation: for the reranking it is as a note without links
+    assert by["c.md"] == pytest.approx(by["b.md"] * 1.85)
+
+
+def test_edges_that_change_while_ranks_are_computed_leave_them_behind(house):
+    fill(house)
+    before = ranks.read_graph(house.cache)
+    house.save("a.md", "[[alone]]")
+    ranks.write_ranks(house.cache, before.generation, [], {}, "degree", by="")
+    assert house.cache.edges.ranks_behind()
+    house.now += 2
+    assert due(house)
+
+
+def test_a_deleted_notes_rank_goes_with_the_next_ranks(house):
+    fill(house)
+    rank_domain(house.cache, PLAIN)
+    (house.root / "d.md").unlink()
+    house.index()
+    assert house.cache.edges.ranks_behind()
+    rank_domain(house.cache, PLAIN)
+    assert neighbours.rank_of(house.cache, "d.md") is None
+
+
+def test_a_community_keeps_its_number_when_a_note_joins_it(house):
+    fill(house)
+    rank_domain(house.cache, PLAIN)
+    (before,) = neighbours.communities(house.cache, 1)
+    house.save("new.md", "[[hub]] [[a]] [[b]]")
+    rank_domain(house.cache, PLAIN)
+    (after,) = neighbours.communities(house.cache, 1)
+    assert (after.id, after.notes) == (before.id, before.notes + 1)
+
+
+def test_a_changed_title_or_tag_recomputes_the_label_of_the_community(house):
+    house.save("a.md", "# Garden\n\n[[b]]")
+    house.save("b.md", "# Soil\n\n[[a]]")
+    rank_domain(house.cache, PLAIN)
+    assert not house.cache.edges.ranks_behind()
+    house.save("a.md", "# Garden\n\n[[b]] More.")
+    assert not house.cache.edges.ranks_behind()
+    house.save("a.md", "# River\n\n[[b]] More.")
+    assert house.cache.edges.ranks_behind()
+    rank_domain(house.cache, PLAIN)
+    house.save("b.md", "---\ntags: [boat]\n---\n# Soil\n\n[[a]]")
+    assert house.cache.edges.ranks_behind()
+
+
+def two_clusters(house) -> None:
+    for names in ("abcd", "wxyz"):
+        for name in names:
+            house.write(f"{name}.md", " ".join(f"[[{other}]]" for other in names if other != name))
+    house.write("a.md", "[[b]] [[c]] [[d]] [[w]]")
+    house.index()
+
+
+def divided(house) -> dict[str, int]:
+    return ranks.read_communities(house.cache)
+
+
+def test_communities_are_louvains_where_the_domain_says_so_and_keep_their_numbers(house):
+    two_clusters(house)
+    assert rank_domain(house.cache, LOUVAIN).problem is None
+    before = divided(house)
+    assert {frozenset(p for p in before if before[p] == n) for n in set(before.values())} == {
+        frozenset(f"{name}.md" for name in names) for names in ("abcd", "wxyz")
+    }
+    house.save("new.md", "[[x]] [[y]] [[z]]")
+    rank_domain(house.cache, LOUVAIN)
+    assert divided(house) == before | {"new.md": before["x.md"]}
+    assert rank_drift(house.cache, LOUVAIN) == []
+
+
+def test_other_settings_than_the_ranks_are_by_are_noticed_without_a_change_of_links(house):
+    two_clusters(house)
+    assert not ranks_are_otherwise(
+        house.cache, LOUVAIN
+    )  # there are none yet: they are due for the links' sake
+    rank_domain(house.cache, PLAIN)
+    for changed in (LOUVAIN, replace(PLAIN, pagerank_over="citations"), replace(PLAIN, central_over="links")):
+        assert ranks_are_otherwise(house.cache, changed)
+        assert rank_drift(house.cache, changed) == []
+        rank_domain(house.cache, changed)
+        assert not ranks_are_otherwise(house.cache, changed)
+
+
+def test_ranks_of_an_earlier_version_are_recomputed(house):
+    two_clusters(house)
+    rank_domain(house.cache, PLAIN)
+    house.cache.con.execute("DELETE FROM vault_meta WHERE key = 'ranked_by'")
+    assert ranks_are_otherwise(house.cache, PLAIN)
+
+
+@pytest.mark.parametrize("script", ["kill -9 $$", "exit 3", "exit 0", "echo odd"])
+def test_a_child_that_fails_leaves_communities_by_leiden_and_says_so(house, tmp_path, monkeypatch, script):
+    two_clusters(house)
+    program = tmp_path / "interpreter"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(program))
+        found = rank_domain(house.cache, LOUVAIN)
+    assert found.notes == 8
+    assert "vault: its communities are by Leiden's method" in found.problem
+    assert len(set(divided(house).values())) == 2
+    assert ranks_are_otherwise(house.cache, LOUVAIN)
+    assert rank_domain(house.cache, LOUVAIN).problem is None
+
+
+def test_a_worker_that_stops_leaves_the_ranks_for_its_next_start(house):
+    two_clusters(house)
+    child = Child()
+    child.stop()
+    with pytest.raises(ApartStoppedError):
+        rank_domain(house.cache, LOUVAIN, child)
+    assert house.cache.edges.ranks_behind()
+
+
+def test_centrality_and_communities_go_by_the_kinds_asked_for(house):
+    house.write("a.md", "[[b]]")
+    house.write("b.md", "## Sources\n\n[[c]]")
+    house.write("c.md", "![[d]]")
+    house.write("d.md", "")
+    house.index()
+    expected = {"all": "abcd", "links": "abc", "citations": "bc"}
+    for over, names in expected.items():
+        rank_domain(house.cache, replace(PLAIN, central_over=over))
+        assert sorted(divided(house)) == [f"{name}.md" for name in names]
+        facts = note_facts(house.cache, [f"{name}.md" for name in "abcd"])
+        assert {path[0] for path, one in facts.items() if one.centrality is not None} == set(names)
+        assert neighbours.unranked(house.cache) == 4 - len(names)
+        assert sum(found.notes for found in neighbours.communities(house.cache, 9)) == len(names)
