@@ -18,8 +18,10 @@ _NO = frozenset({"", "false", "no", "off", "n", "0", "null", "~"})
 _LINE_END = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
 # A property on a line of its own, after any bullets, quote signs and emphasis, or in brackets. What a parser takes
 # for text (frontmatter that is never closed, Dataview's fields) is a property to its author. The bounds prevent
-# quadratic time on brackets that never end.
-_BEFORE, _AFTER = r"(?:[^\w\[({\n]|_)*", r"(?:[^\w\n]|_){0,20}?"
+# quadratic time on brackets that never end. What stands before needs no second try with less of it (`*+`), because
+# what may follow begins with a character that it cannot contain, or may be left out.
+_BEFORE, _AFTER = r"(?:[^\w\[({\n]|_)*+", r"(?:[^\w\n]|_){0,20}?"
+_LINE = re.compile(rf"^.*{PRIVATE}.*$", re.IGNORECASE | re.MULTILINE)
 _WRITTEN = re.compile(
     rf"^{_BEFORE}(?:\d{{1,9}}[.)]{_BEFORE})?(?:\[[^\]\n]?\]{_BEFORE})?(?:[\w-]{{1,40}}\.){{0,5}}"
     rf"private{_AFTER}[:=]+(?P<line>.*)$"
@@ -53,7 +55,33 @@ def may_leave(
     """
     if not privacy.llm:
         return "its domain has `llm: off`"
-    plain_text = _LINE_END.sub("\n", _composed(text))
+    return _reason(privacy, path, _in_plain_lines(text), frontmatter, tags, warnings)
+
+
+def own_privacy(
+    *,
+    path: str,
+    text: str,
+    frontmatter: Mapping[str, object],
+    tags: Iterable[str],
+    warnings: Sequence[str],
+) -> OwnPrivacy:
+    """Return what a note itself says about its privacy; the values are as in `may_leave`."""
+    of_note, plain_text = list(tags), _in_plain_lines(text)
+    kept = _reason(Privacy(), path, plain_text, frontmatter, of_note, warnings)
+    toml = _toml(plain_text) or {}
+    said = dict.fromkeys(_plain(tag) for tag in (*of_note, *_own_tags((frontmatter, toml))))
+    return OwnPrivacy(kept is not None, _plain(path), tuple(said))
+
+
+def _reason(
+    privacy: Privacy,
+    path: str,
+    plain_text: str,
+    frontmatter: Mapping[str, object],
+    tags: Iterable[str],
+    warnings: Sequence[str],
+) -> str | None:
     toml = _toml(plain_text)
     if toml is None or any("frontmatter" in warning for warning in warnings):
         return "its frontmatter cannot be read, so it may be private"
@@ -68,24 +96,6 @@ def may_leave(
         if _passes(_plain(path), _plain(folder)):
             return f"the folder {folder!r} is private"
     return None
-
-
-def own_privacy(
-    *,
-    path: str,
-    text: str,
-    frontmatter: Mapping[str, object],
-    tags: Iterable[str],
-    warnings: Sequence[str],
-) -> OwnPrivacy:
-    """Return what a note itself says about its privacy; the values are as in `may_leave`."""
-    of_note = list(tags)
-    kept = may_leave(
-        Privacy(), path=path, text=text, frontmatter=frontmatter, tags=of_note, warnings=warnings
-    )
-    toml = _toml(_LINE_END.sub("\n", _composed(text))) or {}
-    said = dict.fromkeys(_plain(tag) for tag in (*of_note, *_own_tags((frontmatter, toml))))
-    return OwnPrivacy(kept is not None, _plain(path), tuple(said))
 
 
 def compared(privacy: Privacy) -> Privacy:
@@ -133,7 +143,8 @@ def _own_tags(frontmatter: object) -> Iterator[str]:
 
 
 def _written(text: str) -> Iterator[str]:
-    for match in _WRITTEN.finditer(text):
+    """Yield the values of properties of that name that are written in the text, each on one line."""
+    for match in (found for line in _LINE.finditer(text) for found in _WRITTEN.finditer(line[0])):
         value = next(value for value in match.groups() if value is not None)
         yield _AROUND.sub("", value.partition(" #")[0])
 
@@ -147,6 +158,10 @@ def _means_yes(value: object) -> bool:
     if value is None or isinstance(value, (bool, int, float)):
         return bool(value)
     return _composed(str(value)).strip().casefold() not in _NO
+
+
+def _in_plain_lines(text: str) -> str:
+    return _LINE_END.sub("\n", _composed(text))
 
 
 def _composed(text: str) -> str:

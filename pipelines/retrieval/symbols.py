@@ -28,6 +28,8 @@ _MOST_DEFINITIONS = 10
 _SHORTEST, _LONGEST = 3, 200  # characters of a name; a passage's label has at most 200
 _MOST_QUALIFIERS = 4
 _FILES_AT_ONCE = 500
+_MOST_BY_PARTS = 5_000
+"""Upper bound on the symbols of a file that a question can name by parts; the others are named exactly."""
 _WRITTEN = re.compile(r"(?P<tick>`)?(?P<name>[^\W\d]\w*(?:(?:\.|::|->|#)[^\W\d]\w*)*)(?P<call>\()?")
 _BETWEEN = re.compile(r"\.|::|->|#")
 _NO_WORD = re.compile(r"[\W_]+")
@@ -206,7 +208,8 @@ class SymbolNames:
         matches: dict[str, dict[str, float]] = {}
         with self._lock:
             for path in files & self._files.keys():
-                scores = {s.name: overlap(s.parts, asked.parts) for s in self._files[path].symbols}
+                some = self._files[path].symbols[:_MOST_BY_PARTS]
+                scores = {s.name: overlap(s.parts, asked.parts) for s in some}
                 matches[path] = {name: score for name, score in scores.items() if score >= LEAST}
             for written in (*asked.exact, asked.alone):
                 for path, names in self._meant(written, hidden).items():

@@ -83,6 +83,22 @@ def test_what_cannot_be_read_as_frontmatter_may_be_private(text):
     assert reason(text)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--.private: yes",
+        "_x.private: yes",
+        "a-b.c_d.private = yes",
+        "> - 3) [x] **private**: yes",
+        "Words, then (private:: yes) and more",
+        "x [private: yes]",
+    ],
+)
+def test_the_property_is_found_in_a_line_of_text_whatever_stands_around_it(line):
+    assert reason(f"Before.\n{line}\nAfter.") == "it says that it is private"
+    assert reason(f"Before.\n{line.replace('yes', 'no')}\nAfter.") is None
+
+
 @pytest.mark.parametrize("tag", ["journal", "Journal", "journal/2026", "JOURNAL/a/b"])
 @pytest.mark.parametrize("listed", ["journal", "#journal", "Journal/", "journal/*"])
 def test_a_listed_tag_covers_its_nested_ones(tag, listed):

@@ -182,6 +182,13 @@ def test_a_question_that_began_before_a_save_does_not_undo_what_was_taken_in(tre
     earlier.close()
 
 
+def test_of_very_many_symbols_of_a_file_the_last_are_named_exactly(tree, monkeypatch):
+    assert strengths(tree, "round tenth") == {"round_to_tenth": pytest.approx(0.8 * 2 / 3)}
+    monkeypatch.setattr("pipelines.retrieval.symbols._MOST_BY_PARTS", 1)
+    assert strengths(tree, "round tenth") == {}
+    assert strengths(tree, "round_to_tenth") == {"round_to_tenth": 1.0}
+
+
 def test_the_names_follow_the_files(tree):
     names = SymbolNames()
     assert defined(tree, "round_to_tenth", names) == [("money.py", "round_to_tenth")]
