@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -74,7 +75,7 @@ def why(
         vectors = "its vectors are pending" if row.vectors_pending else None
         return answer | {"state": "indexed", "reason": vectors, "indexed_at": row.indexed_at}
     if not vault.is_note(key):
-        return answer | _of_no_note(root, vault.path_on_disk(root, key))
+        return answer | _of_no_note(root, vault.path_on_disk(root, key), rules)
     rule = rules.for_file(path) or next((r for c in caches.values() if (r := c.ignored_rule(key))), None)
     if rule:
         return answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(path))
@@ -101,10 +102,13 @@ def _with_line(file: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
     return {"reason": f"{file}:{rule['line']}: {rule['pattern']}", "rule": rule}
 
 
-def _of_no_note(root: Path, raw: str) -> dict[str, str]:
+def _of_no_note(root: Path, raw: str, rules: IgnoreRules) -> dict[str, Any]:
     """Return the state and the reason of a path that is not that of a note."""
     if vault.is_folder(root, raw):
-        return {"state": "ignored", "reason": "a folder, not a note"}
+        if rule := rules.for_folder(raw):
+            return {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(f"{raw}/_"))
+        notes = f"`everindex list -f {shlex.quote(f'folder={raw}')}` lists its notes"
+        return {"state": "unknown", "reason": f"it is a folder; {notes}"}
     if vault.look(root, raw):
         return {"state": "ignored", "reason": "not of a format that is indexed"}
     return {"state": "unknown", "reason": _NO_NOTE}

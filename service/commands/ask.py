@@ -164,7 +164,7 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
         same, alike = notes_named(given, path)
         if len(same) == 1 and same[0] != path:
             answer = ask(same[0])
-        elif not same and (
+        elif not (same or answer.get("rule")) and (  # a folder's rule ignores any file of that name, too
             files := [one for one in map(ask, files_called(path)) if one["state"] != "unknown"]
         ):
             answer = files[0]

@@ -113,6 +113,8 @@ def test_why_names_the_line_of_the_rule_that_decides(run, vault):
     assert run("why", "drafts/a.md")[1] == "drafts/a.md is ignored: .everindexignore:2: drafts/\n"
     answer = json.loads(run("why", "--json", "drafts/a.md")[1])
     assert answer["rule"] == {"file": ".everindexignore", "line": 2, "pattern": "drafts/"}
+    (vault / "drafts" / "old").mkdir(parents=True)
+    assert run("why", "drafts/old")[1].startswith("drafts/old is ignored: .everindexignore:2: drafts/")
 
 
 @pytest.mark.parametrize("question", ["", " ", "\t\n"])
@@ -125,13 +127,14 @@ def test_an_empty_question_is_refused_with_a_sentence(run, command, question):
 
 def test_why_says_of_a_name_that_no_note_has_what_is_known_of_that_path(run):
     assert run("why", "Nowhere") == (0, "Nowhere is unknown: no note has this path or title\n", "")
-    assert run("why", "Attic")[1].startswith("Attic is ignored: a folder, not a note")
+    folder = "it is a folder; `everindex list -f folder=Attic` lists its notes"
+    assert run("why", "Attic")[1].startswith(f"Attic is unknown: {folder}")
     assert run("why", "Sleep.png") == (0, "Sleep.png is ignored: not of a format that is indexed\n", "")
 
 
 def test_why_knows_a_folder_whose_name_is_decomposed_on_disk(run, vault):
     (vault / "Re\u0301sume\u0301s").mkdir()
-    assert run("why", "R\u00e9sum\u00e9s")[1].startswith("R\u00e9sum\u00e9s is ignored: a folder, not a note")
+    assert run("why", "R\u00e9sum\u00e9s")[1].startswith("R\u00e9sum\u00e9s is unknown: it is a folder; ")
 
 
 def test_a_note_that_links_and_embeds_counts_once_among_the_backlinks(run, vault):
