@@ -32,6 +32,7 @@ class ChunkRow:
     start: int
     end: int
     modified: str
+    published: str | None = None
     place: Locator | None = None
 
     @property
@@ -114,7 +115,7 @@ def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:
 
 _CHUNK_COLUMNS = (
     "c.id, c.path, n.title, c.section, c.heading_path, c.text, c.first_line, c.last_line,"
-    " c.start_offset, c.end_offset, n.modified_at,"
+    " c.start_offset, c.end_offset, n.modified_at, n.published_at,"
     " (SELECT locator FROM vault_place WHERE chunk_id = c.id)"
 )
 
@@ -177,7 +178,8 @@ def texts_in_folder(cache: Cache, folder: str, first: int, without: Collection[s
 
 
 def _chunk(row: tuple[Any, ...]) -> ChunkRow:
-    chunk_id, path, title, section, headings, text, first_line, last_line, start, end, modified, place = row
+    chunk_id, path, title, section, headings, text, first_line, last_line, start, end, *of_note, place = row
+    modified, published = of_note
     return ChunkRow(
         chunk_id=chunk_id,
         path=path,
@@ -190,6 +192,7 @@ def _chunk(row: tuple[Any, ...]) -> ChunkRow:
         start=start,
         end=end,
         modified=modified,
+        published=published,
         place=Locator.from_json(place) if place else None,
     )
 

@@ -58,6 +58,7 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
         lines=(chunk.first_line, chunk.last_line),
         place=place_of(chunk.place),
         modified=chunk.modified,
+        published=chunk.published,
         stale=found.stale,
         domain=found.domain,
         excerpt_by="meaning" if chosen_by_meaning else "words",

@@ -80,7 +80,8 @@ class SearchHit(BaseModel):
     score: float
     lines: tuple[int, int]
     place: Place | None = Field(None, description="where it is in a document that is not Markdown")
-    modified: str
+    modified: str = Field(description="when the file changed")
+    published: str | None = Field(None, description="the date that the note states, if any: that of `since`")
     stale: bool | None
     domain: str
     excerpt_by: Literal["meaning", "words"]
@@ -104,9 +105,9 @@ class SearchAnswer(BaseModel):
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],
-             "score": 0.0244, "lines": [12, 31], "modified": "2026-11-21T05:51:27+00:00", "stale": False,
-             "domain": "finance", "excerpt_by": "meaning", "signals": None, "layers": None,
-             "alike": []}
+             "score": 0.0244, "lines": [12, 31], "modified": "2026-11-21T05:51:27+00:00",
+             "published": None, "stale": False, "domain": "finance", "excerpt_by": "meaning",
+             "signals": None, "layers": None, "alike": []}
         ],
     )  # fmt: skip
 

@@ -51,6 +51,16 @@ def test_a_hit_names_its_domain_only_where_there_are_several(browser, vault, tmp
     assert "1 note in " in page
 
 
+def test_a_hit_has_the_date_that_its_note_states_or_else_that_of_its_file(vault, tmp_path, tiny_model):
+    (vault / "Letter.md").write_text("---\npublished: 2024-03-05\n---\nThe harvest was late.\n")
+    (vault / "Note.md").write_text("A late harvest, again.\n")
+    settings = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+    index_once(Resources(settings), lambda *_: None)
+    page = shown(signed_in(settings), "/parts/answers?q=harvest")
+    assert re.findall(r"(dated|changed) <time", page).count("changed") == 1
+    assert 'dated <time datetime="2024-03-05">2024-03-05</time>' in page
+
+
 def test_while_the_vault_is_unavailable_the_page_says_so_and_calls_no_hit_changed(
     vault, tmp_path, tiny_model
 ):
