@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -28,8 +28,8 @@ _EVIDENCE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Backlink:
-    """A note that links to another: how often, and on which line first."""
+class LinkedNote:
+    """A note at the other end of links: how many there are, and on which line the first one is."""
 
     path: str
     title: str
@@ -43,7 +43,7 @@ class OpenNote:
 
     `markdown`: it is Markdown; `text` is empty if not. `heavy`: it takes long to parse. `meant`: the file that each
     target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index.
-    `node` is None while nothing of the note is indexed.
+    `node` is None while nothing of the note is indexed. `links` are those of a document that is not Markdown.
     """
 
     path: str
@@ -55,7 +55,8 @@ class OpenNote:
     documents: frozenset[str]
     standing: dict[str, Any]
     node: NodeAnswer | None
-    backlinks: list[Backlink]
+    links: list[LinkedNote]
+    backlinks: list[LinkedNote]
     similar: list[SimilarHit]
     evidence: list[NoteEvidence]
 
@@ -104,7 +105,8 @@ class Reader:
             documents=self._documents(named),
             standing=self._questions.why(path, audience=audience),
             node=node,
-            backlinks=self._backlinks(node) if node else [],
+            links=self._linked(node.outlinks) if node and not markdown else [],
+            backlinks=self._linked(node.backlinks) if node else [],
             similar=self._names.similar(path, _SIMILAR, audience=audience).results if node else [],
             evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
             if audience.sees_all
@@ -118,11 +120,11 @@ class Reader:
             file for _, cache in self._questions.readers() for file in cache.ledger.stat_of(others)
         )
 
-    def _backlinks(self, node: NodeAnswer) -> list[Backlink]:
-        """Return each note that links to a note once, by its title."""
+    def _linked(self, links: Iterable[Mapping[str, Any]]) -> list[LinkedNote]:
+        """Return each note at the other end of these links once, by its title, without files that are no notes."""
         lines: dict[str, list[int]] = {}
         counts: dict[str, int] = {}
-        for link in node.backlinks:
+        for link in links:
             lines.setdefault(link["path"], []).append(link["line"])
             counts[link["path"]] = counts.get(link["path"], 0) + link["count"]
         titles = {
@@ -130,5 +132,5 @@ class Reader:
             for _, cache in self._questions.readers()
             for note in neighbours.nodes(cache, lines)
         }
-        found = [Backlink(path, titles.get(path, path), min(lines[path]), counts[path]) for path in lines]
+        found = [LinkedNote(path, title, min(lines[path]), counts[path]) for path, title in titles.items()]
         return sorted(found, key=lambda link: (link.title.casefold(), link.path))

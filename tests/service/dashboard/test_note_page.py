@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import closing
 from urllib.parse import quote
@@ -54,6 +55,24 @@ def links(page, part):
     """Return the addresses of the links in the note (`article`) or beside it (`aside`)."""
     inside = page.partition(f"<{part}")[2].partition(f"</{part}>")[0]
     return [has["href"] for tag, has in Tags(inside).found if tag == "a"]
+
+
+def test_the_page_of_a_document_lists_the_notes_that_it_links_to(written, tmp_path, tiny_model):
+    nodes = [
+        {"id": "a", "type": "file", "file": "Soil.md", "x": 0, "y": 0},
+        {"id": "b", "type": "file", "file": "picture.png", "x": 0, "y": 9},
+        {"id": "c", "type": "text", "text": "See [[Twin]] and [[Soil]].", "x": 0, "y": 18},
+    ]
+    (written / "Plan.canvas").write_text(json.dumps({"nodes": nodes, "edges": []}))
+    chosen = Settings(vault=written, state=tmp_path / "state", embedding_model=str(tiny_model))
+    index_once(Resources(chosen), lambda *_: None)
+    page = shown(signed_in(chosen), "/notes/Plan.canvas")
+    section = page.partition("<h2>Links to")[2].partition("</section>")[0]
+    assert re.findall(r'href="(.*?)">(.*?)</a>', section) == [
+        ("/notes/Soil.md", "Soil"),
+        ("/notes/Twin.md", "Twin of the root"),
+    ]
+    assert "<h2>Links to" not in shown(signed_in(chosen), "/notes/Soil.md")
 
 
 def test_links_lead_where_the_index_says_also_into_another_domain(browser, written):
