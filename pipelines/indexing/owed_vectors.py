@@ -133,6 +133,8 @@ def _slices(
             began, last = last, time.monotonic()
             if last - began < _SLICE_SECONDS:
                 count = min(2 * count, _LARGEST_SLICE)
+            elif last - began > 2 * _SLICE_SECONDS:  # longer texts follow shorter ones
+                count = max(count // 2, _FIRST_SLICE)
 
 
 def _attach_all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -117,6 +118,24 @@ def test_two_slices_are_embedded_at_once_and_none_begins_when_a_save_waits(house
     embed_owed(house.cache, replace(house.ingest, encoder=Pairs), lambda: True)
     assert len(asked) == 2
     assert sum(asked) <= TEXTS_AT_ONCE
+
+
+def test_slices_of_long_texts_are_small_again_so_that_a_save_waits_briefly(house, monkeypatch):
+    short = [f"## Part {n}\n\nLetter {n}." for n in range(70)]
+    long = [f"## Long {n}\n\n{'word ' * 150}{n}." for n in range(70)]
+    house.save("a.md", "\n\n".join(short + long))
+    now, asked = [0.0], []
+
+    class Timed:
+        def encode_documents(self, texts):
+            asked.append((len(texts), "word" in texts[0]))
+            now[0] += sum(0.04 if "word" in text else 0.001 for text in texts)
+            return house.embedder.encode_documents(texts)
+
+    monkeypatch.setattr("pipelines.indexing.owed_vectors.time", SimpleNamespace(monotonic=lambda: now[0]))
+    embed_owed(house.cache, replace(house.ingest, encoder=Timed))
+    assert max(count for count, is_long in asked if not is_long) == TEXTS_AT_ONCE // 2
+    assert max(count for count, _ in asked[-5:]) < TEXTS_AT_ONCE // 2
 
 
 @pytest.mark.parametrize("hurried", [True, False])
