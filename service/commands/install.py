@@ -80,7 +80,7 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
         for name, said in found.items():
             out.say(f"{said:10}  {name}")
         if not found:
-            out.print("no service is installed for this vault; `everindex service install` does")
+            out.print("no service is installed for this vault; `everindex service install` installs one")
     if set(found.values()) != {"active"}:
         sys.exit(1)
 

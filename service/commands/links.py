@@ -107,6 +107,7 @@ def orphans(domain: str | None, vault: Path | None, state: Path | None, *, as_js
         return
     for path in answer["paths"]:
         out.say(path)
+    out.print(f"{counted(len(answer['paths']), 'note')} without links", style="dim")
 
 
 @app.command()

@@ -75,6 +75,7 @@ class IndexProgress:
             self._started = (time.monotonic(), done)
         since, before = self._started
         rate = (done - before) / max(0.1, time.monotonic() - since)
+        speed = f", {rate:.0f}/s" if rate else ""  # none, where all vectors are known
         self._progress.update(
-            self._meaning, total=chunks, completed=done, detail=f"{counted(done, 'passage')}, {rate:.0f}/s"
+            self._meaning, total=chunks, completed=done, detail=counted(done, "passage") + speed
         )

@@ -14,7 +14,7 @@ from service.usecases.walk_phrases import nearest_first, way_to, why_kept, why_l
 
 _STOPS = {
     "good_enough": "enough near notes were found",
-    "no_more_links": "no more notes are linked",
+    "no_more_links": "no more notes of the domain are linked",
     "budget_spent": "the other linked notes are more than a walk reads",
     "depth": "notes farther away are not followed",
 }

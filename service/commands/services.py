@@ -70,7 +70,8 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
         # Start these two first: they load while the models and caches are checked.
         supervisor.start("query", "watcher")
         _check(settings)
-        out.say(f"Everindex on {given.get('vault', place.root)}")
+        named = given.get("vault", place.root)
+        out.say(f"Everindex on {place.root if named.name in {'', '..'} else named}")
         supervisor.start("worker")
         _follow_first_index(supervisor, stop)
         supervisor.keep(stop)

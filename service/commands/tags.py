@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
@@ -45,7 +46,9 @@ def promote(domain: str | None, vault: Path | None, state: Path | None, *, as_js
             out.say(f"{slug}: {tag} was not added to {path}: {why}")
         for path in done["put_off"]:
             out.say(f"{slug}: {path} is being written; its tags are added later")
-        if not done["applied"] and not done["refused"] and not done["put_off"]:
+        if done["rejected"]:
+            out.say(f"{slug}: {counted(done['rejected'], 'tag')} rejected")
+        if not any(done[what] for what in ("applied", "refused", "put_off", "rejected")):
             out.print(f"{slug}: nothing to apply")
 
 
@@ -192,13 +195,22 @@ def _print_renames(slug: str, done: dict[str, Any]) -> None:
 
 
 @tags.command()
-@click.argument("path", required=False, help="A note.")
+@click.argument("path", required=False, metavar="[NOTE]", help="A note's path in the vault, or its title.")
 @vault_option
 @state_option
 @json_option
 def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the changes made to notes, newest first."""
-    changes = need_service(options_given(vault, state)).call("GET", "/changes", path=path)
+    given = options_given(vault, state)
+    service = need_service(given)
+    changes = service.call("GET", "/changes", path=path)
+    if path is not None and not changes:
+
+        def ask(found: str) -> Any:
+            service.call("GET", f"/node/{quote(found)}")
+            return service.call("GET", "/changes", path=found)
+
+        changes = about_note(given, path, ask)
     if as_json:
         print_json(changes)
         return
@@ -208,7 +220,7 @@ def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bo
             f"{one['id']:>5}  {second(one['at'])}  {one['action']}{undone}  {', '.join(one['tags'])}  {_where(one)}",
         )
     if not changes:
-        out.print("no note was changed")
+        out.print("no note was changed" if path is None else "the note was not changed")
 
 
 def _where(change: dict[str, Any]) -> str:

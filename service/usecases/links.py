@@ -8,6 +8,7 @@ from pipelines.model import Domain
 from pipelines.parsing.links import suggest
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache
+from service.usecases.notes import on_disk
 from service.usecases.schemas.links import (
     CommunitiesAnswer,
     CommunityRow,
@@ -47,10 +48,17 @@ class Graph:
         return LinksAnswer(links=found, count=len(found))
 
     def orphans(self, domain: str | None) -> OrphansAnswer:
-        """List the notes that link to nothing and that nothing links to. Raises DomainNotFoundError."""
+        """List the notes that link to nothing and that nothing links to. Raises DomainNotFoundError.
+
+        Vocabularies, review queues and notes whose files are gone are left out.
+        """
         linked = {path for _, cache in self._readers(None) for path in neighbours.targets_elsewhere(cache)}
-        alone = [path for _, cache in self._readers(domain) for path in neighbours.orphans(cache)]
-        return OrphansAnswer(paths=[path for path in alone if path not in linked])
+        alone: list[str] = []
+        for owner, cache in self._readers(domain):
+            found = [path for path in neighbours.orphans(cache) if path not in linked]
+            there = on_disk(self._questions.resources, cache, found) - set(owner.configuration)
+            alone += [path for path in found if path in there]
+        return OrphansAnswer(paths=alone)
 
     def communities(self, domain: str | None) -> CommunitiesAnswer:
         """List the communities, largest first. Raises DomainNotFoundError."""

@@ -68,6 +68,7 @@ def test_a_new_note_is_tagged_by_a_tick_in_an_editor(gardener):
     wait_for(lambda: found() == ["bed.md"], "the filter knows the tag")
     assert len(gardener.api.requests) == 1  # our own write asks for nothing
     assert "bed.md" in gardener.run("tags", "log", *gardener.place)
+    assert "bed.md" in gardener.run("tags", "log", "bed", *gardener.place)
     gardener.run("tags", "undo", *gardener.place)
     assert (gardener.root / "bed.md").read_text() == NOTE
     wait_for(lambda: "- [ ] `soil`" in queue_of(gardener), "the tag waits again")

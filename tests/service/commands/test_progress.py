@@ -23,6 +23,14 @@ def test_bars_of_nothing_to_do_do_not_stay(is_terminal):
     assert said.rpartition("\x1b[2K")[2] == "" if is_terminal else said == ""
 
 
+def test_vectors_that_were_known_have_no_speed():
+    file = io.StringIO()
+    with IndexProgress(Console(file=file, width=80)) as bar:
+        bar.show("vault", COUNTS)
+    assert "5 passages" in file.getvalue()
+    assert "/s" not in file.getvalue()
+
+
 def test_bars_of_what_was_done_stay():
     file = io.StringIO()
     with IndexProgress(Console(file=file, width=80)) as bar:

@@ -46,6 +46,25 @@ def test_a_note_is_listed_once_with_all_the_tags_that_wait_for_it(monkeypatch):
     ]
 
 
+class Reviewing:
+    """A service whose worker read a review queue in which one tag was rejected."""
+
+    def __init__(self, rejected):
+        self.rejected = rejected
+
+    def call(self, *_, **__):
+        none = {"accepted": 0, "applied": [], "refused": [], "put_off": []}
+        return {"domains": {"garden": none | {"rejected": self.rejected}}}
+
+
+@pytest.mark.parametrize(
+    ("rejected", "said"), [(1, "garden: 1 tag rejected\n"), (0, "garden: nothing to apply\n")]
+)
+def test_promote_says_what_was_rejected(monkeypatch, rejected, said):
+    monkeypatch.setattr("service.commands.tags.need_service", lambda _: Reviewing(rejected))
+    assert CliRunner().invoke(app, ["promote"]).output == said
+
+
 class Renaming:
     """A service that refuses a rename because a note cannot be changed."""
 

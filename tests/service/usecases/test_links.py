@@ -66,6 +66,12 @@ def policy(response):
     return {name: sources for name, *sources in parts}
 
 
+def test_orphans_are_notes_that_are_there(program, vault):
+    assert program.get("/orphans").json()["paths"] == ["Alone.md"]
+    (vault / "Alone.md").unlink()
+    assert program.get("/orphans").json()["paths"] == []
+
+
 @pytest.mark.parametrize("accept", ["application/json", "*/*", ""])
 def test_a_program_gets_notes_and_edges(program, accept):
     response = program.get("/graph", headers={"Accept": accept})
