@@ -30,6 +30,7 @@ from service.commands.terminal import (
 if TYPE_CHECKING:
     from queue_config.settings import Settings
     from service.runtime.client import Service
+    from workers.vault_paths import VaultPaths
 
 app = click.Group()
 
@@ -72,12 +73,24 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
         _check(settings)
         named = given.get("vault", place.root)
         out.say(f"Everindex on {place.root if named.name in {'', '..'} else named}")
+        _warn_of_others(place)
         supervisor.start("worker")
         _follow_first_index(supervisor, stop)
         supervisor.keep(stop)
         out.print("Stopping …")
     finally:
         supervisor.stop()
+
+
+def _warn_of_others(place: VaultPaths) -> None:
+    from service.usecases.doctor.services import others_running  # noqa: PLC0415
+
+    for folder, process in others_running(place).items():
+        out.say(
+            f"Another Everindex (process {process}) runs on this vault, with its state in {folder}."
+            " Stop one of the two: both apply accepted tags to the same notes.",
+            "yellow",
+        )
 
 
 def _check(settings: Settings) -> None:

@@ -10,7 +10,7 @@ import psutil
 
 from pipelines.errors import ConfigurationError, EverindexError
 from queue_config.private import TOKEN, NotPrivateError, check_secrets
-from service.runtime.client import Service, running
+from service.runtime.client import running
 from service.runtime.listeners import listener
 from service.runtime.sockets import bind
 from service.runtime.systemd import UnitPaths, unit_folder
@@ -63,10 +63,9 @@ def check_others(looked_at: Installation) -> Iterator[Finding]:
     place = looked_at.place
     if place is None:
         return
-    watching = dict(_watching(place))
-    for folder in sorted({*remembered(place.root), *watching} - {place.state}):
-        process = watching.get(folder) or _process_of(running(folder))
-        if process:
+    others = others_running(place)
+    for folder in sorted({*remembered(place.root), *others} - {place.state}):
+        if process := others.get(folder):
             yield failure(
                 "services",
                 f"another Everindex (process {process}) runs on {place.root}, with its state in {folder}",
@@ -80,8 +79,12 @@ def check_others(looked_at: Installation) -> Iterator[Finding]:
             )
 
 
-def _process_of(service: Service | None) -> int | None:
-    return service.pid if service else None
+def others_running(place: VaultPaths) -> dict[Path, int]:
+    """Return the processes that serve or watch this vault with another state folder, by that folder."""
+    serving = {folder: service.pid for folder in remembered(place.root) if (service := running(folder))}
+    return {
+        folder: pid for folder, pid in (serving | dict(_watching(place))).items() if folder != place.state
+    }
 
 
 def _watching(place: VaultPaths) -> Iterator[tuple[Path, int]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from queue_config.settings import Settings
-from service.commands.services import print_findable, this_command, vault_choice
+from service.commands.services import _warn_of_others, print_findable, this_command, vault_choice
 from service.commands.terminal import settings_of
 from service.runtime.client import Service, announced
 from workers.resources import Resources
@@ -88,3 +89,18 @@ def test_where_several_vaults_run_each_command_that_up_prints_names_its_own(tmp_
     assert len(commands) == 3
     assert all(f" --vault {services[0].root}" in line for line in commands)
     assert commands[0].startswith("2 could not be indexed: ")
+
+
+def test_up_warns_of_another_that_runs_on_the_vault_with_its_state_elsewhere(vault, tmp_path, capsys):
+    place = Resources(Settings(vault=vault)).place
+    _warn_of_others(place)
+    assert capsys.readouterr().out == ""
+    words = ["watch", "--vault", str(place.root), "--state", str(tmp_path / "elsewhere")]
+    sleeping = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()", *words]
+    with subprocess.Popen(sleeping, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        _warn_of_others(place)
+        other.stdin.close()
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"(process {other.pid}) runs on this vault" in said
+    assert "Stop one of the two" in said
