@@ -105,10 +105,11 @@ def _with_line(file: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
 def _of_no_note(root: Path, raw: str, rules: IgnoreRules) -> dict[str, Any]:
     """Return the state and the reason of a path that is not that of a note."""
     if vault.is_folder(root, raw):
-        if rule := rules.for_folder(raw):
+        folder = raw.removeprefix(".").strip("/")  # the vault itself is "" and "."
+        if rule := rules.for_folder(raw if folder else ""):
             return {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(f"{raw}/_"))
-        notes = f"`everindex list -f {shlex.quote(f'folder={raw}')}` lists its notes"
-        return {"state": "unknown", "reason": f"it is a folder; {notes}"}
+        chosen = f" -f {shlex.quote(f'folder={raw}')}" if folder else ""
+        return {"state": "unknown", "reason": f"it is a folder; `everindex list{chosen}` lists its notes"}
     if vault.look(root, raw):
         return {"state": "ignored", "reason": "not of a format that is indexed"}
     return {"state": "unknown", "reason": _NO_NOTE}

@@ -52,9 +52,10 @@ class _Watch:
         A note that is about to change counts as it was, until the index has its new version.
         """
         first = not self.seen and self.listed is None
+        settling = self.library.settling()
         found = {uri: self.library.version_of(path) for uri, path in self.paths.items()}
         listed = self.library.paths() if self.lists else None
-        settling = self.library.settling()
+        settling |= self.library.settling()  # a note may begin or end to change while the list is read
         for uri, now in found.items():
             if first or self.paths[uri] not in settling:
                 if not first and self.seen.get(uri) != now:

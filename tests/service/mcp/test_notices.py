@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import anyio
 import pytest
 from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 
+from service.mcp.notices import _Watch
 from service.usecases.indexing import index_once
 from workers.comparing import compare
 
@@ -111,3 +114,27 @@ def test_a_session_of_the_earlier_era_is_notified_until_it_unsubscribes(server, 
             assert told == ["vault://Inbox.md"]
 
     anyio.run(main)
+
+
+def test_a_note_that_is_indexed_while_the_list_is_read_does_not_change_the_list(
+    library, vault, resources, monkeypatch
+):
+    told, read_list = [], type(library).paths
+    loop = SimpleNamespace(call_soon_threadsafe=lambda tell, event: tell(event))
+    watch = _Watch(library, {}, lists=True, tell=told.append, loop=loop)
+    watch.look()
+    (vault / "Inbox.md").write_text("# Inbox\n\nSeen, then indexed.\n")
+    compare(resources)
+    before = read_list(library)
+
+    def index_meanwhile(asked):
+        found = read_list(asked)
+        index_once(resources, lambda *_: None)
+        return found
+
+    monkeypatch.setattr(type(library), "paths", index_meanwhile)
+    watch.look()
+    monkeypatch.undo()
+    assert before != read_list(library), "agents see no note whose new version was not judged"
+    watch.look()
+    assert told == []
