@@ -18,8 +18,8 @@ _NO = frozenset({"", "false", "no", "off", "n", "0", "null", "~"})
 _LINE_END = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
 # A property on a line of its own, after any bullets, quote signs and emphasis, or in brackets. What a parser takes
 # for text (frontmatter that is never closed, Dataview's fields) is a property to its author. The bounds prevent
-# quadratic time on brackets that never end. What stands before needs no second try with less of it (`*+`), because
-# what may follow begins with a character that it cannot contain, or may be left out.
+# quadratic time on brackets that never end. The signs before need no backtracking (`*+`): what follows them
+# begins with a character that they exclude, or is optional.
 _BEFORE, _AFTER = r"(?:[^\w\[({\n]|_)*+", r"(?:[^\w\n]|_){0,20}?"
 _LINE = re.compile(rf"^.*{PRIVATE}.*$", re.IGNORECASE | re.MULTILINE)
 _WRITTEN = re.compile(
