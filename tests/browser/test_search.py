@@ -203,6 +203,17 @@ def test_answers_are_narrowed_down_by_one_click(page):
     assert focused(page) == "q"
 
 
+def test_a_filter_applies_to_what_was_typed_since_its_link_was_drawn(page):
+    page.route("**/parts/answers?q=soil+compost", lambda _: None)  # never answered, so the old links stay
+    page.get_by_role("searchbox").press_sequentially("soil compos")
+    narrower = page.get_by_role("link", name=re.compile("^Soils. [0-9]+ of these notes$"))
+    narrower.wait_for()
+    page.get_by_role("searchbox").press_sequentially("t")
+    narrower.click()
+    page.wait_for_url("**/?q=soil+compost&folder=Soils")
+    page.locator(".chip", has_text="folder: Soils").wait_for()
+
+
 def test_a_passage_opens_in_place_and_says_which_lines_answer(page):
     page.goto("/?q=soil+compost")
     hit = page.locator("#found > ol > li").first

@@ -91,9 +91,10 @@ function name() {
   draw("titles", asked);
 }
 
-function askFrom(address) {
+// Other filters for what the field says now, which may be more than what the link's address says.
+function askWith(filters) {
   remember({ settled: true });
-  history.pushState(null, "", address);
+  history.pushState(null, "", `/?${questionOf(filters, field.value)}`);
   ask().then(name);
 }
 
@@ -116,9 +117,9 @@ $(".filters").addEventListener("change", ({ target }) => {
   const value = target.value.trim();
   target.value = "";
   if (!value) return;
-  const asked = new URLSearchParams(question());
+  const asked = new URLSearchParams(location.search);
   asked.append(target.name, value);
-  askFrom(`/?${asked}`);
+  askWith(asked);
 });
 
 // What the fields offer is asked for whenever they are opened: it changes with the vault.
@@ -128,7 +129,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("#chips a, a.refine");
   if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
     event.preventDefault();
-    askFrom(link.getAttribute("href"));
+    askWith(link.search);
     field.focus();
   } else if (event.target.closest("main a")) {
     remember({ settled: true }); // so that back leads to what was asked
