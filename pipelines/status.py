@@ -55,7 +55,7 @@ def percent(counts: Counts) -> float:
 def why(
     path: str, root: Path, registry: Registry, rules: IgnoreRules, caches: Mapping[str, Cache]
 ) -> dict[str, Any]:
-    """Say whether a path is indexed, pending, parked, ignored or unknown, and why."""
+    """Say whether a path is indexed, pending, parked, ignored, a folder or unknown, and why."""
     key = vault.note_key(path)
     answer: dict[str, Any] = {"path": key, "domain": None, "state": "unknown", "reason": None}
     owner = registry.owner(key)
@@ -109,7 +109,7 @@ def _of_no_note(root: Path, raw: str, rules: IgnoreRules) -> dict[str, Any]:
         if rule := rules.for_folder(raw if folder else ""):
             return {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(f"{raw}/_"))
         chosen = f" -f {shlex.quote(f'folder={raw}')}" if folder else ""
-        return {"state": "unknown", "reason": f"it is a folder; `everindex list{chosen}` lists its notes"}
+        return {"state": "folder", "reason": f"`everindex list{chosen}` lists its notes"}
     if vault.look(root, raw):
         return {"state": "ignored", "reason": "not of a format that is indexed"}
     return {"state": "unknown", "reason": _NO_NOTE}

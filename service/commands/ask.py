@@ -23,7 +23,7 @@ from service.commands.terminal import (
     state_option,
     vault_option,
 )
-from service.runtime.refusals import standing_of
+from service.runtime.refusals import NO_NOTE, standing_of
 
 app = click.Group()
 
@@ -160,15 +160,15 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
         return service.call("GET", f"/why/{_in_url(found)}") if service else questions_of(given).why(found)
 
     answer, meant = ask(path), ""
-    if answer["state"] in ("unknown", "ignored"):
+    if answer["state"] in NO_NOTE:
         same, alike = notes_named(given, path)
         if len(same) == 1 and same[0] != path:
             answer = ask(same[0])
-        elif not (same or answer.get("rule")) and (  # a folder's rule ignores any file of that name, too
+        elif not (same or answer["state"] == "ignored") and (
             files := [one for one in map(ask, files_called(path)) if one["state"] != "unknown"]
         ):
             answer = files[0]
-        elif answer["state"] == "unknown" or not is_path(path):
+        elif answer["state"] == "unknown" or (answer["state"] == "ignored" and not is_path(path)):
             meant = suggestion(path, same or alike)
     if as_json:
         print_json(answer)
@@ -269,7 +269,7 @@ def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
     try:
         answer = about_note(given, path, ask) if path else ask(None)
     except NoteNotFoundError as error:
-        if error.why["state"] in ("unknown", "ignored"):
+        if error.why["state"] in NO_NOTE:
             raise
         raise NoteNotFoundError(f"{error}; only a parked note can be tried again", error.why) from None
     for one in answer["paths"]:

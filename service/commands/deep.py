@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from service.usecases.schemas.traversal import Mode
 
 app = click.Group()
+every_option = click.option(
+    "--all", "every", is_flag=True, help="Also show notes that are not near enough or were left out, and why."
+)
 
 
 @app.command()
@@ -33,11 +36,19 @@ app = click.Group()
 @click.option(
     "--query", help="Keep notes that resemble this question; default: notes that resemble the note."
 )
+@every_option
 @vault_option
 @state_option
 @json_option
 def traverse(
-    path: str, depth: int, query: str | None, vault: Path | None, state: Path | None, *, as_json: bool
+    path: str,
+    depth: int,
+    query: str | None,
+    vault: Path | None,
+    state: Path | None,
+    *,
+    every: bool,
+    as_json: bool,
 ) -> None:
     """Walk from a note along links, and keep the notes that resemble a question or the note."""
     from service.commands.render_walks import print_walk  # noqa: PLC0415
@@ -56,7 +67,7 @@ def traverse(
     if as_json:
         print_json(answer)
     else:
-        print_walk(out, answer, start="the walk starts here")
+        print_walk(out, answer, start="the walk starts here", every=every)
 
 
 @app.command()
@@ -74,6 +85,7 @@ def traverse(
     help="`compare` shows fast and deep side by side.",
 )
 @domain_option
+@every_option
 @vault_option
 @state_option
 @json_option
@@ -84,9 +96,10 @@ def deep(
     vault: Path | None,
     state: Path | None,
     *,
+    every: bool,
     as_json: bool,
 ) -> None:
-    """Search, walk on from the best notes, and show every note that was kept, nearest first, or left out, and why."""
+    """Search, walk on from the best notes along links, and show the notes that were kept, nearest first."""
     from service.commands.render_walks import print_deep  # noqa: PLC0415
 
     question, given = question_of(words), options_given(vault, state)
@@ -101,4 +114,4 @@ def deep(
     if as_json:
         print_json(answer)
     else:
-        print_deep(out, answer)
+        print_deep(out, answer, every=every)

@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from pipelines.errors import NoteNotFoundError
+from pipelines.errors import NoteNotFoundError, NotFoundError
 from service.commands.terminal import located, questions_of, service_of
+from service.runtime.refusals import NO_NOTE
 
 Answer = TypeVar("Answer")
 
@@ -19,8 +20,6 @@ _NOTE_SUFFIXES = (
 _LONGEST_NAME = 500
 _LOOKED_AT = 20
 _SUGGESTED = 3
-_NO_NOTE = ("unknown", "ignored")
-"""The states in `why`'s answer for which a path may be the name of a note instead."""
 
 
 def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -> Answer:
@@ -32,7 +31,7 @@ def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -
     try:
         return ask(name)
     except NoteNotFoundError as error:
-        if error.why["state"] not in _NO_NOTE:
+        if error.why["state"] not in NO_NOTE:
             raise
         same, alike = notes_named(given, name)
         if len(same) == 1 and same[0] != name:
@@ -44,12 +43,19 @@ def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -
             raise NoteNotFoundError(
                 f"{name} is the name of several notes: {', '.join(same[:_SUGGESTED])}; give a path", error.why
             ) from None
+        if error.why["state"] == "folder":
+            raise
         said = str(error) if is_path(name) else f"no note is called {name}"
         raise NoteNotFoundError(said + suggestion(name, alike), error.why) from None
 
 
 def in_vault(given: dict[str, Any], name: str) -> str:
-    """Return an absolute path in the vault as a path relative to the vault, and any other name unchanged."""
+    """Return an absolute path in the vault as a path relative to the vault, and any other name unchanged.
+
+    Raises NotFoundError for a name without a character.
+    """
+    if not name.strip():
+        raise NotFoundError("the name is empty; give the path of a note, or its title")
     vault = located(given).get("vault") if name.startswith("/") else None
     if vault is None:
         return name

@@ -21,8 +21,8 @@ _STOPS = {
 _SEARCHED = "found by the search"
 
 
-def print_deep(console: Console, answer: dict[str, Any]) -> None:
-    """Print each domain's part, the one with the nearest note first; with both walks, side by side."""
+def print_deep(console: Console, answer: dict[str, Any], *, every: bool = False) -> None:
+    """Print each domain's part, the one with the nearest note first; with both walks, side by side and whole."""
     if answer["record"]:
         console.print(Text(f"record {answer['record']}: {answer['question']}", "dim"))
     for part in sorted(answer["domains"], key=_nearest, reverse=True):
@@ -30,7 +30,7 @@ def print_deep(console: Console, answer: dict[str, Any]) -> None:
         if part["fast"] and part["deep"]:
             _print_both(console, part)
         else:
-            print_walk(console, part["fast"] or part["deep"], start=_SEARCHED)
+            print_walk(console, part["fast"] or part["deep"], start=_SEARCHED, every=every)
     if owed := answer["index"]["vectors_pending"]:
         passages = counted(owed, "passage is", "passages are")
         console.print(Text(f"{passages} not searched by meaning yet", "yellow"))
@@ -38,21 +38,34 @@ def print_deep(console: Console, answer: dict[str, Any]) -> None:
         console.print(Text(f"{slug} cannot be searched: {reason}", "red"))
 
 
-def print_walk(console: Console, walk: dict[str, Any], *, start: str) -> None:
-    """Print the notes that a walk kept, nearest first, then those that it left out with the reason, and its cost.
+def print_walk(console: Console, walk: dict[str, Any], *, start: str, every: bool = False) -> None:
+    """Print the notes that a walk kept, nearest first, and its cost.
 
-    `start` says of its first notes where they come from.
+    `start` says of its first notes where they come from. With `every`, notes that are not near enough, though the walk
+    starts at them, follow, and those that it left out, with the reason.
     """
-    for node in nearest_first(walk["nodes"]):
+    kept = nearest_first(walk["nodes"])
+    shown = kept if every else [node for node in kept if not _is_far(node, walk)]
+    for node in shown:
         line = Text(f"  {_number(node)}  ").append(node["title"], "bold").append(f"  {node['path']}", "cyan")
         line.append(f"  {way_to(node, start)}", "dim")
         if reason := why_kept(node):
             line.append(f", {reason}", "yellow")
         console.print(line, soft_wrap=True)
-    for node in nearest_first(walk["dropped"]):
+    for node in nearest_first(walk["dropped"]) if every else ():
         line = Text(f"  {_number(node)}  {node['path']}  left out: {why_left_out(node)}")
         console.print(line, style="dim", soft_wrap=True)
+    hidden = len(kept) - len(shown) + (0 if every else len(walk["dropped"]))
+    if hidden:
+        notes = counted(hidden, "more note is", "more notes are")
+        console.print(
+            Text(f"  {notes} not near enough; `--all` shows {'it' if hidden == 1 else 'them'}", "dim")
+        )
     console.print(Text(_cost(walk), "dim"), soft_wrap=True)
+
+
+def _is_far(node: Mapping[str, Any], walk: Mapping[str, Any]) -> bool:
+    return node["similarity"] is not None and node["similarity"] < walk["prune"]
 
 
 def _nearest(part: dict[str, Any]) -> float:

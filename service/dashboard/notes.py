@@ -13,6 +13,7 @@ from pipelines.errors import NotComparableError, NoteNotFoundError
 from pipelines.retrieval.titles import fold_name
 from pipelines.retrieval.traverse import MOST_HOPS
 from service.dashboard.rendering import Pages
+from service.runtime.refusals import NO_NOTE
 from service.usecases.links import Graph
 from service.usecases.note_log import log_entries
 from service.usecases.schemas.notes import NodeAnswer
@@ -53,13 +54,13 @@ class NotePages:
         standing = self._questions.why(q) if q else None
         found: list[TitleHit] = []
         called: list[TitleHit] = []
-        if standing and standing["state"] in ("unknown", "ignored"):
+        if standing and standing["state"] in NO_NOTE:
             # A path like "Soil" has no known format and is ignored: the user means the note of that title.
             found = self._names.titles(q, _MOST_NAMES).results
             called = [hit for hit in found if _is_called(hit, q)]
             if len(called) == 1:
                 standing, found = self._questions.why(called[0].path), []
-            elif found:
+            elif found and standing["state"] != "folder":
                 standing = None
         node = self._node(standing)
         return self._pages.show(

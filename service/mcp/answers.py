@@ -254,7 +254,7 @@ class NoteState(BaseModel):
     """Whether one note is indexed, and why not."""
 
     path: str
-    state: Literal["indexed", "pending", "parked", "ignored", "unknown"]
+    state: Literal["indexed", "pending", "parked", "ignored", "folder", "unknown"]
     reason: str | None
     indexed_at: str | None
 

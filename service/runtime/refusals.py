@@ -16,6 +16,7 @@ from pipelines.errors import (
 )
 
 _ERRORS: dict[int, type[EverindexError]] = {
+    400: ServiceError,
     404: NotFoundError,
     409: NotComparableError,
     422: FilterError,
@@ -23,10 +24,15 @@ _ERRORS: dict[int, type[EverindexError]] = {
 }
 
 
+NO_NOTE = ("unknown", "ignored", "folder")
+"""The states in the answer of `why` for which a path may be the name of a note instead."""
+
+
 def standing_of(known: Mapping[str, Any]) -> str:
     """Return the state of a path as a sentence; `known` is the answer of `why`."""
     reason = f": {known['reason']}" if known["reason"] else ""
-    return f"{known['path']} is {known['state']}{reason}"
+    state = "a folder" if known["state"] == "folder" else known["state"]
+    return f"{known['path']} is {state}{reason}"
 
 
 def refusal(address: str, status: int, detail: Any) -> EverindexError:

@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 from pipelines.disk import vault
 from pipelines.store.note_log import NoteEntry, NoteLog
+from service.runtime.refusals import NO_NOTE
 from service.usecases.schemas.notes import LogEntry, NoteLogAnswer
 from service.usecases.search import SearchService
 
 MOST_ENTRIES = 1_000
-_ABSENT = ("unknown", "ignored")
 
 
 def log_of_note(questions: SearchService, path: str, limit: int) -> NoteLogAnswer:
@@ -20,7 +20,7 @@ def log_of_note(questions: SearchService, path: str, limit: int) -> NoteLogAnswe
     """
     path = vault.note_key(path)
     entries = log_entries(questions, path, limit)
-    if not entries and questions.why(path)["state"] in _ABSENT:
+    if not entries and questions.why(path)["state"] in NO_NOTE:
         raise questions.no_such_note(path)
     return NoteLogAnswer(path=path, entries=entries)
 

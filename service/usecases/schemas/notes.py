@@ -81,7 +81,7 @@ class PathState(BaseModel):
 
     path: str
     domain: str | None
-    state: Literal["indexed", "pending", "parked", "ignored", "unknown"]
+    state: Literal["indexed", "pending", "parked", "ignored", "folder", "unknown"]
     reason: str | None
     attempts: int | None = Field(None, description="failed attempts to index a pending or parked note")
     indexed_at: str | None = None

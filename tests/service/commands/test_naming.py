@@ -127,14 +127,28 @@ def test_an_empty_question_is_refused_with_a_sentence(run, command, question):
 
 def test_why_says_of_a_name_that_no_note_has_what_is_known_of_that_path(run):
     assert run("why", "Nowhere") == (0, "Nowhere is unknown: no note has this path or title\n", "")
-    folder = "it is a folder; `everindex list -f folder=Attic` lists its notes"
-    assert run("why", "Attic")[1].startswith(f"Attic is unknown: {folder}")
+    assert run("why", "Attic")[1] == "Attic is a folder: `everindex list -f folder=Attic` lists its notes\n"
+    assert run("show", "Attic")[2] == (
+        "error: Attic is a folder: `everindex list -f folder=Attic` lists its notes\n"
+    )
+    assert run("why", ".")[1] == ". is a folder: `everindex list` lists its notes\n"
     assert run("why", "Sleep.png") == (0, "Sleep.png is ignored: not of a format that is indexed\n", "")
+
+
+def test_why_of_a_file_without_a_suffix_is_about_that_file(run):
+    assert run("why", ".everindex/id")[1].startswith(".everindex/id is ignored: ")
+
+
+@pytest.mark.parametrize("command", ["why", "show", "similar", "backlinks", "traverse"])
+def test_a_name_without_a_character_is_refused_with_a_sentence(run, command):
+    code, said, complaint = run(command, " ")
+    assert (code, said) == (1, "")
+    assert complaint == "error: the name is empty; give the path of a note, or its title\n"
 
 
 def test_why_knows_a_folder_whose_name_is_decomposed_on_disk(run, vault):
     (vault / "Re\u0301sume\u0301s").mkdir()
-    assert run("why", "R\u00e9sum\u00e9s")[1].startswith("R\u00e9sum\u00e9s is unknown: it is a folder; ")
+    assert run("why", "R\u00e9sum\u00e9s")[1].startswith("R\u00e9sum\u00e9s is a folder: ")
 
 
 def test_a_note_that_links_and_embeds_counts_once_among_the_backlinks(run, vault):

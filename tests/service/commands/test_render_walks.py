@@ -21,7 +21,7 @@ def node(path, similarity, hop=1, edge=EDGE, weight=1.0, **reason):
 def walk(nodes, dropped=(), **facts):
     return {
         "nodes": nodes, "dropped": list(dropped), "unread": 0, "embeddings_read": 1, "took_ms": 2.4,
-        "stopped": "no_more_links", "calibrated": True,
+        "stopped": "no_more_links", "calibrated": True, "prune": 0.08,
     } | facts  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_the_domain_of_the_nearest_note_and_in_it_the_nearest_note_come_first():
 def test_a_number_that_rounds_to_nothing_has_no_sign():
     assert any(
         line.startswith("  0.00  A")
-        for line in printed(print_walk, walk([node("a.md", -0.001)]), start="the start")
+        for line in printed(print_walk, walk([node("a.md", -0.001)]), start="the start", every=True)
     )
 
 
@@ -87,8 +87,17 @@ def test_how_a_note_was_found_is_shown_in_words(facts, words):
     ],
 )
 def test_why_a_note_was_left_out_is_shown_in_words(reason, words):
-    shown = printed(print_walk, walk([], [node("x.md", 0.05, drop_reason=reason)]), start="")
+    shown = printed(print_walk, walk([], [node("x.md", 0.05, drop_reason=reason)]), start="", every=True)
     assert shown[0] == f"  0.05  x.md  left out: {words}"
+
+
+def test_notes_that_are_not_near_enough_are_counted_and_shown_on_request():
+    found = walk([node("a.md", 0.5), node("b.md", 0.03)], [node("c.md", 0.1, drop_reason="beam_overflow")])
+    shown = printed(print_walk, found, start="")
+    assert [line.split()[-1] for line in shown if ".md" in line and line.startswith("  0")] == ["from.md"]
+    assert "  2 more notes are not near enough; `--all` shows them" in shown
+    shown = printed(print_walk, found, start="", every=True)
+    assert [line.split()[0] for line in shown[:-1]] == ["0.50", "0.03", "0.10"]
 
 
 def test_the_last_line_says_what_the_walk_read_and_why_it_ended():
