@@ -25,7 +25,10 @@ def print_deep(console: Console, answer: dict[str, Any], *, every: bool = False)
     """Print each domain's part, the one with the nearest note first; with both walks, side by side and whole."""
     if answer["record"]:
         console.print(Text(f"record {answer['record']}: {answer['question']}", "dim"))
-    for part in sorted(answer["domains"], key=_nearest, reverse=True):
+    found = sorted(filter(_found, answer["domains"]), key=_nearest, reverse=True)
+    if not found:
+        console.print("Nothing found.")
+    for part in found:
         console.print(Text(part["domain"], "bold"))
         if part["fast"] and part["deep"]:
             _print_both(console, part)
@@ -41,7 +44,7 @@ def print_deep(console: Console, answer: dict[str, Any], *, every: bool = False)
 def print_walk(console: Console, walk: dict[str, Any], *, start: str, every: bool = False) -> None:
     """Print the notes that a walk kept, nearest first, and its cost.
 
-    `start` says of its first notes where they come from. With `every`, notes that are not near enough, though the walk
+    `start` says of its first notes where they come from. With `every`, notes that are not near enough, though it
     starts at them, follow, and those that it left out, with the reason.
     """
     kept = nearest_first(walk["nodes"])
@@ -57,15 +60,18 @@ def print_walk(console: Console, walk: dict[str, Any], *, start: str, every: boo
         console.print(line, style="dim", soft_wrap=True)
     hidden = len(kept) - len(shown) + (0 if every else len(walk["dropped"]))
     if hidden:
-        notes = counted(hidden, "more note is", "more notes are")
-        console.print(
-            Text(f"  {notes} not near enough; `--all` shows {'it' if hidden == 1 else 'them'}", "dim")
-        )
+        notes = counted(hidden, "more note was", "more notes were")
+        console.print(Text(f"  {notes} looked at; `--all` shows {'it' if hidden == 1 else 'them'}", "dim"))
     console.print(Text(_cost(walk), "dim"), soft_wrap=True)
 
 
 def _is_far(node: Mapping[str, Any], walk: Mapping[str, Any]) -> bool:
     return node["similarity"] is not None and node["similarity"] < walk["prune"]
+
+
+def _found(part: dict[str, Any]) -> bool:
+    """Say whether a walk of a domain found a note."""
+    return any(part[mode] and (part[mode]["nodes"] or part[mode]["dropped"]) for mode in ("fast", "deep"))
 
 
 def _nearest(part: dict[str, Any]) -> float:

@@ -43,7 +43,10 @@ def printed(show, *what, **how):
 def test_the_domain_of_the_nearest_note_and_in_it_the_nearest_note_come_first():
     far = walk([node("a.md", 0.1, 0, None), node("b.md", 0.3)])
     near = walk([node("c.md", None), node("d.md", 0.2), node("e.md", 0.5)])
-    shown = printed(print_deep, answer(("one", None, far, None, None), ("two", None, near, None, None)))
+    empty = ("three", None, walk([]), None, None)
+    shown = printed(
+        print_deep, answer(("one", None, far, None, None), ("two", None, near, None, None), empty)
+    )
     assert [line.split()[0] for line in shown if "passage compared" not in line] == [
         *("two", "0.50", "0.20", "--", "one", "0.30", "0.10")
     ]
@@ -95,7 +98,7 @@ def test_notes_that_are_not_near_enough_are_counted_and_shown_on_request():
     found = walk([node("a.md", 0.5), node("b.md", 0.03)], [node("c.md", 0.1, drop_reason="beam_overflow")])
     shown = printed(print_walk, found, start="")
     assert [line.split()[-1] for line in shown if ".md" in line and line.startswith("  0")] == ["from.md"]
-    assert "  2 more notes are not near enough; `--all` shows them" in shown
+    assert "  2 more notes were looked at; `--all` shows them" in shown
     shown = printed(print_walk, found, start="", every=True)
     assert [line.split()[0] for line in shown[:-1]] == ["0.50", "0.03", "0.10"]
 
