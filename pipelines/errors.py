@@ -118,7 +118,7 @@ class UnsafePathError(EverindexError):
 
 
 class NoteError(EverindexError):
-    """A note cannot be indexed or changed; `kind` names the reason, as shown by `status` and `why`."""
+    """A note cannot be indexed or changed; `kind` names the reason, as `status` shows it."""
 
     kind = "unreadable"
 

@@ -65,7 +65,7 @@ def why(
     if row and row.parked:
         return answer | {
             "state": "parked",
-            "reason": f"{row.error_kind}: {row.error}",
+            "reason": row.error,
             "attempts": row.attempts,
         }
     if row and row.pending:

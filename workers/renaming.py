@@ -180,8 +180,9 @@ def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -
         first = done.left[0]
         raise CannotUndoError(f"nothing was undone: {first.path}: {first.reason}")
     if done.finished:
-        store.changes.undo(change.id, now_iso())
-        store.changes.record(replace(change, at=now_iso(), action=UNDONE, undone_at=None))
+        at = now_iso()
+        store.changes.undo(change.id, at)
+        store.changes.record(replace(change, at=at, action=UNDONE, undone_at=None))
     return {
         "restored": list(done.restored),
         "left": [[one.path, one.reason] for one in done.left],

@@ -13,10 +13,13 @@ from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.rename_log import RENAMED, RENAMING
 
-# A run that died before its first file changed nothing.
+# A run that died before its first file changed nothing. The undoing of a run is recorded at the time at which the run
+# counts as undone.
 _CHANGE = (
     "SELECT id, at, domain, path, tags, action, head_before, head_after, undone_at,"
-    " (SELECT count(*) FROM tag_renamed r WHERE r.change = id AND r.path <> tag_audit.path) AS notes"
+    " (SELECT count(*) FROM tag_renamed r WHERE r.path <> tag_audit.path AND r.change = CASE action WHEN 'undone'"
+    " THEN (SELECT run.id FROM tag_audit run WHERE run.undone_at = tag_audit.at AND run.path = tag_audit.path)"
+    " ELSE id END) AS notes"
     f" FROM tag_audit WHERE (action <> '{RENAMING}' OR EXISTS (SELECT 1 FROM tag_renamed r WHERE r.change = id))"
 )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.commands.console import out, print_json
+from service.commands.render import where_of
 from service.commands.terminal import (
     Commands,
     json_option,
@@ -159,7 +160,7 @@ def _print_record(answer: dict[str, Any]) -> None:
     match = f"  (match: {answer['match']})" if answer["match"] else ""
     line(f"{answer['id']}  {answer['question']}{match}")
     for hit in answer["evidence"]:
-        line(f"  {hit['path']}:{hit['lines'][0]}{_since(hit)}")
+        line(f"  {where_of(hit)}{_since(hit)}")
     for cited in answer["citations"]:
         line(f"  {cited['citation_reason']:<14}{cited['path']}{_since(cited)}  {cited['quote'] or ''}")
     if answer["notes"]:

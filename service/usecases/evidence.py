@@ -70,7 +70,7 @@ class Records:
         answers = []
         for cited in quotes:
             citation, _, reason = _resolve(cited, None, indexed)
-            place = _place(citation, indexed(citation.path)) if reason == "match" else None
+            place = _place(citation.text_hashes, indexed(citation.path)) if reason == "match" else None
             answers.append(verified(citation, reason, place))
         return VerifyAnswer(quotes=answers, citations_status=status_of(a.citation_reason for a in answers))
 
@@ -147,11 +147,11 @@ class Records:
         return []
 
     def _shown(self, record: EvidenceRecord) -> RecordAnswer:
-        source = cache(self._reader_of_sources())
+        source, indexed = cache(self._reader_of_sources()), cache(self._indexed)
         checks = check_citations([(one.quote, one.text_hashes) for one in record.citations], record.texts)
         citations = [
             RecordCitation(
-                **verified(cited, check.reason).model_dump(),
+                **verified(cited, check.reason, _place(cited.text_hashes, indexed(cited.path))).model_dump(),
                 **source(cited.path, cited.source_hash).model_dump(),
                 text=record.texts[cited.text_hashes[0]] if len(cited.text_hashes) == 1 else None,
             )
@@ -163,7 +163,15 @@ class Records:
             domain=record.domain,
             match=record.match,
             asked_at=record.asked_at,
-            evidence=[shown_hit(hit, record.texts, source(hit.path, hit.source_hash)) for hit in record.hits],
+            evidence=[
+                shown_hit(
+                    hit,
+                    record.texts,
+                    source(hit.path, hit.source_hash),
+                    _place((hit.text_hash,), indexed(hit.path)),
+                )
+                for hit in record.hits
+            ],
             notes=record.notes,
             curated_at=record.curated_at,
             citations=citations,
@@ -199,9 +207,9 @@ class Records:
         return path
 
 
-def _place(cited: Citation, indexed: _Indexed) -> Locator | None:
-    """Return the place of the passage that a quote is in, if it is one passage of a document."""
-    found = (chunk.place for chunk, passage in indexed if cited.text_hashes == (passage.text_hash,))
+def _place(text_hashes: tuple[str | None, ...], indexed: _Indexed) -> Locator | None:
+    """Return the place of the passage with this hash, if it is one and in a document's index now."""
+    found = (chunk.place for chunk, passage in indexed if text_hashes == (passage.text_hash,))
     return next(found, None)
 
 

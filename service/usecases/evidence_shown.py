@@ -11,7 +11,9 @@ from service.usecases.schemas.evidence import RecordHit, Source, VerifiedQuote
 from service.usecases.schemas.locator import place_of
 
 
-def shown_hit(hit: EvidenceHit, texts: Mapping[str, str], source: Source) -> RecordHit:
+def shown_hit(
+    hit: EvidenceHit, texts: Mapping[str, str], source: Source, place: Locator | None = None
+) -> RecordHit:
     """Return a hit of a record with the passage that the record stores; `texts` are its passages by hash."""
     return RecordHit(
         path=hit.path,
@@ -24,6 +26,7 @@ def shown_hit(hit: EvidenceHit, texts: Mapping[str, str], source: Source) -> Rec
         position=hit.chunk,
         text_hash=hit.text_hash,
         text=texts[hit.text_hash] if hit.text_hash else None,
+        place=place_of(place),
         **source.model_dump(),
     )
 

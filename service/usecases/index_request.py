@@ -102,7 +102,7 @@ class IndexRequests:
             if row is None or row.wanted_hash is None:
                 raise self._questions.no_such_note(key, audience)
             if row.parked:
-                return "parked", f"{row.error_kind}: {row.error}"
+                return "parked", row.error
             if not is_quiet:
                 return "pending", _WRITTEN_TO
             if not row.pending:

@@ -183,7 +183,8 @@ def test_renames_are_one_change_of_the_log_and_are_taken_back_byte_for_byte(rena
     assert contents(renaming) == before
     assert set(done["restored"]) == {"_taxonomy.md", "a.md", "b.md", "deep/c.md"}
     assert done["left"] == []
-    assert [one.action for one in renaming.context.proposals().changes.latest(10)] == ["undone", "renamed"]
+    log = renaming.context.proposals().changes.latest(10)
+    assert [(one.action, one.notes) for one in log] == [("undone", 3), ("renamed", 3)]
     assert renaming.context.proposals().changes.find(None) is None
     with pytest.raises(EverindexError, match="already undone"):
         undo(renaming, change.id)

@@ -102,6 +102,9 @@ class RecordHit(Source):
     position: int | None
     text_hash: str | None
     text: str | None
+    place: Place | None = Field(
+        None, description="where in a document that is not Markdown the passage is; null if it changed since"
+    )
 
 
 class RecordCitation(VerifiedQuote, Source):

@@ -73,7 +73,7 @@ def test_an_absolute_path_outside_the_vault_is_no_note_of_it(run, tmp_path):
 
 
 def test_a_parked_note_is_named_without_its_suffix_too(run):
-    assert run("why", "Attic/Long")[1].startswith("Attic/Long.md is parked: too-large")
+    assert run("why", "Attic/Long")[1].startswith("Attic/Long.md is parked: it has 0.1 MB")
     assert "parked" in run("log", "Attic/Long")[1]
     assert run("why", "Attic/Longer")[1].startswith("Attic/Longer is unknown")
 

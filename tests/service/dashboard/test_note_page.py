@@ -190,7 +190,7 @@ def test_unread_parts_of_a_document_are_named_on_its_page(browser, written, sett
     (written / "Old.txt").write_bytes("Größe".encode("cp1252"))
     index_once(Resources(settings), lambda *_: None)
     torn = shown(browser, "/notes/Torn.canvas").partition("<article")[2].partition("</article>")[0]
-    assert "No text of this file is indexed: document: it is not valid JSON" in torn
+    assert "No text of this file is indexed: it is not valid JSON" in torn
     assert "<dt>Warnings</dt><dd>not UTF-8 at byte 2" in shown(browser, "/notes/Old.txt")
     assert "<dt>Warnings</dt>" not in shown(browser, "/notes/Soil.md")
 

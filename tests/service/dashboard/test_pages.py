@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import closing
 from html.parser import HTMLParser
 from urllib.parse import urlencode
 
@@ -15,8 +16,10 @@ from markupsafe import escape
 from starlette.testclient import TestClient
 
 from pipelines.heartbeat import process_name
+from pipelines.moments import now_iso
 from pipelines.store.history import History
 from pipelines.store.job_rows import Result
+from pipelines.store.proposals import Proposals
 from queue_config.settings import Settings
 from service.app import create_app
 from service.dashboard.charts import HEIGHT, WIDTH, bar_chart, ceiling, line_chart
@@ -25,6 +28,7 @@ from service.dashboard.wording import ago, count, millis, size, span
 from service.usecases.indexing import index_once
 from tests.browser.serving import cookie_of
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE, make_stage
+from tests.working import indexed
 from workers.resources import Resources
 
 PORT = 8741
@@ -415,3 +419,13 @@ def test_what_the_vocabulary_lacks_is_listed_on_demand_with_notes_that_have_it(b
         "/missing-tags", params={"domain": "notes"}, headers={"Accept": "application/json"}
     ).json()
     assert "winter" in [one["phrase"] for one in found["missing"]]
+
+
+def test_the_review_page_says_that_accepting_a_new_tag_extends_the_vocabulary(vault, tmp_path, tiny_model):
+    (vault / "Soil.md").write_text("# Soil\n")
+    settings = indexed(vault, tmp_path / "state", tiny_model, {})
+    with closing(Proposals(settings.state)) as proposals:
+        proposals.want("vault", "Soil.md", "mulch", "", "addition", now_iso())
+    page = shown(signed_in(settings), "/ops/review")
+    assert "not in the vocabulary yet: accepting it adds it" in page
+    assert "% sure" not in page

@@ -77,6 +77,12 @@ def test_a_quote_is_verified_against_what_was_read_and_its_place_is_given(progra
     assert [one["place"] and one["place"]["shown"] for one in answer] == ["rows 22-29", None, None]
 
 
+def test_a_record_says_where_its_passages_are(program):
+    record = program.post("/v1/rx", json={"question": '"apple sort 25"'}).json()
+    shown = program.get(f"/v1/rx/{record['id']}").json()["evidence"]
+    assert [(one["path"], one["place"]["shown"]) for one in shown] == [("prices.csv", "rows 22-29")]
+
+
 def test_a_context_names_the_place_beside_the_lines(program):
     answer = program.get("/context", params={"q": "apple sort 25", "budget": 500}).json()
     passage = next(one for one in answer["passages"] if one["path"] == "prices.csv")
