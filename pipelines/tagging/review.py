@@ -256,7 +256,9 @@ def _message(context: ReviewContext, reading: Reading, promotion: Promotion) -> 
         said.append(f"Accepted and not applied yet: {len(accepted)}. everindex promote applies them.")
     asked = [one.tag for one in context.notes.proposals.get(reading.accepted) if one.state == "addition"]
     if asked:
-        said.append(f"Not added to the taxonomy: {', '.join(asked)}. Correct the taxonomy, and accept again.")
+        said.append(
+            f"Not added to the vocabulary: {', '.join(asked)}. Correct the vocabulary, and accept again."
+        )
     if context.vocabulary.error:
-        said.append(f"The taxonomy cannot be used: {context.vocabulary.error}")
+        said.append(f"The vocabulary cannot be used: {context.vocabulary.error}")
     return " ".join(said) or None

@@ -111,10 +111,10 @@ def render(
     for one in kept:
         under.setdefault(one.path, []).append(one.text)
     said_so = [f"> **{neutral(message)}**"] if message else []
-    foot = f"{waiting} {MORE_WAIT}" if waiting > 0 else NOTHING_WAITS
+    foot = f"{waiting} {MORE_WAIT}" if waiting > 0 else NOTHING_WAITS if notes else NOTHING
     blocks = under.pop("", [])
     blocks += [f"<!-- page:{page}{_seals([*FIXED, *said_so, foot])} -->", TITLE, *said_so]
-    blocks.append("\n".join(INTRO) if notes else NOTHING)
+    blocks += ["\n".join(INTRO)] if notes else []
     for note in notes:
         blocks += _note(note, said)
         blocks += _marked(under.pop(note.path, []))

@@ -91,7 +91,7 @@ def test_an_addition_to_a_broken_taxonomy_waits_again_and_is_reported(shown):
     shown.edit("- [ ] `mulch`", "- [x] `mulch`")
     shown.review()
     assert shown.states("a.md")["mulch"] == "addition"
-    assert "Not added to the taxonomy: mulch" in shown.queue.read_text()
+    assert "Not added to the vocabulary: mulch" in shown.queue.read_text()
     assert shown.text("a.md") == NOTE
 
 
