@@ -7,6 +7,12 @@ may succeed later (a busy file) or only after someone changes something (a note 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+NO_NOTE = (
+    "unknown",
+    "ignored",
+    "folder",
+)  # the states in `why` for which a path may be a note's name instead
+
 
 class EverindexError(Exception):
     """The base class of all errors."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pipelines.errors import NoteNotFoundError, NotFoundError
+from pipelines.errors import NO_NOTE, NoteNotFoundError, NotFoundError
 from service.commands.console import out, print_json
 from service.commands.filtering import Pairs, filter_options
 from service.commands.naming import about_note, files_called, in_vault, is_path, notes_named, suggestion
@@ -23,7 +23,7 @@ from service.commands.terminal import (
     state_option,
     vault_option,
 )
-from service.runtime.refusals import NO_NOTE, standing_of
+from service.runtime.refusals import standing_of
 
 app = click.Group()
 

@@ -7,9 +7,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from pipelines.errors import NoteNotFoundError, NotFoundError
+from pipelines.errors import NO_NOTE, NoteNotFoundError, NotFoundError
 from service.commands.terminal import located, questions_of, service_of
-from service.runtime.refusals import NO_NOTE
 
 Answer = TypeVar("Answer")
 

@@ -9,11 +9,10 @@ from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 
 from pipelines.disk import vault
-from pipelines.errors import NotComparableError, NoteNotFoundError
+from pipelines.errors import NO_NOTE, NotComparableError, NoteNotFoundError
 from pipelines.retrieval.titles import fold_name
 from pipelines.retrieval.traverse import MOST_HOPS
 from service.dashboard.rendering import Pages
-from service.runtime.refusals import NO_NOTE
 from service.usecases.links import Graph
 from service.usecases.note_log import log_entries
 from service.usecases.schemas.notes import NodeAnswer

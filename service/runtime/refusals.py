@@ -24,10 +24,6 @@ _ERRORS: dict[int, type[EverindexError]] = {
 }
 
 
-NO_NOTE = ("unknown", "ignored", "folder")
-"""The states in the answer of `why` for which a path may be the name of a note instead."""
-
-
 def standing_of(known: Mapping[str, Any]) -> str:
     """Return the state of a path as a sentence; `known` is the answer of `why`."""
     reason = f": {known['reason']}" if known["reason"] else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from pipelines.disk import vault
+from pipelines.errors import NO_NOTE
 from pipelines.store.note_log import NoteEntry, NoteLog
-from service.runtime.refusals import NO_NOTE
 from service.usecases.schemas.notes import LogEntry, NoteLogAnswer
 from service.usecases.search import SearchService
 
