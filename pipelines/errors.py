@@ -7,11 +7,7 @@ may succeed later (a busy file) or only after someone changes something (a note 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-NO_NOTE = (
-    "unknown",
-    "ignored",
-    "folder",
-)  # the states in `why` for which a path may be a note's name instead
+NO_NOTE = ("unknown", "ignored", "folder")  # the states in `why` of what may be a title
 
 
 class EverindexError(Exception):
