@@ -20,6 +20,7 @@ from pipelines.store.overview import ParkedRow, parked_notes
 from pipelines.store.state import State
 
 _NO_NOTE = "no note has this path or title"
+_UNSEEN = "it was not read yet; `everindex up` indexes it, and so does `everindex reload` while it runs"
 
 
 def unforgotten(rows: Iterable[ParkedRow], state: State, slug: str) -> list[ParkedRow]:
@@ -74,23 +75,26 @@ def why(
     if row:
         vectors = "its vectors are pending" if row.vectors_pending else None
         return answer | {"state": "indexed", "reason": vectors, "indexed_at": row.indexed_at}
+    raw = vault.path_on_disk(root, key)
     if not vault.is_note(key):
-        return answer | _of_no_note(root, vault.path_on_disk(root, key), rules)
-    rule = rules.for_file(path) or next((r for c in caches.values() if (r := c.ignored_rule(key))), None)
-    if rule:
-        return answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(path))
-    return nothing_at(key, registry)
+        return answer | _of_no_note(root, raw, rules)
+    if rule := rules.for_file(raw):
+        return answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(raw))
+    return (
+        answer | {"state": "pending", "reason": _UNSEEN}
+        if vault.look(root, raw)
+        else nothing_at(key, registry)
+    )
 
 
 def nothing_at(key: str, registry: Registry) -> dict[str, Any]:
     """Return the state of a path at which nothing is."""
     owner = registry.owner(key)
-    no_file = "there is no such file, or it has not been seen yet; run `everindex reload`"
     return {
         "path": key,
         "domain": owner.slug if owner else None,
         "state": "unknown",
-        "reason": no_file if vault.is_note(key) else _NO_NOTE,
+        "reason": "there is no such file" if vault.is_note(key) else _NO_NOTE,
     }
 
 

@@ -90,7 +90,9 @@ def _checked(path: Path, secret: Secret) -> str:
 
 
 def _unusable(path: Path, why: str) -> NotPrivateError:
-    return NotPrivateError(f"{path} {why}; delete it and start again to create a new one")
+    return NotPrivateError(
+        f"{path} {why}; delete it, stop Everindex and start it again: that creates a new one"
+    )
 
 
 def check_owner(folder: Path, *, vault: Path) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import (
     BaseSettings,
-    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -21,7 +19,7 @@ from queue_config.folders import config_file, is_visible_folder
 
 _NO_REDIS_URL = "is not a redis://, rediss:// or unix:// address"
 _NO_INBOX = "has to be the path of a folder relative to the vault, without names that begin with a dot"
-_OLD_NAMES = {"chunk_target_words": "chunk_target_tokens", "chunk_overlap_words": "chunk_overlap_tokens"}
+OLD_NAMES = {"chunk_target_words": "chunk_target_tokens", "chunk_overlap_words": "chunk_overlap_tokens"}
 """Settings that were renamed, by their new name: the old one works for one release."""
 _NO_BASE_URL = (
     "has to be an https:// address without a password (http:// only on this machine: http://127.0.0.1:8080), "
@@ -36,7 +34,7 @@ def _plain(name: str) -> AliasChoices:
 
 def _renamed(name: str) -> AliasChoices:
     """Read a field like `_plain`, and also from its name in the last release."""
-    old = _OLD_NAMES[name]
+    old = OLD_NAMES[name]
     prefixed = [f"EVERINDEX_{name.upper()}", name.upper(), f"EVERINDEX_{old.upper()}"]
     return AliasChoices(*prefixed, name, old)
 
@@ -45,7 +43,7 @@ class SettingsFileError(ValueError):
     """The TOML file cannot be read."""
 
 
-def _from_toml(settings_cls: type[BaseSettings]) -> TomlConfigSettingsSource:
+def from_toml(settings_cls: type[BaseSettings]) -> TomlConfigSettingsSource:
     """Read the TOML file, if there is one. Raises SettingsFileError."""
     try:
         return TomlConfigSettingsSource(settings_cls, toml_file=config_file())
@@ -183,7 +181,7 @@ class Settings(BaseSettings):
         return (
             init_settings,
             env_settings,
-            _from_toml(settings_cls),
+            from_toml(settings_cls),
         )
 
     @field_validator("redis_url")
@@ -224,77 +222,3 @@ class Settings(BaseSettings):
     def max_note_bytes(self) -> int:
         """The largest note that is indexed, in bytes."""
         return int(self.max_note_mb * 1_000_000)
-
-
-def explain(error: ValidationError) -> str:
-    """Say in one line which settings are invalid and why, without secrets and without values of unknown names."""
-    unsaid = {key.lower() for name in Settings.model_fields if _is_unsaid(name) for key in _keys(name)}
-    said = []
-    for one in error.errors(include_url=False):
-        name, text = ".".join(map(str, one["loc"])) or "settings", one["msg"].removeprefix("Value error, ")
-        if one["type"] == "extra_forbidden":  # unknown variables are other programs', so it is in the file
-            near = difflib.get_close_matches(name, Settings.model_fields, 1)
-            text = "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
-            name += f" in {config_file()}"
-        elif one["loc"] and str(one["loc"][0]).lower() not in unsaid:
-            text += f" (got {one['input']!r})"
-        said.append(f"{name}: {text}")
-    return "; ".join(said)
-
-
-def _keys(name: str) -> list[str]:
-    """Return the names under which a setting may be given."""
-    alias = Settings.model_fields[name].validation_alias
-    return [name, *(map(str, alias.choices) if isinstance(alias, AliasChoices) else ())]
-
-
-def old_names() -> list[str]:
-    """Return a warning for each setting that the environment or the TOML file gives under its former name."""
-    environment = EnvSettingsSource(Settings, env_ignore_empty=True).env_vars
-    toml = _from_toml(Settings).toml_data
-    return [
-        f"{old} is now called {new}; the old name works until the next minor version"
-        for new, name in _OLD_NAMES.items()
-        for old, given in (
-            (f"EVERINDEX_{name.upper()}", environment.get(f"everindex_{name}")),
-            (name, toml.get(name)),
-        )
-        if given is not None
-    ]
-
-
-def _is_secret(name: str) -> bool:
-    return "SecretStr" in str(Settings.model_fields[name].annotation)
-
-
-def _is_unsaid(name: str) -> bool:
-    return _is_secret(name) or name.endswith("_url")  # an address may have a password in it
-
-
-def _shown(name: str, value: Any) -> str:
-    """Return a value as text: for a secret only whether it is set; for no value, the default's description."""
-    if _is_secret(name):
-        return "set" if value else "not set"
-    default = str(Settings.model_fields[name].description).partition("default: ")[2]
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return default if value in (None, "") else str(value)
-
-
-def provenance(settings: Settings, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return for each setting its value as text and where it came from; `given` are the arguments."""
-    environment = EnvSettingsSource(Settings)()
-    toml = _from_toml(Settings)()
-    rows: dict[str, tuple[str, str]] = {}
-    for name in Settings.model_fields:
-        keys = _keys(name)
-        if name in given:
-            origin = "argument"
-        elif any(key in environment for key in keys):
-            origin = "environment"
-        elif any(key in toml for key in keys):
-            origin = str(config_file())
-        else:
-            origin = "default"
-        rows[name] = (_shown(name, getattr(settings, name)), origin)
-    return rows

@@ -31,6 +31,7 @@ from service.commands import (
     note_log,
     services,
     setup,
+    status,
     tags,
 )
 from service.commands import maintenance as upkeep
@@ -40,7 +41,7 @@ from service.commands.terminal import Commands
 
 _PARTS = (
     *(services, setup, demo, doctor, install, completion, note_log),
-    *(ask, context, listing, names, links, deep, ignoring, agents),
+    *(ask, status, context, listing, names, links, deep, ignoring, agents),
     *(tags, evidence, evaluate, attention, upkeep),
 )
 # As the help shows them: by who uses them, in the order in which a user meets them.

@@ -43,6 +43,11 @@ class Filters:
         return None
 
 
+def is_vault(root: Path) -> bool:
+    """Say whether Obsidian has opened a folder as a vault."""
+    return (root / OBSIDIAN_SETTINGS).parent.is_dir()
+
+
 def open_link(root: Path, key: str) -> str:
     """Return the link that opens the file with this key in Obsidian."""
     file = root.resolve() / path_on_disk(root, key)

@@ -70,6 +70,23 @@ def remove_tags(data: bytes, tags: Iterable[str]) -> bytes:
     return _checked(data, text, _read(data)[0] - unwanted)
 
 
+def tags_of_head(head: bytes) -> set[str]:
+    """Return the tags, in folded case, of a note that begins like this; none if they cannot be read."""
+    try:
+        return _read(head + b"\n---\n")[0]
+    except NoteTagsError:
+        return set()
+
+
+def differs_by(data: bytes, after: bytes, tags: Iterable[str]) -> bool:
+    """Say whether the frontmatter of a version of a note has what that of the other has, without these tags."""
+    try:
+        _checked(data, _text(after), _read(data)[0] - _folded(tags))
+    except NoteTagsError:
+        return False
+    return True
+
+
 def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
     """Return a note's bytes with tags renamed, in frontmatter and inline, together with the tags nested in them.
 

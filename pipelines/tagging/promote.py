@@ -17,7 +17,7 @@ from pipelines.store.notes import texts_of
 from pipelines.store.proposals import OPERATOR, Proposal, Proposals
 from pipelines.tagging.candidates import is_another, sketch
 from pipelines.tagging.heads import heads, restored
-from pipelines.tagging.note_tags import add_tags, remove_tags
+from pipelines.tagging.note_tags import add_tags, differs_by, remove_tags, tags_of_head
 from pipelines.tagging.taxonomy import renamed
 
 PROMOTED, UNDONE = "promoted", "undone"
@@ -101,8 +101,12 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
 
 def _name_now(notes: Notes, one: Proposal) -> str:
     """Return the name of a proposal's tag after the renames made since."""
-    tag = one.tag
-    for run in notes.proposals.renames.since(notes.domain, one.proposed_at):
+    return _name_after(notes, one.tag, one.proposed_at)
+
+
+def _name_after(notes: Notes, tag: str, since: str) -> str:
+    """Return the name of a tag after the renames made since a time."""
+    for run in notes.proposals.renames.since(notes.domain, since):
         tag = renamed(tag, {old.casefold(): new for old, new in run.items()}) or tag
     return tag
 
@@ -147,24 +151,41 @@ def _change(
     return Change(0, at, domain, path, tags, action, *heads(before, after), None)
 
 
-def undo(notes: Notes, change: Change, at: str) -> None:
-    """Undo a promotion: exactly if the note still begins as Everindex left it, else only by removing the tags.
+def taken_back(data: bytes, head_before: bytes, head_after: bytes, tags: Collection[str]) -> bytes:
+    """Return a note without the tags that a promotion added to it, and otherwise with what was written since.
 
+    Tags that it had before stay. Raises NoteTagsError.
+    """
+    had = tags_of_head(head_before)
+    added = [tag for tag in tags if tag.casefold() not in had]
+    # Exact in every byte, but what was written since, such as another tag, may hang on the lines that it takes out.
+    exact = restored(data, head_before, head_after)
+    return exact if exact is not None and differs_by(data, exact, added) else remove_tags(data, added)
+
+
+def undo(notes: Notes, change: Change, at: str) -> bool:
+    """Undo a promotion, and say whether the note had to be changed; its tags wait again, by their names of today.
+
+    The note becomes as it was if its frontmatter then only lacks these tags; otherwise the tags alone are removed.
     Raises CannotUndoError if there is nothing to undo, and NoteError if the note cannot be changed.
     """
-    if change.action != PROMOTED or change.undone_at is not None:
-        raise CannotUndoError(f"change {change.id} is not a promotion that can be undone")
-
-    def without(data: bytes) -> bytes:
-        found = restored(data, change.head_before, change.head_after)
-        return remove_tags(data, change.tags) if found is None else found
-
-    before, after = _edit(notes, change.path, without)
+    if change.undone_at is not None:
+        raise CannotUndoError(f"change {change.id} is already undone")
+    if change.action != PROMOTED:
+        raise CannotUndoError(f"change {change.id} is neither a promotion nor a run of renames")
+    names = {*change.tags, *(_name_after(notes, tag, change.at) for tag in change.tags)}
+    before, after = _edit(
+        notes, change.path, lambda data: taken_back(data, change.head_before, change.head_after, names)
+    )
     notes.proposals.changes.undo(change.id, at)
+    waiting = [one for one in notes.proposals.of_note(notes.domain, change.path) if one.state == "waiting"]
+    now = {one.id: name for one in waiting if (name := _name_now(notes, one)) != one.tag}
+    notes.proposals.keys.retag(now)
     if before != after:
         notes.proposals.changes.record(
             _change(notes.domain, change.path, change.tags, UNDONE, before, after, at)
         )
+    return before != after
 
 
 def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tuple[str, str]]:

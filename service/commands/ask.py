@@ -8,17 +8,24 @@ from typing import Any
 
 import click
 
-from pipelines.errors import NO_NOTE, NoteNotFoundError, NotFoundError
+from pipelines.errors import NO_NOTE, NotFoundError
 from service.commands.console import out, print_json
 from service.commands.filtering import Pairs, filter_options
-from service.commands.naming import about_note, files_called, in_vault, is_path, notes_named, suggestion
+from service.commands.naming import (
+    about_note,
+    ambiguous,
+    files_called,
+    in_vault,
+    is_path,
+    notes_named,
+    suggestion,
+)
 from service.commands.terminal import (
     json_option,
     need_service,
     options_given,
     question_of,
     questions_of,
-    resources_of,
     service_of,
     state_option,
     vault_option,
@@ -26,6 +33,7 @@ from service.commands.terminal import (
 from service.runtime.refusals import standing_of
 
 app = click.Group()
+_NOT_RUNNING = "Everindex is not running, so notes saved since are missing; `everindex up` starts it"
 
 
 @app.command()
@@ -118,8 +126,9 @@ def _found(
 
     questions = questions_of(given)
     parsed = filters_of(questions.resources.root, filters)
-    answer = questions.search(question, wanted.pop("k"), parsed, **wanted)
-    return questions.resources.root, answer.model_dump(mode="json")
+    answer = questions.search(question, wanted.pop("k"), parsed, **wanted).model_dump(mode="json")
+    answer["index"]["waits"] = answer["index"]["waits"] or _NOT_RUNNING
+    return questions.resources.root, answer
 
 
 @app.command()
@@ -168,6 +177,8 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
             files := [one for one in map(ask, files_called(path)) if one["state"] != "unknown"]
         ):
             answer = files[0]
+        elif len(same) > 1 and answer["state"] == "unknown":
+            raise ambiguous(path, same, answer)
         elif answer["state"] == "unknown" or (answer["state"] == "ignored" and not is_path(path)):
             meant = suggestion(path, same or alike)
     if as_json:
@@ -189,112 +200,3 @@ def _in_url(path: str) -> str:
 app.add_command(
     click.Command("node", callback=show.callback, params=show.params, help=show.help, hidden=True)
 )
-
-
-@app.command()
-@vault_option
-@state_option
-@json_option
-@click.option("--wait", is_flag=True, help="Return when everything is indexed.")
-def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool) -> None:
-    """Show the state of the vault's index."""
-    import time  # noqa: PLC0415
-
-    from service.commands.render import print_status  # noqa: PLC0415
-    from service.runtime.client import is_complete  # noqa: PLC0415
-
-    given = options_given(vault, state)
-
-    def ask() -> dict[str, Any]:
-        service = service_of(given)
-        if service:
-            return {**service.call("GET", "/health"), "running": True}
-        questions = questions_of(given)
-        return questions.health(questions.resources.queue()).model_dump(mode="json") | {"running": False}
-
-    facts = ask()
-    while wait and not is_complete(facts):
-        time.sleep(0.2)
-        facts = ask()
-    if as_json:
-        print_json(facts | {"parked_notes": _parked(given)})
-    else:
-        print_status(out, facts, _parked(given))
-
-
-def _parked(given: dict[str, Any]) -> list[dict[str, str]]:
-    """Return the parked notes, from the service if it runs: the caches take longer to open than it to answer."""
-    service = service_of(given)
-    if service:
-        notes = service.call("GET", "/ops/parked.json")["notes"]
-        return [{name: note[name] for name in ("path", "domain", "kind", "reason")} for note in notes]
-    from pipelines.status import unforgotten  # noqa: PLC0415
-    from pipelines.store.overview import parked_notes  # noqa: PLC0415
-
-    resources = resources_of(given)
-    return [
-        {"path": row.path, "domain": domain.slug, "kind": row.kind, "reason": row.reason}
-        for domain in resources.domains()
-        if resources.state().cache_path(domain.slug).exists()
-        for row in unforgotten(parked_notes(resources.reader(domain)), resources.state(), domain.slug)
-    ]
-
-
-@app.command()
-@vault_option
-@state_option
-@json_option
-def reload(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
-    """Compare the whole vault with the index now."""
-    answer = need_service(options_given(vault, state)).call("POST", "/reload")
-    if as_json:
-        print_json(answer)
-        return
-    for slug, found in answer["found"].items():
-        out.print(f"{slug}: " + ", ".join(f"{count} {what}" for what, count in found.items()))
-
-
-@app.command()
-@click.argument("path", required=False, help="A parked note; default: all of them.")
-@vault_option
-@state_option
-def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
-    """Try parked notes again."""
-    given = options_given(vault, state)
-    service = need_service(given)
-
-    def ask(found: str | None) -> Any:
-        return service.call("POST", "/retry", path=found)
-
-    try:
-        answer = about_note(given, path, ask) if path else ask(None)
-    except NoteNotFoundError as error:
-        if error.why["state"] in NO_NOTE:
-            raise
-        raise NoteNotFoundError(f"{error}; only a parked note can be tried again", error.why) from None
-    for one in answer["paths"]:
-        out.say(f"{one} is tried again")
-    if not answer["paths"]:
-        out.print("No note is parked.")
-
-
-@app.command("confirm-deletions")
-@vault_option
-@state_option
-def confirm_deletions(vault: Path | None, state: Path | None) -> None:
-    """Apply deletions that were held because many notes vanished at once."""
-    from service.commands.progress import IndexProgress  # noqa: PLC0415
-    from service.runtime.lock import only_one  # noqa: PLC0415
-    from service.usecases.indexing import index_once  # noqa: PLC0415
-
-    given = options_given(vault, state)
-    service = service_of(given)
-    if service:
-        for slug, found in service.call("POST", "/confirm-deletions")["found"].items():
-            out.print(f"{slug}: {found['removed']} removed")
-        return
-    resources = resources_of(given)
-    with only_one(resources.place.state), IndexProgress(out) as bar:
-        lines = index_once(resources, bar.show, confirmed=True)
-    for line in lines:
-        out.say(line)

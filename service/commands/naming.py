@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -39,13 +39,18 @@ def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -
             with suppress(NoteNotFoundError):
                 return ask(file)
         if len(same) > 1:
-            raise NoteNotFoundError(
-                f"{name} is the name of several notes: {', '.join(same[:_SUGGESTED])}; give a path", error.why
-            ) from None
+            raise ambiguous(name, same, error.why) from None
         if error.why["state"] == "folder":
             raise
         said = str(error) if is_path(name) else f"no note is called {name}"
         raise NoteNotFoundError(said + suggestion(name, alike), error.why) from None
+
+
+def ambiguous(name: str, paths: Sequence[str], why: Mapping[str, Any]) -> NoteNotFoundError:
+    """Return the error about a name that several notes have; `why` is the state of the name as a path."""
+    return NoteNotFoundError(
+        f"{name} is the name of several notes: {', '.join(paths[:_SUGGESTED])}; give a path", why
+    )
 
 
 def in_vault(given: dict[str, Any], name: str) -> str:

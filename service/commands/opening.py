@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.disk import beneath
-from pipelines.disk.obsidian import open_link
+from pipelines.disk.obsidian import is_vault, open_link
 from pipelines.disk.vault import path_on_disk
 from pipelines.documents.formats import format_of
 from pipelines.errors import ConfigurationError, UnsafePathError
@@ -18,7 +18,6 @@ from service.commands.browser import open_address
 from service.commands.terminal import resources_of, settings_of
 from workers.vault_paths import not_there
 
-_OBSIDIAN = ".obsidian"
 # Most editors take `+LINE FILE`; these would open a second file named `+LINE`.
 _GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
 _COLON = ("hx", "subl", "zed")
@@ -48,7 +47,7 @@ def open_note(root: Path, path: str, line: int) -> None:
     if not stat.S_ISREG(beneath.look(root, raw).st_mode):
         raise UnsafePathError(f"{path!r} is not a regular file; it was not opened")
     file = root.resolve() / raw
-    if (root / _OBSIDIAN).is_dir() and open_address(open_link(root, path)):
+    if is_vault(root) and open_address(open_link(root, path)):
         return
     form = format_of(path)
     if form and form.name in _NOT_TEXT:

@@ -47,12 +47,11 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
     from service.runtime.lock import only_one  # noqa: PLC0415
     from service.runtime.sockets import bind  # noqa: PLC0415
     from service.runtime.supervisor import Supervisor, wait_for_orphans  # noqa: PLC0415
-    from workers.vault_paths import locate_vault  # noqa: PLC0415
 
     configure("up")
     given = options_given(folder or vault, state, port)
     settings = settings_of(located(given, or_running=False))
-    place = locate_vault(settings.vault, settings.state)
+    place = _locate(settings)
     try:
         wait_for_orphans(place.state)
         with only_one(place.state):
@@ -80,6 +79,16 @@ def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | 
         out.print("Stopping …")
     finally:
         supervisor.stop()
+
+
+def _locate(settings: Settings) -> VaultPaths:
+    """Find a vault and its state, or create both; nothing is created for a service whose port is in use."""
+    from service.runtime.sockets import bind  # noqa: PLC0415
+    from workers.vault_paths import find_vault, locate_vault  # noqa: PLC0415
+
+    if not find_vault(settings.vault, settings.state).state.exists():
+        bind(settings.port).close()
+    return locate_vault(settings.vault, settings.state)
 
 
 def _warn_of_others(place: VaultPaths) -> None:

@@ -258,7 +258,8 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
     ]
     if wanted:
         number = wanted[0]["id"]
-        for one in _run_of(wanted[0], changes):
+        can_be_undone = wanted[0]["action"] in _UNDOABLE and not wanted[0]["undone_at"]
+        for one in _run_of(wanted[0], changes) if can_be_undone else ():
             what = (
                 f"{one['id']}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {second(one['at'])}"
             )

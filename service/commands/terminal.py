@@ -60,7 +60,8 @@ def settings_of(given: dict[str, Any]) -> Settings:
     """Return the settings; if only a state folder is given, use its vault. Raises ConfigurationError."""
     from pydantic import ValidationError  # noqa: PLC0415
 
-    from queue_config.settings import Settings, SettingsFileError, explain  # noqa: PLC0415
+    from queue_config.setting_origins import explain  # noqa: PLC0415
+    from queue_config.settings import Settings, SettingsFileError  # noqa: PLC0415
     from workers.vault_paths import VAULT_FILE  # noqa: PLC0415
 
     try:
@@ -68,7 +69,7 @@ def settings_of(given: dict[str, Any]) -> Settings:
         if settings.vault is None and settings.state is not None and (settings.state / VAULT_FILE).exists():
             return Settings(**given, vault=_vault_of(settings.state / VAULT_FILE))
     except ValidationError as error:
-        raise ConfigurationError(f"settings: {explain(error)}") from error
+        raise ConfigurationError(f"settings: {explain(error, given)}") from error
     except SettingsFileError as error:
         raise ConfigurationError(str(error)) from error
     _warn_of_old_names()
@@ -78,7 +79,7 @@ def settings_of(given: dict[str, Any]) -> Settings:
 @cache
 def _warn_of_old_names() -> None:
     """Warn on standard error, once per process, about settings under their former names."""
-    from queue_config.settings import old_names  # noqa: PLC0415
+    from queue_config.setting_origins import old_names  # noqa: PLC0415
     from service.commands.console import err  # noqa: PLC0415
 
     for warning in old_names():

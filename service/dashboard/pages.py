@@ -224,6 +224,12 @@ def _verdict(now: Overview, sums: dict[str, int]) -> dict[str, str]:
         of = "passage is" if sums["vectors_pending"] == 1 else "passages are"
         text = f"All words can be found; {count(sums['vectors_pending'])} {of} not searched by meaning yet"
         return {"look": "behind", "text": text}
+    if sums["parked"]:
+        of = "note is" if sums["parked"] == 1 else "notes are"
+        return {
+            "look": "behind",
+            "text": f"{count(sums['parked'])} {of} parked; everything else can be found",
+        }
     return {"look": "well", "text": "Everything that was saved can be found"}
 
 

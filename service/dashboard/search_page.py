@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
-from pipelines.disk.obsidian import open_link
+from pipelines.disk.obsidian import is_vault, open_link
 from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import HAS, NAMES
@@ -66,7 +66,7 @@ def make_templates(root: Path) -> Environment:
     templates.filters["as_sum"] = as_sum
     templates.filters["quote"] = quote
     templates.globals["static"] = static_address
-    templates.globals["obsidian"] = lambda path: open_link(root, path)
+    templates.globals["obsidian"] = lambda path: open_link(root, path) if is_vault(root) else None
     return templates
 
 

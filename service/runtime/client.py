@@ -97,7 +97,8 @@ class Service:
         if not hmac.compare_digest(said, wanted.encode()):
             raise ServiceError(
                 f"what listens at {self.address} is not the service of {self.root}, or the token was changed since "
-                "it started; it was sent nothing. Start `everindex up` again, with another --port if it cannot be had"
+                "it started; it was sent nothing. Stop Everindex and start it again, with another --port if this one"
+                " cannot be had"
             )
 
     def _understood(self, status: int, text: str) -> Any:

@@ -200,7 +200,10 @@ def _of_the_machine(resources: Resources, queue: Queue) -> Iterator[str]:
     try:
         queue.storage.queue_size()
     except QUEUE_ERRORS as error:
-        yield f"the queue cannot be reached ({error}): saves wait until it can"
+        if resources.settings.redis_url:
+            yield f"the queue cannot be reached ({error}): saves wait until it can"
+        else:
+            yield f"the queue's file cannot be used ({error}): it is created again soon, and no save is lost"
     yield from _of_the_processes(resources)
 
 

@@ -27,7 +27,12 @@ def second(at: str) -> str:
 
 
 def what_happened(action: str, renamed_to: str | None, renamed_from: str | None) -> str:
-    """Return an action of a note's log with the other path of a renamed note: `renamed to Garden/Soil.md`."""
+    """Return an action of a note's log with the other path of a renamed note: `renamed to Garden/Soil.md`.
+
+    A note is removed because its file is gone or because a rule ignores it: the log does not know which.
+    """
+    if action == "removed":
+        action = "removed from the index"
     ways = ((renamed_to, "to"), (renamed_from, "from"))
     return action + "".join(f" {way} {path}" for path, way in ways if path)
 

@@ -40,7 +40,7 @@ from service.usecases.schemas.health import Health
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.search import IndexState, SearchAnswer
 from service.usecases.search_results import search_hit, why_nothing
-from service.usecases.setbacks import as_read, paused_because, vanished_because
+from service.usecases.setbacks import explained
 from workers.attention import attended
 from workers.resources import Resources
 
@@ -290,10 +290,4 @@ class SearchService:
             return nothing_at(key, registry)
         caches = {domain.slug: cache for domain, cache in self.readers()}
         known = why(path, root, registry, rules_of(root, registry), caches)
-        if known["state"] == "pending" and (paused := paused_because(self.resources, known["domain"])):
-            known["reason"] = paused
-        if known["state"] == "indexed":
-            gone = vanished_because(self.resources, known["domain"], known["path"])
-            known["reason"] = gone or known["reason"]
-            known |= as_read(self.resources, caches[known["domain"]], known) if audience.sees_all else {}
-        return known
+        return explained(self.resources, caches, known, is_owner=audience.sees_all)

@@ -9,6 +9,7 @@ from pipelines.disk import vault
 from pipelines.store import passages
 from pipelines.store.cache import Cache
 from pipelines.store.facts import HELD
+from pipelines.store.note_log import NoteLog
 from service.usecases.audience import agents
 from service.usecases.phrases import moment
 from workers.resources import Resources
@@ -22,7 +23,17 @@ def gone_because(resources: Resources, cache: Cache, path: str) -> str | None:
     return "its file is gone, and no answer has a note without a file"
 
 
-def vanished_because(resources: Resources, slug: str, path: str) -> str | None:
+def _history_of(resources: Resources, path: str) -> str | None:
+    """Say what became of a note that is not there, from its log, or return None."""
+    last = next(iter(resources.stores.of(NoteLog).of_note(path, 1)), None)
+    if last is None or last.passages is not None:
+        return None
+    if last.other_path:
+        return f"it was renamed to {last.other_path}"
+    return f"it was taken out of the index on {moment(last.at)}; there is no such file"
+
+
+def _vanished_because(resources: Resources, slug: str, path: str) -> str | None:
     """Say that a note's file is gone while the index keeps the note, or return None."""
     if path not in resources.vanished().waiting(slug):
         return None
@@ -44,7 +55,7 @@ def paused_because(resources: Resources, slug: str) -> str | None:
     return f"{slug} is paused since {since}; it is indexed when an operator resumes {slug} (`/ops`)"
 
 
-def as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dict[str, Any]:
+def _as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return which parts of an indexed note could not be read, and why agents do not see it. Raises CacheError."""
     node = passages.node(cache, known["path"])
     warnings = node.warnings if node else []
@@ -54,6 +65,23 @@ def as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dic
         hidden = (
             "its frontmatter cannot be read, and may say that it is private"
             if unread
-            else "it is private (docs/proposals.md says which notes are), or configures its domain"
+            else "it is private by its folder, a tag or a `private` property, or it configures its domain"
         )
     return {"warnings": warnings, "hidden_from_agents": hidden}
+
+
+def explained(
+    resources: Resources, caches: Mapping[str, Cache], known: Mapping[str, Any], *, is_owner: bool
+) -> dict[str, Any]:
+    """Return the state of a path with what keeps its note from answers, and for the owner with what became of it.
+
+    Raises CacheError.
+    """
+    state, slug, path = known["state"], known["domain"], known["path"]
+    if state == "pending":
+        return {**known, "reason": paused_because(resources, slug) or known["reason"]}
+    if state == "indexed":
+        more = _as_read(resources, caches[slug], known) if is_owner else {}
+        return {**known, "reason": _vanished_because(resources, slug, path) or known["reason"], **more}
+    became = _history_of(resources, path) if state == "unknown" and is_owner else None
+    return {**known, "reason": became or known["reason"]}

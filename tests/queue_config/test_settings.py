@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from queue_config.folders import config_file, state_home
-from queue_config.settings import Settings, explain, old_names, provenance
+from queue_config.setting_origins import explain, old_names, provenance
+from queue_config.settings import Settings
 
 PLAIN = ("EMBEDDING_MODEL", "DOMAIN", "REDIS_URL")
 """The names that are read without the prefix, too."""
@@ -190,7 +191,7 @@ def test_every_setting_says_what_it_is_for():
         ),
         (
             'embedding_backend = "onnx"',
-            "EVERINDEX_EMBEDDING_BACKEND: Input should be 'torch' or 'openvino' (got 'onnx')",
+            "embedding_backend: Input should be 'torch' or 'openvino' (got 'onnx')",
         ),
         ("max_note_mb = 0", "max_note_mb: Input should be greater than 0 (got 0)"),
         ("settle_seconds = -1", "settle_seconds: Input should be greater than or equal to 0 (got -1)"),
@@ -198,7 +199,7 @@ def test_every_setting_says_what_it_is_for():
 )
 def test_a_bad_value_in_the_toml_file_is_explained_in_one_line(text, expected):
     toml(text)
-    assert explained() == expected
+    assert explained() == expected.replace(": ", f" in {config_file()}: ", 1)
 
 
 def test_an_unknown_setting_in_the_toml_file_is_explained():
@@ -208,9 +209,12 @@ def test_an_unknown_setting_in_the_toml_file_is_explained():
 
 def test_a_bad_value_in_the_environment_is_explained(monkeypatch):
     monkeypatch.setenv("EVERINDEX_CHUNK_TARGET_WORDS", "3")
-    assert (
-        explained() == "EVERINDEX_CHUNK_TARGET_WORDS: Input should be greater than or equal to 20 (got '3')"
+    monkeypatch.setenv("EVERINDEX_PORT", "abc")
+    words, port = sorted(explained().split("; "))
+    assert words == (
+        "EVERINDEX_CHUNK_TARGET_WORDS in the environment: Input should be greater than or equal to 20 (got '3')"
     )
+    assert port.startswith("EVERINDEX_PORT in the environment: ")
 
 
 def test_several_bad_values_are_all_explained():
@@ -254,7 +258,7 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch):
 
 def test_an_infinite_size_is_refused():
     toml("max_note_mb = inf")
-    assert explained().startswith("max_note_mb: ")
+    assert explained().startswith(f"max_note_mb in {config_file()}: ")
 
 
 def test_a_secret_under_a_mistyped_name_is_not_printed():

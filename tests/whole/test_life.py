@@ -303,7 +303,7 @@ def test_while_a_vault_is_moved_away_status_says_so_and_questions_are_answered(u
     wait_for(lambda: not user.health()["problems"], "the vault is back")
 
 
-def test_a_port_in_use_is_reported(user):
+def test_a_port_in_use_is_reported_and_leaves_nothing_behind(user):
     import socket
 
     with socket.socket() as taken:
@@ -311,6 +311,8 @@ def test_a_port_in_use_is_reported(user):
         taken.listen()
         message = user.run("up", *user.place, "--port", str(user.port), code=2)
     assert f"port {user.port}" in message
+    assert not (user.root / ".everindex").exists()
+    assert "was never indexed" in user.run("search", "oven", *user.place, code=1)
 
 
 def test_config_says_each_value_and_its_origin(user):

@@ -45,7 +45,12 @@ def check_service(looked_at: Installation) -> Iterator[Finding]:
     try:
         check_secrets(place.state)
         if not os.path.lexists(place.state / TOKEN.name):
-            return  # without a token there is nothing to ask with, and none is made here
+            yield failure(
+                "service",
+                f"the token of {service.address} is gone, so nothing can ask it",
+                "stop Everindex and start it again: that creates a new one",
+            )
+            return
         problems = service.call("GET", "/health")["problems"]
     except NotPrivateError:
         return  # its own check says so

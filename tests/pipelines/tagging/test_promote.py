@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from pipelines.errors import EverindexError
+from pipelines.parsing.frontmatter import read_frontmatter, read_properties
 from pipelines.store.proposals import Looked
 from pipelines.tagging.candidates import sketch
-from pipelines.tagging.promote import promote, take_accepted_back, undo
+from pipelines.tagging.heads import heads
+from pipelines.tagging.note_tags import add_tags
+from pipelines.tagging.promote import promote, take_accepted_back, taken_back, undo
 
 from .conftest import AT
 
@@ -100,11 +105,89 @@ def test_undo_of_a_note_whose_frontmatter_changed_takes_the_tags_alone(accepted)
     assert "'B'   # kept" in accepted.text("a.md")
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_promotions_of_a_note_are_taken_back_in_any_order(tagging, first):
+    text = "---\ntitle: Compost\n---\nThe garden soil.\n"
+    tagging.note("a.md", text)
+    for tag in ("soil", "compost"):
+        tagging.proposals.decide(tagging.propose("a.md", tag), "accepted", AT)
+        promote(tagging.notes, AT)
+        tagging.house.index()
+    changes = tagging.proposals.changes.latest(10)
+    undo(tagging.notes, changes[first], AT)
+    kept = changes[1 - first].tags[0]
+    assert tagging.text("a.md") == text.replace("Compost\n", f"Compost\ntags:\n  - {kept}\n")
+    tagging.house.index()
+    undo(tagging.notes, changes[1 - first], AT)
+    assert tagging.text("a.md") == text
+
+
+def test_a_promoted_tag_that_was_renamed_since_is_taken_back_by_its_new_name(accepted):
+    promote(accepted.notes, AT)
+    renamed = accepted.text("a.md").replace("soil", "ground", 1)
+    assert renamed != accepted.text("a.md")
+    (accepted.house.root / "a.md").write_bytes(renamed.encode())
+    accepted.house.index()
+    log = accepted.proposals.renames
+    log.finish(log.begin("vault", "_taxonomy.md", [("soil", "ground")], AT))
+    assert undo(accepted.notes, accepted.proposals.changes.latest(10, "a.md")[0], AT)
+    assert "ground" not in accepted.text("a.md").split("---")[1]
+    assert accepted.states("a.md") == {"ground": "waiting", "compost": "waiting"}
+
+
+def test_the_undoing_of_a_promotion_whose_tags_were_taken_out_by_hand_says_so(accepted):
+    promote(accepted.notes, AT)
+    (accepted.house.root / "a.md").write_bytes(b"---\ntitle: A\n---\nThe garden soil.\n")
+    accepted.house.index()
+    assert not undo(accepted.notes, accepted.proposals.changes.find(None), AT)
+    assert accepted.text("a.md") == "---\ntitle: A\n---\nThe garden soil.\n"
+
+
+FRONTMATTERS = (
+    "", "---\n---\n", "---\ntitle: A\n---\n", "---\r\ntitle: A\r\n---\r\n", "---\ntags: [own]\n---\n",
+    "---\ntags: own\ntitle: A\n---\n", "---\ntags:\n  - own\ntitle: A\n---\n", "---\ntags:\n- own\n---\n",
+    "---\ntags: null\n---\n", "---\ntags: []\nx: 1\n---\n", "---\ntitle: >\n  A\n  long\n---\n", "---\na: [1,\n  2]\n---\n",
+)  # fmt: skip
+SOME_TAGS = st.lists(st.sampled_from(["soil", "compost", "own", "Own", "a/b"]), min_size=1, max_size=3)
+
+
+@given(
+    before=st.sampled_from(FRONTMATTERS),
+    promoted=st.lists(SOME_TAGS, min_size=1, max_size=3),
+    typed=SOME_TAGS | st.just([]),
+    taken=st.integers(0, 2),
+    more=st.sampled_from(["", "More.\n"]),
+)
+def test_undo_takes_out_what_a_promotion_added_and_leaves_every_other_property_and_tag(
+    before, promoted, typed, taken, more
+):
+    def read(data):
+        front = read_frontmatter(data.decode())
+        assert front.warnings == ()
+        return {tag.casefold() for tag in read_properties(front.values, ()).tags}, {
+            name: value for name, value in front.values.items() if name != "tags"
+        }
+
+    data, changes = f"{before}Text.\n".encode(), []
+    for tags in promoted:
+        after = add_tags(data, tags)
+        if after != data:
+            changes.append((*heads(data, after), tags, read(after)[0] - read(data)[0]))
+        data = after
+    data = add_tags(data, typed) + more.encode()
+    assume(changes)
+    head_before, head_after, tags, added = changes[taken % len(changes)]
+    has, others = read(data)
+    back = taken_back(data, head_before, head_after, tags)
+    assert read(back) == (has - added, others)
+    assert back.endswith(f"Text.\n{more}".encode())
+
+
 def test_a_promotion_is_taken_back_once(accepted):
     promote(accepted.notes, AT)
     change = accepted.proposals.changes.find(None)
     undo(accepted.notes, change, AT)
-    with pytest.raises(EverindexError, match="is not a promotion that can be undone"):
+    with pytest.raises(EverindexError, match="is already undone"):
         undo(accepted.notes, accepted.proposals.changes.find(change.id), AT)
 
 

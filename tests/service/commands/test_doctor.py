@@ -105,7 +105,7 @@ def test_each_finding_is_a_line_with_its_cure_and_a_sum_follows(place):
     (line,) = [line for line in lines if line.startswith("failure")]
     assert line == (
         f"failure secrets   {place.state / TOKEN.name} is empty or damaged; "
-        "delete it and start again to create a new one"
+        "delete it, stop Everindex and start it again: that creates a new one"
     )
     assert lines[-1].startswith("1 failure, ")
 
@@ -280,7 +280,7 @@ def test_a_damaged_queue(place):
     (place.state / "queue.db").write_bytes(b"no database" * 1000)
     code, found = diagnose(place.root)
     assert code == 0
-    assert "`everindex up`, which rebuilds it" in found["queue"]["cure"]
+    assert "`everindex up`; nothing is lost" in found["queue"]["cure"]
 
 
 # The vault

@@ -105,6 +105,8 @@ def test_obsidian_is_given_the_name_that_the_disk_has(browser, written, settings
     decomposed = written / "Mu\u0308sli.md"
     decomposed.write_text("oats")
     index_once(Resources(settings), lambda *_: None)
+    assert "Open in Obsidian" not in shown(browser, "/notes/M\u00fcsli.md")
+    (written / ".obsidian").mkdir()
     page = shown(browser, "/notes/M\u00fcsli.md")
     assert f'href="obsidian://open?path={quote(str(decomposed), safe="")}"' in page
 
