@@ -19,7 +19,7 @@ $(VENV)/installed: pyproject.toml
 	@echo "Installing into $(VENV) (1.5 to 5 GB, some minutes the first time) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/pip install --quiet --editable .
+	@$(BIN)/pip install --quiet --editable '.[documents,code]'
 	@$(BIN)/python -m compileall -q service workers pipelines queue_config
 	@touch $@
 

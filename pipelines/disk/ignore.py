@@ -215,8 +215,8 @@ class IgnoreRules:
         # Once per scan, because it searches the disk for the reader's packages.
         if form.name not in self._lacking:
             self._lacking[form.name] = form.lacks
-        if command := self._lacking[form.name]:
-            return f"no reader for {form.name} is installed; run: {command}"
+        if extra := self._lacking[form.name]:
+            return f"no reader for {form.name} is installed: everindex[{extra}]; `everindex doctor` names the command"
         return None
 
     def _user_rule(self, path: str, scope: Scope, *, is_folder: bool) -> str | None:

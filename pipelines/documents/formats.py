@@ -53,10 +53,8 @@ class Format:
 
     @property
     def lacks(self) -> str | None:
-        """Return what has to be installed before this format can be read, as a command, or None."""
-        if all(find_spec(package) for package in self.needs):
-            return None
-        return f"pip install 'everindex[{self.extra}]'"
+        """Return the extra that has to be installed before this format can be read, or None."""
+        return None if all(find_spec(package) for package in self.needs) else self.extra
 
 
 FORMATS = (

@@ -56,7 +56,9 @@ class Sandbox:
         if form is None or not form.reader:
             raise DocumentError(f"{path!r} is not of a format that has a reader")
         if form.lacks is not None:
-            raise DocumentError(f"{path!r} cannot be read before its reader is installed: {form.lacks}")
+            raise DocumentError(
+                f"{path!r} cannot be read before its reader, everindex[{form.lacks}], is installed"
+            )
         with self._reading:
             document = self._answer(form.reader, path, data, options, beat, alone=private)
             if document.has_pictures and SCANNED.lacks is None:

@@ -194,6 +194,7 @@ def _print_plan(seen: Survey, choices: Choices, files: Sequence[PlannedFile]) ->
 
 def _print_documents(seen: Survey) -> None:
     """Print which other files could be indexed, and what to install before they can be read."""
+    from pipelines.documents.extras import install_command  # noqa: PLC0415 - likewise
     from pipelines.documents.formats import FORMATS  # noqa: PLC0415 - likewise
 
     counts = seen.other_formats()
@@ -202,10 +203,10 @@ def _print_documents(seen: Survey) -> None:
         out.say(f"{files} could be indexed, by `formats:` in _domains.yaml: {by_format(counts)}")
     missing: dict[str, list[str]] = {}
     for form in FORMATS:
-        if form.name in counts and (command := form.lacks):
-            missing.setdefault(command, []).append(form.name)
-    for command, names in missing.items():
-        out.say(f"To read {', '.join(names)}: {command}", "yellow")
+        if form.name in counts and (extra := form.lacks):
+            missing.setdefault(extra, []).append(form.name)
+    for extra, names in missing.items():
+        out.say(f"To read {', '.join(names)}: {install_command(extra)}", "yellow")
 
 
 def _runs(root: Path, state: Path | None) -> bool:

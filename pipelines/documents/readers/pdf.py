@@ -45,7 +45,7 @@ _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)(\d\d)")
 _NO_TITLE = re.compile(r"\.\w{2,5}$|^untitled\b|^Microsoft \w+ - |^\W*$", re.IGNORECASE)
 _NOTHING = {"anonymous", "unknown", "unspecified", ""}
 _PICTURES = {raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_FORM}
-_CURE = SCANNED.lacks  # now, because a process without rights cannot look for packages
+_EXTRA = SCANNED.lacks  # now, because a process without rights cannot look for packages
 _REASONS = {
     raw.FPDF_ERR_PASSWORD: "is encrypted; save a copy without a password",
     raw.FPDF_ERR_SECURITY: "is protected in a way that cannot be read; save a copy without protection",
@@ -154,7 +154,7 @@ class _Reading:
             yield f"only the first {self._recognized:,} of {self._pictures:,} scanned pages were read"
         if self._without_text:
             where = "" if len(self._without_text) == self._last else f" on {_pages(self._without_text)}"
-            cure = f"; to read such pages: {_CURE}" if _CURE and self._pictures else ""
+            cure = f"; everindex[{_EXTRA}] reads such pages" if _EXTRA and self._pictures else ""
             yield f"no text (scanned){where}{cure}"
 
 

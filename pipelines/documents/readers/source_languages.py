@@ -57,7 +57,7 @@ class Language:
         grammar = _GRAMMARS.get((self.package, self.function))
         if grammar is None:
             raise DocumentError(
-                f"{path!r} cannot be read without the grammar of {self.name}: pip install 'everindex[code]'"
+                f"{path!r} cannot be read without the grammar of {self.name}; install everindex[code]"
             )
         return grammar
 

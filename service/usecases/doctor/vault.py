@@ -13,6 +13,7 @@ from pipelines import domains
 from pipelines.disk.beneath import walk
 from pipelines.disk.identity import DOT_FOLDER, ID_FILE, read_id
 from pipelines.disk.vault import is_note, path_on_disk
+from pipelines.documents.extras import install_command
 from pipelines.documents.formats import FORMATS, SCANNED
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import DomainsFileError, JudgedQueriesError, VaultIdError
@@ -94,16 +95,17 @@ def check_readers(looked_at: Installation) -> Iterator[Finding]:
         return  # `check_files` says what is wrong with the file
     missing: dict[str, list[str]] = {}
     for form in FORMATS:
-        if form.name in named and (command := form.lacks):
-            missing.setdefault(command, []).append(form.name)
-    for command, names in missing.items():
+        if form.name in named and (extra := form.lacks):
+            missing.setdefault(extra, []).append(form.name)
+    for extra, names in missing.items():
         yield warning(
             "readers",
             f"{DOMAINS_FILE} names {', '.join(names)}, but no reader is installed, so such files are ignored",
-            f"run: {command}",
+            f"run: {install_command(extra)}",
         )
-    if SCANNED.name in named and not missing and (command := SCANNED.lacks):
-        yield ok("readers", f"scanned pages of {SCANNED.name} files are not read; to read them: {command}")
+    if SCANNED.name in named and not missing and (extra := SCANNED.lacks):
+        cure = f"to read them: {install_command(extra)}"
+        yield ok("readers", f"scanned pages of {SCANNED.name} files are not read; {cure}")
 
 
 def check_watching(looked_at: Installation) -> Iterator[Finding]:

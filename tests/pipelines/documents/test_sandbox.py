@@ -207,9 +207,9 @@ def test_the_process_ends_with_its_parent():
     assert gone
 
 
-def test_a_reader_that_is_not_installed_is_named_with_what_installs_it(sandbox, monkeypatch):
+def test_a_reader_that_is_not_installed_is_named_by_its_extra(sandbox, monkeypatch):
     monkeypatch.setattr("pipelines.documents.formats.find_spec", lambda _package: None)
-    with pytest.raises(DocumentError, match=r"'a.pdf' cannot be read .*pip install 'everindex\[documents\]'"):
+    with pytest.raises(DocumentError, match=r"'a.pdf' cannot be read before .* everindex\[documents\]"):
         sandbox.read("a.pdf", b"%PDF", {})
 
 

@@ -25,6 +25,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
 from pipelines.documents import formats
+from pipelines.documents.extras import install_command
 from pipelines.store.state import State
 from queue_config.folders import config_file, state_home
 from queue_config.private import QUEUE_KEY, TOKEN, read_secret
@@ -337,15 +338,15 @@ def test_a_format_whose_reader_is_not_installed(place, monkeypatch):
     code, found = diagnose(place.root)
     assert code == 0
     assert found["readers"]["message"].startswith("_domains.yaml names pdf, but no reader")
-    assert found["readers"]["cure"] == "run: pip install 'everindex[documents]'"
+    assert found["readers"]["cure"] == f"run: {install_command('documents')}"
 
 
 def test_scanned_pages_that_are_not_read_are_no_fault(place, monkeypatch):
     (place.root / "_domains.yaml").write_text("all: {legacy: true, formats: [md, pdf]}\n")
     monkeypatch.setattr(formats, "find_spec", lambda package: None if package == "tesserocr" else package)
     assert "readers" not in diagnose(place.root)[1]
-    said = CliRunner().invoke(app, ["doctor", str(place.root), "--json"]).stdout
-    assert "scanned pages of pdf files are not read; to read them: pip install 'everindex[ocr]'" in said
+    said = CliRunner().invoke(app, ["doctor", str(place.root)]).stdout
+    assert f"scanned pages of pdf files are not read; to read them: {install_command('ocr')}" in said
 
 
 def test_a_vault_on_a_network_file_system(place, monkeypatch):

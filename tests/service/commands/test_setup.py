@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from pipelines import domains
 from pipelines.documents import formats
+from pipelines.documents.extras import install_command
 from pipelines.errors import NotFoundError
 from queue_config.settings import Settings
 from service.cli import app
@@ -94,7 +95,7 @@ def test_documents_are_named_with_what_to_install_before_they_can_be_read(notes,
     monkeypatch.setattr(formats, "find_spec", lambda package: None if package == "pypdfium2" else package)
     done = everindex(notes, "--dry-run")
     assert "2 other files could be indexed, by `formats:` in _domains.yaml: 1 csv, 1 pdf\n" in done.stdout
-    assert "To read pdf: pip install 'everindex[documents]'\n" in done.stdout
+    assert f"To read pdf: {install_command('documents')}\n" in done.stdout
     assert "      formats: [md, txt, canvas, csv, pdf]\n" in done.stdout
     assert "formats: [" not in everindex(notes, "--dry-run", "--no-documents").stdout
 

@@ -153,12 +153,12 @@ def test_a_file_without_any_text_says_so_once():
     assert (document.blocks, document.warnings) == ((), ("no text (scanned)",))
 
 
-@pytest.mark.parametrize("cure", [None, "pip install 'everindex[ocr]'"])
-def test_a_page_that_is_a_picture_has_the_command_that_installs_ocr(monkeypatch, cure):
-    monkeypatch.setattr("pipelines.documents.readers.pdf._CURE", cure)
+@pytest.mark.parametrize("extra", [None, "ocr"])
+def test_a_page_that_is_a_picture_names_the_extra_that_reads_it(monkeypatch, extra):
+    monkeypatch.setattr("pipelines.documents.readers.pdf._EXTRA", extra)
     typed = ("A page with enough text on it.",)
     document = read("Scan.pdf", pdf_of(typed, Scan(typed)), {})
-    hint = f"; to read such pages: {cure}" if cure else ""
+    hint = f"; everindex[{extra}] reads such pages" if extra else ""
     assert (document.has_pictures, document.warnings) == (True, (f"no text (scanned) on page 2{hint}",))
     blank = read("Scan.pdf", pdf_of(typed, ()), {})
     assert (blank.has_pictures, blank.warnings) == (False, ("no text (scanned) on page 2",))

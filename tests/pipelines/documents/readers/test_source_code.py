@@ -454,7 +454,7 @@ def test_what_is_no_source_file_is_refused_with_its_sentence(path, data, sentenc
 
 def test_a_missing_grammar_says_what_to_install(monkeypatch):
     monkeypatch.setattr(source_languages, "_GRAMMARS", {})
-    with pytest.raises(DocumentError, match=r"grammar of Go: pip install 'everindex\[code\]'"):
+    with pytest.raises(DocumentError, match=r"grammar of Go; install everindex\[code\]"):
         document_of(GO, "a.go")
 
 
