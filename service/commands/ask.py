@@ -36,6 +36,16 @@ app = click.Group()
 _NOT_RUNNING = "Everindex is not running, so notes saved since are missing; `everindex up` starts it"
 
 
+class _Nth(click.IntRange):
+    """The number of a hit: a question after `--open` is taken for one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is no number of a hit (1 to {self.max}); write --open after the question", param, ctx)
+
+
 @app.command()
 @click.argument("query", nargs=-1, help="A question, or exact words. Without one: search as you type.")
 @click.option("-k", type=click.IntRange(1, 200), default=10, help="How many notes.")
@@ -47,7 +57,7 @@ _NOT_RUNNING = "Everindex is not running, so notes saved since are missing; `eve
 @click.option(
     "--open",
     "opened",
-    type=click.IntRange(1, 200),
+    type=_Nth(1, 200),
     is_flag=False,
     flag_value=1,
     metavar="[N]",

@@ -95,6 +95,14 @@ def test_the_lines_that_the_address_names_are_marked_and_seen(reading, open_page
     assert seen(page)
 
 
+def test_a_passage_of_the_first_screen_leaves_the_page_at_its_top(reading, open_page):
+    page = open_page(*reading)
+    page.goto("/notes/Long.md#L7")
+    drawn = "new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(scrollY))))"
+    assert page.evaluate(drawn) == 0
+    assert marked(page) == "Paragraph 2 of the long note."
+
+
 def test_other_lines_are_marked_when_the_address_changes_and_in_raw_text(reading, open_page):
     page = open_page(*reading)
     page.goto(f"/notes/Long.md#L{LINE + 2}")

@@ -48,7 +48,8 @@ function show() {
   const range = mark();
   if (range) {
     const above = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) * 6;
-    scrollTo({ top: scrollY + range.getBoundingClientRect().top - above });
+    const { top, bottom } = range.getBoundingClientRect();
+    scrollTo({ top: scrollY + bottom <= innerHeight ? 0 : scrollY + top - above });
   } else if (location.hash && !document.getElementById(named(location.hash))) {
     document.getElementById(`h-${slug(named(location.hash))}`)?.scrollIntoView();
   }
@@ -74,4 +75,5 @@ document.addEventListener("keydown", (event) => {
 
 addEventListener("hashchange", show);
 new MutationObserver(mark).observe($(".reading"), { childList: true });
-show();
+mark();
+addEventListener("load", show); // not sooner: the browser goes to what the address names until then
