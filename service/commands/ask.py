@@ -43,7 +43,8 @@ class _Nth(click.IntRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is no number of a hit (1 to {self.max}); write --open after the question", param, ctx)
+            said = f"{value!r} is no number of a hit (1 to {self.max}); write --open after the question"
+            self.fail(said, param, ctx)
 
 
 @app.command()
