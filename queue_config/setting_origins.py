@@ -48,15 +48,16 @@ def _place(key: str, given: Container[str]) -> str:
 def _origins(given: Container[str]) -> dict[str, str]:
     """Return where each setting that is not a default was given: `argument`, `environment`, or the TOML file."""
     environment, toml = EnvSettingsSource(Settings)(), from_toml(Settings)()
-    return {
-        name: "argument"
-        if name in given
-        else "environment"
-        if any(key in environment for key in _keys(name))
-        else str(config_file())
-        for name in Settings.model_fields
-        if name in given or any(key in environment or key in toml for key in _keys(name))
-    }
+    origins: dict[str, str] = {}
+    for name in Settings.model_fields:
+        keys = _keys(name)
+        if name in given:
+            origins[name] = "argument"
+        elif any(key in environment for key in keys):
+            origins[name] = "environment"
+        elif any(key in toml for key in keys):
+            origins[name] = str(config_file())
+    return origins
 
 
 def _keys(name: str) -> list[str]:
