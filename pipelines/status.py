@@ -16,6 +16,7 @@ from pipelines.model import Counts
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED
 from pipelines.store.filters import count_warned
+from pipelines.store.ledger import LedgerRow
 from pipelines.store.overview import ParkedRow, parked_notes
 from pipelines.store.state import State
 
@@ -72,12 +73,12 @@ def why(
     if row and row.pending:
         reason = row.error or ("it is being removed" if row.wanted_hash is None else "it is next")
         return answer | {"state": "pending", "reason": reason, "attempts": row.attempts}
-    if row:
-        vectors = "its vectors are pending" if row.vectors_pending else None
-        return answer | {"state": "indexed", "reason": vectors, "indexed_at": row.indexed_at}
     raw = vault.path_on_disk(root, key)
+    if row:
+        return answer | _of_indexed(row, raw, rules)
     if not vault.is_note(key):
-        return answer | _of_no_note(root, raw, rules)
+        has_notes = any(cache.ledger.paths_below(key) for cache in caches.values())
+        return answer | _of_no_note(root, raw, rules, has_notes=has_notes)
     if rule := rules.for_file(raw):
         return answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(raw))
     return (
@@ -85,6 +86,17 @@ def why(
         if vault.look(root, raw)
         else nothing_at(key, registry)
     )
+
+
+def _of_indexed(row: LedgerRow, raw: str, rules: IgnoreRules) -> dict[str, Any]:
+    """Return the state of an indexed note, and what is still to be done about it."""
+    reason = "its vectors are pending" if row.vectors_pending else None
+    if rule := rules.for_file(raw):
+        by = _with_line(rule, rules.rule_of(raw)).get("reason", rule)
+        reason = (
+            f"it is ignored now ({by}); `everindex up` takes it out of the index, and `reload` while it runs"
+        )
+    return {"state": "indexed", "reason": reason, "indexed_at": row.indexed_at}
 
 
 def nothing_at(key: str, registry: Registry) -> dict[str, Any]:
@@ -106,12 +118,14 @@ def _with_line(file: str, found: tuple[str, Rule] | None) -> dict[str, Any]:
     return {"reason": f"{file}:{rule['line']}: {rule['pattern']}", "rule": rule}
 
 
-def _of_no_note(root: Path, raw: str, rules: IgnoreRules) -> dict[str, Any]:
-    """Return the state and the reason of a path that is not that of a note."""
+def _of_no_note(root: Path, raw: str, rules: IgnoreRules, *, has_notes: bool) -> dict[str, Any]:
+    """Return the state and the reason of a path that is no note's; `has_notes`: notes below it are indexed."""
     if vault.is_folder(root, raw):
         folder = raw.removeprefix(".").strip("/")  # the vault itself is "" and "."
         if rule := rules.for_folder(raw if folder else ""):
             return {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(f"{raw}/_"))
+        if folder and not has_notes:
+            return {"state": "folder", "reason": "no note in it is indexed"}
         chosen = f" -f {shlex.quote(f'folder={raw}')}" if folder else ""
         return {"state": "folder", "reason": f"`everindex list{chosen}` lists its notes"}
     if vault.look(root, raw):

@@ -18,6 +18,7 @@ from service.commands.naming import (
     in_vault,
     is_path,
     notes_named,
+    state_of,
     suggestion,
 )
 from service.commands.terminal import (
@@ -174,13 +175,13 @@ def show(path: str, vault: Path | None, state: Path | None, *, as_json: bool) ->
 def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Say whether a note is indexed, pending, parked, ignored or unknown, and why."""
     given = options_given(vault, state)
-    service, path = service_of(given), in_vault(given, path)
+    path = in_vault(given, path)
 
-    def ask(found: str) -> Any:
-        return service.call("GET", f"/why/{_in_url(found)}") if service else questions_of(given).why(found)
+    def ask(found: str) -> dict[str, Any]:
+        return state_of(given, found)
 
     answer, meant = ask(path), ""
-    if answer["state"] in NO_NOTE:
+    if answer["state"] in NO_NOTE and not answer.get("renamed_to"):
         same, alike = notes_named(given, path)
         if len(same) == 1 and same[0] != path:
             answer = ask(same[0])

@@ -7,8 +7,15 @@ from pathlib import Path
 import click
 
 from service.commands.console import out
-from service.commands.naming import in_vault
-from service.commands.terminal import located, options_given, state_option, vault_of, vault_option
+from service.commands.naming import in_vault, state_of
+from service.commands.terminal import (
+    located,
+    options_given,
+    service_of,
+    state_option,
+    vault_of,
+    vault_option,
+)
 
 app = click.Group()
 
@@ -29,9 +36,16 @@ def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> 
     if notes.find(place.root, place.identity) is None:
         raise not_there(place.root)
     name = in_vault(given, path)
+    later = "" if service_of(given) else "; Everindex is not running, and does so when it is started"
     if undo:
         line = ignore_file.stop_ignoring(place.root, name, place.displaced)
-        out.say(f"{name} is indexed again: {line} was removed from {ignore_file.IGNORE_FILE}")
+        known = state_of(given, name)
+        so = (
+            f"it is still ignored: {known['reason']}"
+            if known["state"] == "ignored"
+            else "it is indexed again"
+        )
+        out.say(f"{line} was removed from {ignore_file.IGNORE_FILE}; {so}{later}")
     else:
         line = ignore_file.ignore(place.root, name, place.displaced)
-        out.say(f"{name} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it")
+        out.say(f"{name} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it{later}")

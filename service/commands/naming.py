@@ -30,7 +30,7 @@ def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -
     try:
         return ask(name)
     except NoteNotFoundError as error:
-        if error.why["state"] not in NO_NOTE:
+        if error.why["state"] not in NO_NOTE or error.why.get("renamed_to"):
             raise
         same, alike = notes_named(given, name)
         if len(same) == 1 and same[0] != name:
@@ -44,6 +44,17 @@ def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -
             raise
         said = str(error) if is_path(name) else f"no note is called {name}"
         raise NoteNotFoundError(said + suggestion(name, alike), error.why) from None
+
+
+def state_of(given: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the state of a path, with the reason, as `GET /why/<path>` does."""
+    from urllib.parse import quote  # noqa: PLC0415 - help has to be instant
+
+    service = service_of(given)
+    if service:
+        known: dict[str, Any] = service.call("GET", f"/why/{quote(path)}")
+        return known
+    return questions_of(given).why(path)
 
 
 def ambiguous(name: str, paths: Sequence[str], why: Mapping[str, Any]) -> NoteNotFoundError:

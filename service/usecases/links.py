@@ -36,12 +36,19 @@ class Graph:
         return self._questions.readers(slug)
 
     def links(self, state: State, domain: str | None, limit: int) -> LinksAnswer:
-        """List links by their state; broken ones with suggestions. Raises DomainNotFoundError."""
+        """List links by their state, without those in files that are gone; broken ones with suggestions.
+
+        Raises DomainNotFoundError.
+        """
         readers = self._readers(domain)
         names = [pair for _, cache in self._questions.readers() for pair in neighbours.names(cache)]
         found: list[LinkRow] = []
         for owner, cache in readers:
-            for link in neighbours.links_in_state(cache, state, limit - len(found)):
+            written = neighbours.links_in_state(cache, state, limit - len(found))
+            there = on_disk(self._questions.resources, cache, sorted({link.path for link in written}))
+            for link in written:
+                if link.path not in there:
+                    continue
                 is_broken = link.meant is None and neighbours.may_be_broken(link.path)
                 near = suggest(link.target, names, _SUGGESTIONS, link.path) if is_broken else []
                 found.append(LinkRow(**asdict(link), domain=owner.slug, suggestions=near))
@@ -72,14 +79,18 @@ class Graph:
         return CommunitiesAnswer(communities=rows, isolated=isolated)
 
     def picture(self, slug: str | None, community: int | None, limit: int) -> GraphAnswer:
-        """Return the best-ranked notes and the edges among them. Raises DomainNotFoundError."""
+        """Return the best-ranked notes, without those whose files are gone, and the edges among them.
+
+        Raises DomainNotFoundError.
+        """
         nodes: list[Node] = []
         edges: list[Edge] = []
         truncated = False
         for domain, cache in self._readers(slug):
             best = neighbours.best_ranked(cache, community, limit - len(nodes) + 1)
             truncated = truncated or len(best) > limit - len(nodes)
-            chosen = best[: limit - len(nodes)]
+            there = on_disk(self._questions.resources, cache, best)
+            chosen = [path for path in best[: limit - len(nodes)] if path in there]
             nodes += _nodes(domain, cache, chosen)
             edges += _edges(cache, chosen)
         return GraphAnswer(nodes=nodes, edges=edges, truncated=truncated)

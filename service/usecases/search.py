@@ -33,7 +33,7 @@ from service.usecases.domains import named_domains
 from service.usecases.health import DomainIndex, describe_health, describe_index, index_of, without_counts
 from service.usecases.memory_check import check_memory
 from service.usecases.memory_index import InMemory
-from service.usecases.notes import describe_note
+from service.usecases.notes import describe_note, on_disk
 from service.usecases.paging import Page, Ranked, page_of
 from service.usecases.question_models import QuestionModels
 from service.usecases.schemas.health import Health
@@ -254,23 +254,27 @@ class SearchService:
         raise self.no_such_note(path, audience)
 
     def node(self, path: str, *, audience: Audience = OWNER) -> NodeAnswer:
-        """Return a note and its chunks. Raises NoteNotFoundError."""
+        """Return a note and its chunks. Raises NoteNotFoundError, also for a note whose file is gone."""
         path = vault.note_key(path)
         for domain, cache in self.readers():
             with snapshot(cache.con):
-                sees = audience.sees(domain.slug, path)
+                sees = audience.sees(domain.slug, path) and path in on_disk(self.resources, cache, [path])
                 if sees and (node := describe_note(domain, cache, path, self.backlinks, audience)):
                     return node
         raise self.no_such_note(path, audience)
 
     def backlinks(self, path: str, audience: Audience = OWNER) -> list[dict[str, Any]]:
-        """Return the notes of any domain that link to a file."""
-        return [
-            asdict(other) | {"domain": domain.slug}
-            for domain, cache in self.readers()
-            for other in neighbours.backlinks(cache, path)
-            if audience.sees(domain.slug, other.path)
-        ]
+        """Return the notes of any domain that link to a file, without those whose files are gone."""
+        linking: list[dict[str, Any]] = []
+        for domain, cache in self.readers():
+            found = neighbours.backlinks(cache, path)
+            there = on_disk(self.resources, cache, [one.path for one in found])
+            linking += [
+                asdict(one) | {"domain": domain.slug}
+                for one in found
+                if one.path in there and audience.sees(domain.slug, one.path)
+            ]
+        return linking
 
     def parked(self, path: str | None = None) -> list[str]:
         """Return the parked notes, or those of them that have a path."""

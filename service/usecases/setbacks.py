@@ -23,14 +23,14 @@ def gone_because(resources: Resources, cache: Cache, path: str) -> str | None:
     return "its file is gone, and no answer has a note without a file"
 
 
-def _history_of(resources: Resources, path: str) -> str | None:
-    """Say what became of a note that is not there, from its log, or return None."""
+def _history_of(resources: Resources, path: str) -> dict[str, str]:
+    """Return what became of a note that is not there, as far as its log says."""
     last = next(iter(resources.stores.of(NoteLog).of_note(path, 1)), None)
     if last is None or last.passages is not None:
-        return None
+        return {}
     if last.other_path:
-        return f"it was renamed to {last.other_path}"
-    return f"it was taken out of the index on {moment(last.at)}; there is no such file"
+        return {"reason": f"it was renamed to {last.other_path}", "renamed_to": last.other_path}
+    return {"reason": f"it was taken out of the index on {moment(last.at)}; there is no such file"}
 
 
 def _vanished_because(resources: Resources, slug: str, path: str) -> str | None:
@@ -83,5 +83,4 @@ def explained(
     if state == "indexed":
         more = _as_read(resources, caches[slug], known) if is_owner else {}
         return {**known, "reason": _vanished_because(resources, slug, path) or known["reason"], **more}
-    became = _history_of(resources, path) if state == "unknown" and is_owner else None
-    return {**known, "reason": became or known["reason"]}
+    return {**known, **(_history_of(resources, path) if state == "unknown" and is_owner else {})}

@@ -69,6 +69,10 @@ export async function refresh() {
   refreshing = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.status === 404) {
+      showLive(false);
+      tell("This is no longer there under its name. Reload the page to see what became of it.", { bad: true });
+    }
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     setClocks(fresh);

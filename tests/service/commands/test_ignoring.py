@@ -39,12 +39,31 @@ def test_exactly_one_note_leaves_the_index_and_comes_back(everindex, settings, v
     done = everindex("ignore", "[Soil]*.md")
     assert done.exit_code == 0
     assert done.stdout == (
-        "[Soil]*.md is ignored: /\\[Soil]\\*.md was added to .everindexignore; --undo removes it\n"
+        "[Soil]*.md is ignored: /\\[Soil]\\*.md was added to .everindexignore; --undo removes it;"
+        " Everindex is not running, and does so when it is started\n"
     )
     assert listed(everindex, settings) == ["[Soil]s.md"]
     assert (vault / "[Soil]*.md").read_text() == "clay"
     assert everindex("ignore", "--undo", str(vault / "[Soil]*.md")).exit_code == 0
     assert listed(everindex, settings) == ["[Soil]*.md", "[Soil]s.md"]
+
+
+def test_undo_says_which_rule_still_ignores_the_note(everindex, vault):
+    (vault / "notes").mkdir()
+    (vault / "notes" / "a.md").write_text("loam")
+    assert everindex("ignore", "notes").exit_code == everindex("ignore", "notes/a.md").exit_code == 0
+    assert everindex("ignore", "--undo", "notes/a.md").stdout.startswith(
+        "/notes/a.md was removed from .everindexignore; it is still ignored: .everindexignore:2: /notes/"
+    )
+    assert everindex("ignore", "--undo", "notes").stdout.startswith(
+        "/notes/ was removed from .everindexignore; it is indexed again"
+    )
+
+
+def test_why_says_of_an_indexed_note_that_a_rule_ignores_it_now(everindex):
+    everindex("ignore", "[Soil]s.md")
+    said = everindex("why", "[Soil]s.md").stdout
+    assert said.startswith("[Soil]s.md is indexed: it is ignored now (.everindexignore:2: /\\[Soil]s.md); ")
 
 
 def test_a_file_outside_of_the_vault_is_refused(everindex, tmp_path, vault):

@@ -66,6 +66,16 @@ def policy(response):
     return {name: sources for name, *sources in parts}
 
 
+def test_a_note_whose_file_is_gone_links_to_nothing_and_is_not_shown(program, vault):
+    (vault / "Garden" / "Soil.md").unlink()
+    assert program.get("/node/Winter.md").json()["backlinks"] == []
+    assert program.get("/node/Garden/Soil.md").status_code == 404
+    assert "Garden/Soil.md" not in {link["path"] for link in program.get("/links").json()["links"]}
+    shown = program.get("/graph", headers={"Accept": "application/json"}).json()
+    assert {node["path"] for node in shown["nodes"]} == {"Garden/Compost.md", "Winter.md"}
+    assert {edge["source"] for edge in shown["edges"]} <= {"Garden/Compost.md"}
+
+
 def test_orphans_are_notes_that_are_there(program, vault):
     assert program.get("/orphans").json()["paths"] == ["Alone.md"]
     (vault / "Alone.md").unlink()
