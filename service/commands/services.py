@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from workers.vault_paths import VaultPaths
 
 app = click.Group()
+_REBUILD = "everindex index --rebuild"
+"""What the message of every damaged index names."""
 
 
 @app.command()
@@ -124,15 +126,18 @@ def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
 
 
 def print_findable(health: dict[str, Any], service: Service) -> None:
-    """Print how many notes the first index has, and the commands that use it."""
+    """Print how many notes the first index has, and the commands that use it; or that an index is damaged."""
     from rich.text import Text  # noqa: PLC0415
 
+    damaged = [problem for problem in health["problems"] if _REBUILD in problem]
+    for problem in damaged:
+        out.say(problem, "yellow")
     parked = sum(domain["parked"] for domain in health["domains"].values())
     notes = sum(domain["notes"] for domain in health["domains"].values())
-    if notes:
+    if notes and not damaged:
         count = f"{notes:,} {'note is' if notes == 1 else 'notes are'} findable."
         out.print(Text(count, "green"), "Save another, and it will be too.")
-    else:
+    elif not damaged:
         out.print("No note is findable yet. Save one, and it will be.")
     chosen = vault_choice(service)
     if parked:

@@ -243,8 +243,10 @@ class SearchService:
 
     def health(self, queue: Queue) -> Health:
         """Describe the vault, its caches, and all problems."""
-        domains, _ = self._ask(partial(state_of, self.resources))
-        return describe_health(self.resources, queue, domains, self.index_state())
+        domains, failed = self._ask(partial(state_of, self.resources))
+        index = self.index_state()
+        index.failed |= failed
+        return describe_health(self.resources, queue, domains, index)
 
     def holder(self, path: str, audience: Audience = OWNER) -> tuple[Domain, Cache]:
         """Return the domain and cache of an indexed note that the asker sees. Raises NoteNotFoundError."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.store.connection import corrupt
 from queue_config.settings import Settings
 from service.commands.services import _warn_of_others, print_findable, this_command, vault_choice
 from service.commands.terminal import settings_of
@@ -67,11 +68,22 @@ def test_a_printed_command_names_a_state_folder_that_is_elsewhere(vault, tmp_pat
     ],
 )
 def test_after_the_first_index_up_says_how_many_notes_are_findable(tmp_path, capsys, notes, parked, said):
-    health = {"domains": {"vault": {"notes": notes, "parked": parked}}}
+    health = {"domains": {"vault": {"notes": notes, "parked": parked}}, "problems": []}
     print_findable(health, Service(tmp_path, tmp_path / "state", 1, os.getpid()))
     lines = capsys.readouterr().out.splitlines()
     for sentence in said:
         assert any(line.startswith(sentence) for line in lines), lines
+
+
+def test_after_the_first_index_up_says_that_an_index_is_damaged_instead_of_how_many_are_findable(
+    tmp_path, capsys
+):
+    problem = str(corrupt(tmp_path / "cache-vault.1.db", ValueError("malformed")))
+    health = {"domains": {"vault": {"notes": 3, "parked": 0}}, "problems": [problem]}
+    print_findable(health, Service(tmp_path, tmp_path / "state", 1, os.getpid()))
+    said = capsys.readouterr().out
+    assert "is damaged (malformed); `everindex index --rebuild` builds a new cache" in said
+    assert "findable" not in said
 
 
 def test_where_several_vaults_run_each_command_that_up_prints_names_its_own(tmp_path, capsys):
@@ -80,7 +92,7 @@ def test_where_several_vaults_run_each_command_that_up_prints_names_its_own(tmp_
         (tmp_path / name).mkdir()
         state = Resources(Settings(vault=tmp_path / name)).place.state
         services.append(Service(tmp_path / name, state, 1, os.getpid()))
-    health = {"domains": {"vault": {"notes": 3, "parked": 2}}}
+    health = {"domains": {"vault": {"notes": 3, "parked": 2}}, "problems": []}
     running = f"here:{os.getpid()}/1.0"
     with announced(services[0].state, 1, running), announced(services[1].state, 2, running):
         print_findable(health, services[0])
