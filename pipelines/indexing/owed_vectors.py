@@ -12,11 +12,12 @@ from contextlib import closing
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError, StaleWorkError
+from pipelines.errors import BadVectorError, ModelUnavailableError, StaleWorkError
 from pipelines.indexing.pipeline import Ingest, Outcome, ms_since, park_crasher
 from pipelines.model import LeasedRow
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import transaction
+from pipelines.store.foreign_vectors import readable_vectors
 from pipelines.store.leases import MAX_ATTEMPTS
 from pipelines.store.note_log import NoteEvent
 
@@ -227,13 +228,5 @@ def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -
     """Return the vectors of those texts that a sibling cache with the same model has."""
     found: dict[str, Vector] = {}
     for path in ingest.siblings() if texts else ():
-        try:
-            sibling = Cache.open(path)
-        except CacheError:
-            continue  # another domain's fault, reported there
-        if (sibling.meta.model, sibling.meta.dimension) == (cache.meta.model, cache.meta.dimension):
-            kept = sibling.vectors(texts.keys() - found.keys())
-            # A vector that is damaged there is computed again.
-            found |= {text_hash: vector for text_hash, vector in kept.items() if cache.can_keep(vector)}
-        sibling.close()
+        found |= readable_vectors(path, cache.meta, texts.keys() - found.keys())
     return found

@@ -93,12 +93,16 @@ def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:
         raise missing(path)
     try:
         meta = dict(select(con, "SELECT key, value FROM vault_meta"))
-    except (apsw.SQLError, CacheCorruptError) as error:
+    except (apsw.SQLError, CacheCorruptError, UnicodeDecodeError) as error:
         raise CacheCorruptError(
             f"{path} is not an Everindex cache ({error.__cause__ or error}); `everindex index --rebuild` builds a"
             " new one beside it and keeps it"
         ) from error
-    lost = [key for key in ("model", "dimension", "pipeline", "schema_version") if key not in meta]
+    lost = [
+        key
+        for key in ("model", "dimension", "pipeline", "schema_version")
+        if not isinstance(meta.get(key), str)
+    ]
     if lost or not meta["dimension"].isdecimal():
         raise corrupt(path, ValueError(f"vault_meta lacks its {', '.join(lost) or 'dimension'}"))
     if meta.get("schema_version") != str(SCHEMA_VERSION):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
 from pipelines.errors import CacheError, CacheMissingError
@@ -14,6 +15,7 @@ from pipelines.maintenance.rebuild import build_beside, catch_up
 from pipelines.model import Counts, Domain
 from pipelines.retrieval.sentences import prepare
 from pipelines.store.cache import Cache
+from pipelines.store.check import damage
 from pipelines.store.meta import CacheMeta
 from pipelines.store.note_log import NoteLog
 from pipelines.store.sentences import owes_sentences
@@ -119,17 +121,16 @@ def _is_built_for(resources: Resources, domain: Domain, meta: CacheMeta) -> bool
 
 
 def _next_number(resources: Resources, domain: Domain) -> int:
-    """Return the number of an interrupted build with the wanted settings, or the first one that is free."""
+    """Return the number of a sound interrupted build with the wanted settings, or the first one that is free."""
     state = resources.state()
     number = state.cache_number(domain.slug) + 1
     while (path := state.numbered(domain.slug, number)).exists():
         try:
-            cache = Cache.open(path)
+            with closing(Cache.open(path)) as cache:
+                fits = _is_built_for(resources, domain, cache.meta) and not damage(cache)
         except CacheError:
-            number += 1
-            continue
-        cache.close()
-        if _is_built_for(resources, domain, cache.meta):
+            fits = False
+        if fits:
             break
         number += 1
     return number

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from random import Random
+
 import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import CacheCorruptError
-from pipelines.store.connection import connect
+from pipelines.store.connection import connect, empty_journal
 from queue_config.settings import Settings
 from service.cli import app
-from service.usecases.indexing import index_once
+from service.usecases.indexing import index_once, rebuild_caches
+from service.usecases.maintenance import verify_caches
 from service.usecases.search import SearchService
+from tests.sweeps import share
 from workers.resources import Resources
 
 DAMAGE = {
@@ -26,6 +31,7 @@ DAMAGE = {
     "a vector": "UPDATE vault_vector SET embedding = x'0000'",
 }
 
+PAGE = 4096
 MENDED_IN_PLACE = ("the graph's generation", "a vector")
 
 
@@ -75,3 +81,80 @@ def test_the_other_domain_answers_and_the_way_out_works(settings, what):
     assert result.exit_code == 0, result.output
     answer = SearchService(Resources(settings), wait_for_model=True).search("garden", 10)
     assert {"b.md", "damaged/a.md"} == {hit.path for hit in answer.results}
+
+
+def test_the_health_names_a_cache_of_which_only_a_part_can_be_read(settings):
+    resources = Resources(settings)
+    con = connect(resources.state().cache_path("damaged"))
+    con.execute("DROP TABLE vault_ignored")
+    con.close()
+    questions = SearchService(Resources(settings))
+    assert questions.index_state().failed == {}  # it reads other tables
+    health = questions.health(questions.resources.queue())
+    assert (health.status, set(health.domains)) == ("degraded", {"whole"})
+    (problem,) = [one for one in health.problems if "is damaged" in one]
+    assert "everindex index --rebuild" in problem
+
+
+def _overwrite_with(fill):
+    def damage(data, at):
+        end = min(at + 5 * PAGE, len(data))
+        data[at:end] = fill(end - at)
+
+    return damage
+
+
+def _truncate(data, at):
+    del data[at:]
+
+
+def _exchange_pages(data, at):
+    """Put pages from elsewhere in the file there: each is sound, and only its place is wrong."""
+    end = min(at + 5 * PAGE, len(data))
+    data[at:end] = (data[at:] + data[PAGE:])[5 * PAGE : 5 * PAGE + end - at]
+
+
+KINDS = {
+    "zeros": _overwrite_with(bytes),
+    "random bytes": _overwrite_with(Random(7).randbytes),  # noqa: S311 - the same damage each time
+    "the end missing": _truncate,
+    "other pages": _exchange_pages,
+}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory, tiny_model):
+    """Return the settings of an indexed vault whose cache has some hundred pages."""
+    base = tmp_path_factory.mktemp("damage")
+    vault = base / "vault"
+    vault.mkdir()
+    for number in range(60):
+        (vault / f"{number}.md").write_text(
+            f"# Bed {number}\n\nIn bed {number} grow beans. [[{(number * 7) % 60}]]\n\n"
+            + "\n\n".join(f"## Week {week}\n\nWater of week {week} for {number}." for week in range(4))
+        )
+    made = Settings(vault=vault, state=base / "state", embedding_model=str(tiny_model))
+    resources = Resources(made)
+    index_once(resources, lambda *_: None)
+    for cache in resources.caches().values():
+        empty_journal(cache.con)  # or its pages would be read instead of the damaged ones
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rebuild_succeeds_wherever_the_old_cache_is_damaged(indexed, tmp_path, kind):
+    (file,) = indexed.state.glob("cache-*.db")
+    whole = file.read_bytes()
+    pages = len(whole) // PAGE
+    for page in range(0, pages, max(1, pages // share(8, 60))):
+        state = tmp_path / str(page)
+        shutil.copytree(indexed.state, state)
+        data = bytearray(whole)
+        KINDS[kind](data, page * PAGE)
+        (state / file.name).write_bytes(data)
+        made = indexed.model_copy(update={"state": state})
+        rebuild_caches(Resources(made), lambda *_: None)
+        (verdict,) = verify_caches(Resources(made)).values()
+        assert (verdict.differences, verdict.compared) == ((), 60), (kind, page)
+        found = SearchService(Resources(made), wait_for_model=True).search("water of week 3 for 42", 5)
+        assert found.results[0].path == "42.md", (kind, page)

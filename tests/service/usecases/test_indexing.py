@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.indexing.pipeline import chunking_of
 from pipelines.maintenance import rebuild
+from pipelines.store.connection import connect
 from pipelines.store.facts import EMBEDDING_SPEED, EmbeddingSpeed
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once, rebuild_caches
@@ -135,6 +136,19 @@ def test_a_build_that_was_broken_off_with_other_settings_is_not_resumed(opened, 
     break_off_reembed(opened(embedding_context="breadcrumb"), monkeypatch)
     (line,) = reembed(opened(embedding_context="title"))
     assert "cache-vault.3.db" in line
+
+
+def test_an_interrupted_build_whose_file_is_damaged_is_not_resumed(opened, monkeypatch):
+    index(opened())
+    resources = opened(embedding_context="breadcrumb")
+    break_off_reembed(resources, monkeypatch)
+    (half,) = resources.place.state.glob("cache-vault.2.db")
+    con = connect(half)
+    con.execute("PRAGMA writable_schema = on")
+    con.execute("UPDATE sqlite_schema SET rootpage = 999999 WHERE name = 'vault_chunk'")
+    con.close()
+    (line,) = reembed(opened(embedding_context="breadcrumb"))
+    assert "2 notes in cache-vault.3.db" in line
 
 
 def test_a_domain_has_its_own_context_unless_the_settings_name_one(vault, opened):
