@@ -174,9 +174,11 @@ def take_back(context: TaggingContext, domain: Domain, number: int) -> dict[str,
     done = {"change": number, "action": change.action, "tags": list(change.tags)}
     if change.action in (RENAMED, RENAMING):
         return done | take_back_renames(context, domain, change)
-    if undo(context.notes(domain), change, now_iso()):
-        return done | {"restored": [change.path], "left": []}
-    return done | {"restored": [], "left": [[change.path, "it no longer had these tags"]]}
+    changed = undo(context.notes(domain), change, now_iso())
+    path = (context.proposals().changes.find(number) or change).path  # the note may have moved
+    if changed:
+        return done | {"restored": [path], "left": []}
+    return done | {"restored": [], "left": [[path, "it no longer had these tags"]]}
 
 
 def take_decisions_back(context: TaggingContext, domain: Domain, ids: Collection[int]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pipelines.disk import vault
 from pipelines.disk.durable_files import write_atomic
 from pipelines.model import Domain, Taxonomy
 from pipelines.store.cache import Cache
+from pipelines.store.note_log import NoteLog
 from pipelines.store.proposals import Proposals
 from pipelines.tagging import propose, review, taxonomy
 from pipelines.tagging.haiku import NEWEST_HAIKU, HaikuProposer
@@ -81,6 +82,7 @@ class TaggingContext:
             self.resources.settings.max_note_bytes,
             self.resources.reader(domain),
             self.proposals(),
+            self.resources.stores.of(NoteLog),
             self.displaced,
         )
 

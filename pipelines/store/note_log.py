@@ -12,7 +12,7 @@ from typing import Literal
 import apsw
 
 from pipelines.moments import as_iso
-from pipelines.store.connection import one, records, transaction
+from pipelines.store.connection import one, records, rows, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.job_rows import storable
 from pipelines.store.pruning import prune
@@ -152,6 +152,28 @@ class NoteLog:
             (path, limit),
         )
         return [replace(entry, vectors_pending=bool(entry.vectors_pending)) for entry in found]
+
+    def appeared_as_it_went(self, path: str, since: str) -> list[str]:
+        """Return the paths at which a note appeared within ten minutes of when a note went, the last time `since`."""
+        went = first(
+            self._con,
+            "SELECT at FROM note_log WHERE path = ? AND at >= ? AND action IN ('removed', 'renamed')"
+            " AND passages IS NULL ORDER BY id DESC LIMIT 1",
+            (path, since),
+        )
+        if went is None:
+            return []
+        at, apart = datetime.fromisoformat(went[0]), timedelta(seconds=_RENAME_SECONDS)
+        found = rows(
+            self._con,
+            "SELECT DISTINCT path FROM note_log AS came WHERE action IN ('indexed', 'renamed')"
+            " AND passages IS NOT NULL AND at BETWEEN max(?, ?) AND ? AND path <> ?"
+            # It appeared: there was no note at this path just before.
+            " AND coalesce((SELECT passages IS NULL AND action IN ('removed', 'renamed') FROM note_log AS before"
+            "  WHERE before.path = came.path AND before.id < came.id ORDER BY id DESC LIMIT 1), 1)",
+            (as_iso(at - apart), since, as_iso(at + apart), path),
+        )
+        return [found_path for (found_path,) in found]
 
 
 def _join_renamed(con: apsw.Connection, number: int, event: NoteEvent, since: str) -> None:

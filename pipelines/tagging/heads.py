@@ -25,12 +25,12 @@ def restored(data: bytes, head_before: bytes, head_after: bytes) -> bytes | None
     """
     # If both beginnings fit, one is a prefix of the other, and the longer one is meant.
     for head in sorted((head_after, head_before), key=len, reverse=True):
-        if _begins(data, head):
+        if begins(data, head):
             return data if head == head_before else head_before + data[len(head_after) :]
     return None
 
 
-def _begins(data: bytes, head: bytes) -> bool:
+def begins(data: bytes, head: bytes) -> bool:
     """Say whether a file begins with these whole lines; if the last line goes on, it was edited."""
     follows = data[len(head) : len(head) + 1]
     return data.startswith(head) and (head.endswith(b"\n") or follows in (b"", b"\n", b"\r"))

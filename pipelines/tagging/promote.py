@@ -13,10 +13,12 @@ from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
 from pipelines.store.cache import Cache
 from pipelines.store.change_log import Change
+from pipelines.store.note_log import NoteLog
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import OPERATOR, Proposal, Proposals
 from pipelines.tagging.candidates import is_another, sketch
 from pipelines.tagging.heads import heads, restored
+from pipelines.tagging.moved import found_again
 from pipelines.tagging.note_tags import add_tags, differs_by, remove_tags, tags_of_head
 from pipelines.tagging.taxonomy import renamed
 
@@ -32,6 +34,7 @@ class Notes:
     max_bytes: int
     cache: Cache
     proposals: Proposals
+    log: NoteLog
     displaced: Path
 
 
@@ -173,6 +176,7 @@ def undo(notes: Notes, change: Change, at: str) -> bool:
         raise CannotUndoError(f"change {change.id} is already undone")
     if change.action != PROMOTED:
         raise CannotUndoError(f"change {change.id} is neither a promotion nor a run of renames")
+    change = found_again(notes.cache, notes.proposals, notes.log, notes.root, change, notes.max_bytes)
     names = {*change.tags, *(_name_after(notes, tag, change.at) for tag in change.tags)}
     before, after = _edit(
         notes, change.path, lambda data: taken_back(data, change.head_before, change.head_after, names)
@@ -209,7 +213,7 @@ def take_accepted_back(notes: Notes, ids: Collection[int], at: str) -> list[tupl
             left.append((path, "no change that can be taken back gave it its tags"))
         try:
             for change in found:
-                undo(notes, change, at)
+                undo(notes, notes.proposals.changes.find(change.id) or change, at)  # it may have moved
         except NoteError as error:
             left.append((path, str(error)))
     return left

@@ -20,6 +20,7 @@ from pipelines.embedding.embedder import Embedder
 from pipelines.embedding.model_info import find_model
 from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
+from pipelines.store.note_log import NoteLog
 from pipelines.store.proposals import Proposals
 from pipelines.tagging.promote import Notes, merge_late
 from pipelines.tagging.review import ReviewContext, review
@@ -149,7 +150,9 @@ class Service:
         (self.domain,) = WHOLE_VAULT
         self.proposals = Proposals(state)
         self.displaced = state / "displaced"
-        self.notes = Notes("vault", root, MAX_BYTES, self.house.cache, self.proposals, self.displaced)
+        self.notes = Notes(
+            "vault", root, MAX_BYTES, self.house.cache, self.proposals, NoteLog(state), self.displaced
+        )
         self.number = 0
         self.was: dict[int, str] = {}
         self.resurrected = 0

@@ -12,6 +12,7 @@ from pipelines.disk.late_writes import UNCLAIMED
 from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import EverindexError, NoteError
 from pipelines.model import Suggestion
+from pipelines.moments import now_iso
 from pipelines.store.attention import Attention
 from pipelines.store.facts import TAGGED
 from pipelines.tagging.candidates import begin, due
@@ -567,6 +568,20 @@ def test_the_queue_of_a_former_domain_is_a_problem_until_it_is_deleted(proposed)
     assert problem.startswith("'_review-queue.md' is the review queue of a domain that")
     (proposed.root / "_review-queue.md").unlink()
     assert said() == []
+
+
+def test_a_promotion_is_taken_back_from_a_note_that_was_moved_before_its_tag_was_indexed(gardener):
+    gardener.write("a.md", NOTES["b.md"])
+    gardener.index()
+    store = gardener.context.proposals()
+    begin(gardener.resources.reader(gardener.domain), store, "vault")
+    store.want("vault", "a.md", "soil", "", "accepted", "2026")
+    promote(gardener.context.notes(gardener.domain), now_iso())
+    (gardener.root / "a.md").rename(gardener.root / "moved.md")
+    gardener.index()
+    done = undo(gardener)
+    assert (done["restored"], done["left"]) == (["moved.md"], [])
+    assert gardener.text("moved.md") == NOTES["b.md"]
 
 
 def test_a_change_made_in_a_former_domain_is_undone_in_the_one_that_owns_its_note_now(proposed):

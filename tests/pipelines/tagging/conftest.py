@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.domains import WHOLE_VAULT
 from pipelines.model import Suggestion
+from pipelines.store.note_log import NoteLog
 from pipelines.store.proposals import Proposals
 from pipelines.store.state import State
 from pipelines.tagging.promote import Notes
@@ -30,8 +31,15 @@ class Tagging:
         state = State(house.state)
         state.close()
         self.proposals = Proposals(house.state)
+        self.log = NoteLog(house.state)
         self.notes = Notes(
-            domain.slug, house.root, MAX_BYTES, house.cache, self.proposals, house.state / "displaced"
+            domain.slug,
+            house.root,
+            MAX_BYTES,
+            house.cache,
+            self.proposals,
+            self.log,
+            house.state / "displaced",
         )
         self.queue = house.root / "_review-queue.md"
 
@@ -78,3 +86,4 @@ def tagging(house: House) -> Iterator[Tagging]:
     made.house.index()
     yield made
     made.proposals.close()
+    made.log.close()
