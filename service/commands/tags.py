@@ -230,6 +230,19 @@ def _where(change: dict[str, Any]) -> str:
     return f"{change['notes']} {'note' if change['notes'] == 1 else 'notes'} and {change['path']}"
 
 
+def _can_be_undone(change: dict[str, Any]) -> bool:
+    return change["action"] in _UNDOABLE and not change["undone_at"]
+
+
+def _way_out(earlier: list[dict[str, Any]]) -> str:
+    """Return how to undo the change before the last one, which would be chosen again and again without an id."""
+    if not earlier:
+        return ""
+    one = earlier[0]
+    what = f"{one['action']} {', '.join(one['tags'])} in {_where(one)}"
+    return f"; `everindex tags undo {one['id']}` undoes the change before it ({what}), `everindex tags log` lists all"
+
+
 def _run_of(change: dict[str, Any], changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what is undone with a change: a run of renames in several domains has one time."""
     if change["action"] == "promoted":
@@ -251,22 +264,24 @@ def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
     """Undo a promotion or a run of renames, and restore the notes as they were before."""
     service = need_service(options_given(vault, state))
     changes = service.call("GET", "/changes", limit=1000)
-    wanted = [
-        one
-        for one in changes
-        if (one["id"] == number if number else one["action"] in _UNDOABLE and not one["undone_at"])
-    ]
+    wanted = [one for one in changes if (one["id"] == number if number else _can_be_undone(one))]
+    way_out = ""
     if wanted:
+        run = _run_of(wanted[0], changes) if _can_be_undone(wanted[0]) else []
+        way_out = "" if number else _way_out([one for one in wanted if one not in run])
         number = wanted[0]["id"]
-        can_be_undone = wanted[0]["action"] in _UNDOABLE and not wanted[0]["undone_at"]
-        for one in _run_of(wanted[0], changes) if can_be_undone else ():
+        for one in run:
             what = (
                 f"{one['id']}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {second(one['at'])}"
             )
             out.say(f"undoing {what}")
     elif number is None:
         raise NotFoundError("there is nothing to undo; `everindex tags log` lists the changes")
-    for _, done in _worked(service.call("POST", "/changes/undo", id=number)):
+    answer = service.call("POST", "/changes/undo", id=number)
+    for done in answer["domains"].values():
+        if "error" in done:
+            done["error"] += way_out
+    for _, done in _worked(answer):
         for path in done["restored"]:
             out.say(f"  restored: {path}")
         for path, why in done["left"]:

@@ -97,3 +97,46 @@ def test_a_rename_that_is_refused_fails_and_says_what_to_do(monkeypatch, options
     assert done.exit_code == 1
     assert "a.md" in done.output
     assert "--json" in options or "correct these notes, or ignore them" in done.output
+
+
+class Stuck:
+    """A service that cannot undo the last change."""
+
+    def __init__(self, actions=("undone", "promoted", "promoted")):
+        self.changes = [
+            {
+                "id": 9 - n,
+                "at": f"2026-11-2{4 - n}T10:00:00.000+00:00",
+                "action": action,
+                "tags": ["soil"],
+                "path": f"{n}.md",
+                "notes": 0,
+                "undone_at": None,
+            }
+            for n, action in enumerate(actions)
+        ]
+
+    def call(self, method, *_, **__):
+        return self.changes if method == "GET" else {"domains": {"garden": {"error": "'1.md' is gone"}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "actions", "way_out"),
+    [
+        (
+            [],
+            ("undone", "promoted", "promoted"),
+            "; `everindex tags undo 7` undoes the change before it (promoted soil in 2.md), `everindex tags log` lists all",
+        ),
+        ([], ("undone", "promoted"), ""),
+        (["8"], ("undone", "promoted", "promoted"), ""),
+    ],
+    ids=["an earlier change", "no earlier change", "by its id"],
+)
+def test_an_undo_that_fails_without_an_id_says_how_to_undo_the_change_before(
+    monkeypatch, given, actions, way_out
+):
+    monkeypatch.setattr("service.commands.tags.need_service", lambda _: Stuck(actions))
+    done = CliRunner().invoke(app, ["tags", "undo", *given])
+    assert done.exit_code == 1
+    assert f"garden: '1.md' is gone{way_out}\n" in done.output
