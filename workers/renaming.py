@@ -182,7 +182,8 @@ def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -
     if done.finished:
         at = now_iso()
         store.changes.undo(change.id, at)
-        store.changes.record(replace(change, at=at, action=UNDONE, undone_at=None))
+        restored = [path for path, raw in names.items() if raw in done.restored]
+        store.changes.record(replace(change, at=at, action=UNDONE, undone_at=None), files=restored)
     return {
         "restored": list(done.restored),
         "left": [[one.path, one.reason] for one in done.left],

@@ -13,11 +13,12 @@ from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.rename_log import RENAMED, RENAMING
 
-# A run that died before its first file changed nothing. The undoing of a run is recorded at the time at which the run
-# counts as undone.
+# A run that died before its first file changed nothing. The undoing of a run has the files that it restored; one that
+# an earlier version recorded has none, and is counted by its run, which counts as undone at the time of that record.
 _CHANGE = (
     "SELECT id, at, domain, path, tags, action, head_before, head_after, undone_at,"
-    " (SELECT count(*) FROM tag_renamed r WHERE r.path <> tag_audit.path AND r.change = CASE action WHEN 'undone'"
+    " (SELECT count(*) FROM tag_renamed r WHERE r.path <> tag_audit.path AND r.change = CASE"
+    " WHEN action = 'undone' AND NOT EXISTS (SELECT 1 FROM tag_renamed own WHERE own.change = tag_audit.id)"
     " THEN (SELECT run.id FROM tag_audit run WHERE run.undone_at = tag_audit.at AND run.path = tag_audit.path)"
     " ELSE id END) AS notes"
     f" FROM tag_audit WHERE (action <> '{RENAMING}' OR EXISTS (SELECT 1 FROM tag_renamed r WHERE r.change = id))"
@@ -28,7 +29,8 @@ _CHANGE = (
 class Change:
     """A change that Everindex made to a note: its bytes up to the last line that differs, before and after.
 
-    For renames (listed in `tags`) it is everything that one run did: in `notes` notes, and in the taxonomy at `path`.
+    For renames (listed in `tags`) it is everything that one run did: in `notes` notes, and in the taxonomy at `path`;
+    for their undoing, in how many notes they were taken back.
     """
 
     id: int
@@ -49,8 +51,11 @@ class ChangeLog:
     def __init__(self, con: apsw.Connection) -> None:
         self._con = con
 
-    def record(self, change: Change, settled: Collection[int] = ()) -> int:
-        """Record a change, mark the proposals that it applied, and return its id."""
+    def record(self, change: Change, settled: Collection[int] = (), files: Collection[str] = ()) -> int:
+        """Record a change, mark the proposals that it applied, and return its id.
+
+        `files` are those in which it took renames back.
+        """
         with transaction(self._con):
             self._con.execute(
                 "UPDATE tag_proposal SET state = 'applied', reason = NULL, decided_at = ?"
@@ -65,6 +70,9 @@ class ChangeLog:
                     *(change.at, change.domain, change.path, json.dumps(change.tags), change.action),
                     *(change.head_before, change.head_after),
                 ),
+            )
+            self._con.executemany(
+                "INSERT INTO tag_renamed VALUES (?, ?, x'', x'')", [(number, path) for path in files]
             )
         return int(number)
 

@@ -233,6 +233,19 @@ def test_a_note_that_was_edited_where_it_was_renamed_is_left_alone_and_reported(
     }
     assert done["restored"] == ["_taxonomy.md"]
     assert renaming.text("_taxonomy.md") == RENAMES
+    log = renaming.context.proposals().changes.latest(10)
+    assert [(one.action, one.notes) for one in log] == [("undone", 0), ("renamed", 3)]
+
+
+def test_the_undoing_of_renames_counts_the_notes_that_it_restored_and_is_in_their_log_alone(renaming):
+    rename(renaming)
+    renaming.write("a.md", renaming.text("a.md").replace("# both", "# mine"))
+    renaming.index()
+    assert undo(renaming)["restored"] == ["_taxonomy.md", "b.md", "deep/c.md"]
+    log = renaming.context.proposals().changes
+    assert [(one.action, one.notes) for one in log.latest(10)] == [("undone", 2), ("renamed", 3)]
+    assert [one.action for one in log.latest(10, "b.md")] == ["undone", "renamed"]
+    assert [one.action for one in log.latest(10, "a.md")] == ["renamed"]
 
 
 def test_what_was_written_below_a_renamed_part_stays(renaming):

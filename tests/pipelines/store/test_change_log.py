@@ -90,3 +90,18 @@ def test_a_run_of_renames_is_listed_once_its_first_file_is_recorded_and_for_each
         proposals.renames.write(number, RenamedFile(path, b"", b""))
     (found,) = proposals.changes.latest(10, "b.md")
     assert (found.id, found.path, found.tags, found.notes) == (number, "_taxonomy.md", ("dirt -> soil",), 2)
+
+
+def test_the_undoing_of_a_run_counts_its_own_files_and_those_of_the_run_where_an_earlier_version_kept_none(
+    proposals,
+):
+    number = proposals.renames.begin("d", "_taxonomy.md", [("dirt", "soil")], AT)
+    for path in ("_taxonomy.md", "a.md", "b.md"):
+        proposals.renames.write(number, RenamedFile(path, b"", b""))
+    proposals.renames.finish(number)
+    proposals.changes.undo(number, AT)
+    proposals.changes.record(promoted("_taxonomy.md", "dirt -> soil", action="undone"))
+    assert proposals.changes.latest(1)[0].notes == 2
+    for files, notes in ((["_taxonomy.md", "a.md"], 1), (["_taxonomy.md"], 0)):
+        proposals.changes.record(promoted("_taxonomy.md", "dirt -> soil", action="undone"), files=files)
+        assert proposals.changes.latest(1)[0].notes == notes
