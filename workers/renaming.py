@@ -15,7 +15,7 @@ from pipelines.model import Domain
 from pipelines.moments import now_iso
 from pipelines.store.change_log import Change
 from pipelines.store.facts import REVIEWED
-from pipelines.store.rename_log import RenamedFile
+from pipelines.store.rename_log import RenamedFile, pairs_of
 from pipelines.tagging import renames
 from pipelines.tagging.candidates import follow_renames
 from pipelines.tagging.heads import heads
@@ -169,12 +169,16 @@ def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -
     files = store.renames.files(change.id)
     # A path that is not UTF-8 can be opened only by the name in the ledger.
     raws = context.resources.reader(domain).ledger.stat_of([file.path for file in files])
-    named = [
-        replace(file, path=raws[file.path][0] if file.path in raws else vault.path_on_disk(root, file.path))
-        for file in files
-    ]
+    names = {
+        path: raws[path][0] if path in raws else vault.path_on_disk(root, path)
+        for path in (change.path, *(file.path for file in files))
+    }
     done = renames.take_back(
-        named, root, lambda raw, read, new: replace_if_unchanged(root, raw, read, new, context.displaced)
+        [replace(file, path=names[file.path]) for file in files],
+        pairs_of(change.tags),
+        names[change.path],
+        root,
+        lambda raw, read, new: replace_if_unchanged(root, raw, read, new, context.displaced),
     )
     if not done.restored:
         first = done.left[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import apsw
@@ -15,6 +15,11 @@ RENAMING, RENAMED = "renaming", "renamed"
 """The action of an entry until all of its files are done, and afterwards."""
 
 _TO = " -> "
+
+
+def pairs_of(tags: Iterable[str]) -> dict[str, str]:
+    """Return the renames (old tag -> new) that the tags of an entry describe."""
+    return dict(said.split(_TO) for said in tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class RenameLog:
             " ORDER BY id",
             (domain, at, RENAMING, RENAMED),
         )
-        return [dict(said.split(_TO) for said in json.loads(tags)) for (tags,) in found]
+        return [pairs_of(json.loads(tags)) for (tags,) in found]
 
     def files(self, number: int) -> list[RenamedFile]:
         """Return the files of an entry, by path."""

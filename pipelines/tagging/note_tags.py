@@ -87,6 +87,14 @@ def differs_by(data: bytes, after: bytes, tags: Iterable[str]) -> bool:
     return True
 
 
+def has_none(data: bytes, tags: Iterable[str]) -> bool:
+    """Say whether a note surely has none of these tags, nor one nested in them."""
+    try:
+        return all(rename_tags(data, {tag: f"{tag}-"}) == data for tag in tags)
+    except NoteTagsError:
+        return False
+
+
 def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
     """Return a note's bytes with tags renamed, in frontmatter and inline, together with the tags nested in them.
 

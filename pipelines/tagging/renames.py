@@ -20,7 +20,7 @@ from pipelines.disk.durable_files import sync_folder, write_atomic
 from pipelines.errors import NoteError, NoteTagsError, NoteVanishedError, StateError, TaxonomyError
 from pipelines.store.rename_log import RenamedFile
 from pipelines.tagging.heads import restored
-from pipelines.tagging.note_tags import rename_tags
+from pipelines.tagging.note_tags import has_none, rename_tags
 from pipelines.tagging.taxonomy_edits import without_renames
 
 Replace = Callable[[str, bytes, bytes], bytes | None]
@@ -186,13 +186,20 @@ class TakenBack:
     finished: bool
 
 
-def take_back(files: Iterable[RenamedFile], root: Path, replace: Replace) -> TakenBack:
-    """Restore files exactly as they were before a run; a file whose renamed part was edited since is left alone."""
+def take_back(
+    files: Iterable[RenamedFile], renames: Mapping[str, str], taxonomy: str, root: Path, replace: Replace
+) -> TakenBack:
+    """Restore files exactly as they were before a run; a file whose renamed part was edited since is left alone.
+
+    `renames` are those of the run (old name -> new), and `taxonomy` is the file that contained them.
+    """
     done, left, finished = [], [], True
     for file in files:
 
         def before(data: bytes, file: RenamedFile = file) -> bytes:
             found = restored(data, file.head_before, file.head_after)
+            if found is None and file.path != taxonomy and has_none(data, renames.values()):
+                raise NoteTagsError("it no longer has the renamed tags")
             if found is None:
                 raise NoteTagsError("it has changed since; rename its tags by hand")
             return found

@@ -248,6 +248,19 @@ def test_the_undoing_of_renames_counts_the_notes_that_it_restored_and_is_in_thei
     assert [one.action for one in log.latest(10, "a.md")] == ["renamed"]
 
 
+def test_a_note_that_lost_its_renamed_tags_is_left_alone_with_that_reason(renaming):
+    rename(renaming)
+    renaming.write("a.md", "---\r\ntags: [other]\r\n---\r\nWords.\r\n")
+    renaming.write("deep/c.md", "---\ntags: [soil]\n---\n\nThe end\n")
+    renaming.write("_taxonomy.md", "- soil: other words\n- compost: others\n")
+    renaming.index()
+    assert undo(renaming)["left"] == [
+        ["_taxonomy.md", "it has changed since; rename its tags by hand"],
+        ["a.md", "it no longer has the renamed tags"],
+        ["deep/c.md", "it has changed since; rename its tags by hand"],
+    ]
+
+
 def test_what_was_written_below_a_renamed_part_stays(renaming):
     rename(renaming)
     renaming.write("b.md", renaming.text("b.md") + "\nMore.")
