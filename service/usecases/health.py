@@ -168,7 +168,7 @@ def _of_the_vault(resources: Resources) -> Iterator[str]:
         if paused := resources.state().decisions.paused_since(domain.slug):
             yield (
                 f"{domain.slug} is paused since {moment(paused)}: saves are recorded, and"
-                " indexed when an operator resumes it (`/ops`)"
+                " indexed when an operator resumes it (`/ops/queue`)"
             )
         if held := resources.state().get(HELD, domain.slug):
             yield (

@@ -52,7 +52,7 @@ def paused_because(resources: Resources, slug: str) -> str | None:
     if paused is None:
         return None
     since = moment(paused)
-    return f"{slug} is paused since {since}; it is indexed when an operator resumes {slug} (`/ops`)"
+    return f"{slug} is paused since {since}; it is indexed when an operator resumes {slug} (`/ops/queue`)"
 
 
 def _as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -208,7 +208,8 @@ def test_a_paused_domain_is_reported_until_it_is_resumed(resources, operator, qu
     assert operator.post("/ops/queue/pause", params={"domain": "vault"}).json() == {"paused": ["vault"]}
     assert operator.get("/ops/queue.json").json()["paused"] == ["vault"]
     assert operator.get("/ops/overview.json").json()["domains"][0]["paused"] is True
-    assert any("vault is paused since" in problem for problem in find_problems(resources, queue))
+    (problem,) = [one for one in find_problems(resources, queue) if "vault is paused since" in one]
+    assert problem.endswith("when an operator resumes it (`/ops/queue`)")
     assert operator.post("/ops/queue/resume", params={"domain": "vault"}).json() == {"paused": []}
     assert not any("paused" in problem for problem in find_problems(resources, queue))
     assert operator.post("/ops/queue/resume", params={"domain": "vault"}).status_code == 200
@@ -222,6 +223,7 @@ def test_why_says_of_a_note_that_waits_that_its_domain_is_paused(resources, oper
     operator.post("/ops/queue/pause", params={"domain": "vault"})
     known = questions.why("a.md")
     assert (known["state"], known["reason"][:22]) == ("pending", "vault is paused since ")
+    assert known["reason"].endswith("when an operator resumes vault (`/ops/queue`)")
     operator.post("/ops/queue/resume", params={"domain": "vault"})
     assert questions.why("a.md")["reason"] == "it is next"
 
