@@ -79,7 +79,9 @@ def review(context: ReviewContext, at: str, late: bytes | None = None) -> Review
         one, other = _decide(context, reading, at)
         accepted, rejected = accepted + one, rejected + other
         if context.apply:
+            _extend_vocabulary(context, at)
             promotion.add(promote(context.notes, at))
+        _follow_vocabulary(context, at)
         kept = (*reading.kept, *_missing(more.kept, reading.kept))
         version = context.notes.proposals.version(context.domain.slug)
         page = _page(context, replace(reading, kept=kept), promotion)
@@ -185,18 +187,39 @@ def _decide(context: ReviewContext, reading: Reading, at: str) -> tuple[int, int
     proposals, slug = context.notes.proposals, context.domain.slug
     yes = set(reading.accepted) | {number for number, accepted in reading.elsewhere.items() if accepted}
     no = set(reading.rejected) | {number for number, accepted in reading.elsewhere.items() if not accepted}
-    own = {one.id: one for one in proposals.get(yes | no) if one.domain == slug}
-    for number in sorted(yes & own.keys()):
-        if own[number].state == "addition" and not _add_to_vocabulary(context, own[number].tag):
-            yes.discard(number)  # it is shown again, and the page says why
-    accepted = proposals.decide(yes & own.keys(), "accepted", at)
-    rejected = proposals.decide(no & own.keys(), "rejected", at)
+    own = {one.id for one in proposals.get(yes | no) if one.domain == slug}
+    accepted = proposals.decide(yes & own, "accepted", at)
+    rejected = proposals.decide(no & own, "rejected", at)
     for path, tag in reading.typed:
         entry = taxonomy.find(context.vocabulary.taxonomy, tag)
         proposals.want(slug, path, tag, entry.group if entry else "", "accepted", at)
     for path, tag in reading.additions:
         proposals.want(slug, path, tag, "", "addition", at)
     return accepted + len(reading.typed), rejected
+
+
+def _extend_vocabulary(context: ReviewContext, at: str) -> None:
+    """Add accepted tags that the vocabulary lacks to it; one that cannot be added is shown again, with the reason."""
+    proposals = context.notes.proposals
+    for one in proposals.of_state(context.domain.slug, "accepted"):
+        is_known = taxonomy.find(context.vocabulary.taxonomy, one.tag) is not None
+        if not is_known and not _add_to_vocabulary(context, one.tag):
+            proposals.settle([one.id], "addition", at)
+
+
+def _follow_vocabulary(context: ReviewContext, at: str) -> None:
+    """Make waiting tags that the vocabulary lost additions to it, and additions that it has ordinary tags."""
+    if context.vocabulary.error:
+        return
+    proposals, slug = context.notes.proposals, context.domain.slug
+
+    def is_known(one: Proposal) -> bool:
+        return taxonomy.find(context.vocabulary.taxonomy, one.tag) is not None
+
+    if gone := [one.id for one in proposals.of_state(slug, "waiting") if not is_known(one)]:
+        proposals.settle(gone, "addition", at)
+    if known := [one.id for one in proposals.of_state(slug, "addition") if is_known(one)]:
+        proposals.settle(known, "waiting", at)
 
 
 def _add_to_vocabulary(context: ReviewContext, tag: str) -> bool:

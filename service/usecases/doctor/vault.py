@@ -68,7 +68,7 @@ def check_files(looked_at: Installation) -> Iterator[Finding]:
     except DomainsFileError as error:
         place = looked_at.place
         is_remembered = place is not None and (place.state / GOOD_DOMAINS_FILE).is_file()
-        until = "the last valid one is in force" if is_remembered else "Everindex does not start"
+        until = "the last valid one is in force" if is_remembered else "Everindex does not start again"
         yield failure("domains", str(error), f"correct {DOMAINS_FILE}; until then {until}")
         known = ()
     for domain in known:

@@ -84,6 +84,33 @@ def test_a_word_outside_the_vocabulary_is_offered_and_accepted_into_it(shown):
     assert "- mulch" in shown.text("a.md")
 
 
+def test_a_word_outside_the_vocabulary_that_is_accepted_elsewhere_extends_it_too(shown):
+    shown.edit("- [ ] `compost`", "- [x] mulch\n- [ ] `compost`")
+    shown.review()
+    (mulch,) = shown.proposals.of_state("vault", "addition")
+    shown.proposals.decide([mulch.id], "accepted", AT)
+    shown.review()
+    assert "- mulch" in shown.text("_taxonomy.md")
+    assert "- mulch" in shown.text("a.md")
+
+
+def test_a_tag_that_left_the_vocabulary_says_so_and_returns_with_its_acceptance(shown):
+    vocabulary = shown.text("_taxonomy.md")
+    shown.house.write("_taxonomy.md", vocabulary.replace("- compost: rotted leaves\n", ""))
+    shown.review()
+    assert "`compost` · not in the vocabulary yet: accepting it adds it" in shown.queue.read_text()
+    assert shown.states("a.md") == {"soil": "waiting", "compost": "addition"}
+    shown.house.write("_taxonomy.md", vocabulary)
+    shown.review()
+    assert shown.states("a.md") == {"soil": "waiting", "compost": "waiting"}
+    shown.house.write("_taxonomy.md", vocabulary.replace("- compost: rotted leaves\n", ""))
+    shown.review()
+    shown.edit("- [ ] `compost`", "- [x] `compost`")
+    shown.review()
+    assert "- compost" in shown.text("_taxonomy.md")
+    assert "- compost" in shown.text("a.md")
+
+
 def test_an_addition_to_a_broken_taxonomy_waits_again_and_is_reported(shown):
     shown.edit("- [ ] `compost`", "- [x] mulch\n- [ ] `compost`")
     shown.review()
