@@ -84,9 +84,11 @@ def test_the_command_shows_what_the_route_returns(example):
     answer = example.json("traverse", path, "--query", "pricing power", "--depth", "1")
     served = example.get(f"/traverse/{path}", depth=1, q="pricing power").json()
     assert {**answer, "took_ms": 0} == {**served, "took_ms": 0}
-    told = example.run("traverse", path, "--query", "pricing power", "--depth", "1", *example.place)
+    words = ("traverse", path, "--query", "pricing power", "--depth", "1")
+    told = example.run(*words, *example.place)
     assert "Moats and Pricing Power" in told
-    assert "left out: not near enough" in told
+    assert "2 more notes were looked at; `--all` shows them" in told
+    assert "left out: not near enough" in example.run(*words, "--all", *example.place)
     assert f"{answer['embeddings_read']} passages compared" in told
 
 

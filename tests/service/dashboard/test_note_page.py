@@ -108,7 +108,9 @@ def test_obsidian_is_given_the_name_that_the_disk_has(browser, written, settings
     assert "Open in Obsidian" not in shown(browser, "/notes/M\u00fcsli.md")
     (written / ".obsidian").mkdir()
     page = shown(browser, "/notes/M\u00fcsli.md")
-    assert f'href="obsidian://open?path={quote(str(decomposed), safe="")}"' in page
+    link = f'href="obsidian://open?path={quote(str(decomposed), safe="")}"'
+    assert link in page
+    assert link in shown(browser, "/?q=oats")
 
 
 def test_backlinks_of_every_domain_lead_to_their_lines(browser):
