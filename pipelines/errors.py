@@ -7,7 +7,7 @@ may succeed later (a busy file) or only after someone changes something (a note 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-NO_NOTE = ("unknown", "ignored", "folder")  # the states in `why` of what may be a title
+NO_NOTE = ("unknown", "ignored", "folder")  # states of `why` in which a path may be a title
 
 
 class EverindexError(Exception):

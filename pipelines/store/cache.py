@@ -131,12 +131,8 @@ class Cache:
             ((text_hash, blob, time.time()) for text_hash, blob in rows),
         )
 
-    def can_keep(self, vector: Vector) -> bool:
-        """Say whether a vector has this cache's dimension and only finite numbers, not all of them zero."""
-        return vector.shape == (self.meta.dimension,) and bool(np.isfinite(vector).all() and vector.any())
-
     def _blob(self, vector: Vector) -> bytes:
-        if not self.can_keep(vector):
+        if vector.shape != (self.meta.dimension,) or not (np.isfinite(vector).all() and vector.any()):
             raise BadVectorError(
                 f"the model {self.meta.model} returned a vector of shape {vector.shape} that is not "
                 f"{self.meta.dimension} finite numbers, or is zero; it was not stored"

@@ -16,7 +16,7 @@ import numpy as np
 from pipelines.errors import CacheCorruptError
 from pipelines.locator import Locator
 from pipelines.model import Chunk, Link
-from pipelines.store.cache import Cache
+from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import corrupt
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
@@ -198,6 +198,12 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
 # Vectors
 
 
+def is_unit(vector: Vector) -> bool:
+    """Say whether a vector has length 1, as every stored one; damage seldom leaves that as it was."""
+    with np.errstate(all="ignore"):
+        return bool(abs(np.linalg.norm(vector) - 1) <= _LENGTH_TOLERANCE)
+
+
 def bad_vectors(cache: Cache) -> dict[str, str]:
     """Return what is wrong with stored vectors, by the hash of their text."""
     wrong = {}
@@ -208,7 +214,7 @@ def bad_vectors(cache: Cache) -> dict[str, str]:
             wrong[text_hash] = f"its vector has {len(blob)} bytes, not {4 * cache.meta.dimension}"
         elif not np.isfinite(vector).all():
             wrong[text_hash] = "its vector has numbers that are not finite"
-        elif abs(float(np.linalg.norm(vector)) - 1) > _LENGTH_TOLERANCE:
+        elif not is_unit(vector):
             wrong[text_hash] = f"its vector has length {float(np.linalg.norm(vector)):.4g}, not 1"
     return wrong
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from pipelines.errors import CacheError, StateError
 from pipelines.store.cache import Cache, Vector
+from pipelines.store.check import is_unit
 from pipelines.store.connection import rows
 from pipelines.store.meta import CacheMeta
 
-_LENGTH_TOLERANCE = 1e-3
 # What opening or reading a damaged file may raise; a text that is not UTF-8 is a ValueError.
 _UNREADABLE = (CacheError, StateError, apsw.Error, ValueError, MemoryError)
 # The hash is read from the row itself: an index that is damaged may lead to the row of another text.
@@ -52,11 +52,5 @@ def _read(cache: Cache, hashes: Collection[str]) -> dict[str, Vector]:
     }
     wanted = set(hashes)
     return {
-        text_hash: vector for text_hash, vector in vectors.items() if text_hash in wanted and _is_unit(vector)
+        text_hash: vector for text_hash, vector in vectors.items() if text_hash in wanted and is_unit(vector)
     }
-
-
-def _is_unit(vector: Vector) -> bool:
-    """Say whether a vector has the length that every stored one has; damage seldom leaves it as it was."""
-    with np.errstate(all="ignore"):
-        return bool(abs(np.linalg.norm(vector) - 1) <= _LENGTH_TOLERANCE)

@@ -202,8 +202,7 @@ def _extend_vocabulary(context: ReviewContext, at: str) -> None:
     """Add accepted tags that the vocabulary lacks to it; one that cannot be added is shown again, with the reason."""
     proposals = context.notes.proposals
     for one in proposals.of_state(context.domain.slug, "accepted"):
-        is_known = taxonomy.find(context.vocabulary.taxonomy, one.tag) is not None
-        if not is_known and not _add_to_vocabulary(context, one.tag):
+        if not _is_known(context, one.tag) and not _add_to_vocabulary(context, one.tag):
             proposals.settle([one.id], "addition", at)
 
 
@@ -212,14 +211,15 @@ def _follow_vocabulary(context: ReviewContext, at: str) -> None:
     if context.vocabulary.error:
         return
     proposals, slug = context.notes.proposals, context.domain.slug
-
-    def is_known(one: Proposal) -> bool:
-        return taxonomy.find(context.vocabulary.taxonomy, one.tag) is not None
-
-    if gone := [one.id for one in proposals.of_state(slug, "waiting") if not is_known(one)]:
+    if gone := [one.id for one in proposals.of_state(slug, "waiting") if not _is_known(context, one.tag)]:
         proposals.settle(gone, "addition", at)
-    if known := [one.id for one in proposals.of_state(slug, "addition") if is_known(one)]:
+    if known := [one.id for one in proposals.of_state(slug, "addition") if _is_known(context, one.tag)]:
         proposals.settle(known, "waiting", at)
+
+
+def _is_known(context: ReviewContext, tag: str) -> bool:
+    """Say whether the vocabulary, as it was read for this review, has a tag."""
+    return taxonomy.find(context.vocabulary.taxonomy, tag) is not None
 
 
 def _add_to_vocabulary(context: ReviewContext, tag: str) -> bool:
