@@ -44,7 +44,7 @@ class _Nth(click.IntRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            said = f"{value!r} is no number of a hit (1 to {self.max}); write --open after the question"
+            said = f"{value!r} is not the number of a hit (1 to {self.max}); write --open after the question"
             self.fail(said, param, ctx)
 
 
