@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
+from pipelines import lexical
 from pipelines.disk.obsidian import is_vault, open_link
 from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
@@ -144,7 +145,9 @@ class _SearchPage:
         return HTMLResponse(template.render(offered=self._browsing.filter_values()))
 
     def _titles(self, q: str) -> list[TitleHit]:
-        return self._names.titles(q, _TITLES).results if 0 < len(q) <= _LONGEST_NAME else []
+        # Who leaves words out asks for passages: a note that has an unwanted word must not be offered by its name.
+        is_name = 0 < len(q) <= _LONGEST_NAME and lexical.without_unwanted(q) == q
+        return self._names.titles(q, _TITLES).results if is_name else []
 
     def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
         answer, complaint = self._answer(asked)

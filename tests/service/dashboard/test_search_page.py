@@ -79,6 +79,7 @@ def test_titles_are_those_of_the_notes_that_are_called_so(browser):
     assert "/notes/Soils/Soil%201.md" in hits(shown(browser, "/parts/titles?q=soil 1"))
     assert hits(shown(browser, "/parts/titles?q=")) == []
     assert hits(shown(browser, f"/parts/titles?q={'soil ' * 200}")) == []
+    assert hits(shown(browser, "/parts/titles?q=soils -soil")) == []
 
 
 def test_a_filter_is_kept_as_a_chip_and_as_a_field_of_the_form(browser):
