@@ -167,7 +167,11 @@ def _parts_of_document(note: Note) -> list[_Part]:
 
 
 def _label(note: Note, block: Block) -> str:
-    return block.label or (block.place.shown() if block.place else note.title)
+    """Return what a block is called; what is at the top of a record is called as the note."""
+    place = block.place
+    if place is None or (place.kind == "key" and not place.name):
+        return block.label or note.title
+    return block.label or place.shown()
 
 
 def _same(headings: tuple[str, ...], _offset: int) -> tuple[str, ...]:

@@ -14,8 +14,9 @@ KINDS: tuple[LocatorKind, ...] = get_args(LocatorKind)
 class Locator:
     """A place in a document. Numbers count from 1; a kind without numbers has 0 in both.
 
-    `name` is the sheet of rows (empty where a file has only one), the path of a key (`thesis.summary`), the first
-    words of a card, or the name of a symbol.
+    `name` is the sheet of rows (empty where a file has only one), the path of a key (`thesis.summary`; empty for what
+    is at the top of a record), the first words of a card, or the name of a symbol. The numbers of a symbol are its
+    lines, those of a key both the line of the file on which it begins (0: unknown).
     """
 
     kind: LocatorKind
@@ -33,6 +34,8 @@ class Locator:
             return f"[{self.name}] {rows}" if self.name else rows
         if self.kind in ("slide", "cell"):
             return f"{self.kind}{'s' if self.last > self.first else ''} {numbers}"
+        if self.kind == "key":
+            return self.name or "top level"
         return self.name or self.kind
 
     def as_json(self) -> str:

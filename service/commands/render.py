@@ -64,6 +64,8 @@ def line_of(hit: dict[str, Any]) -> int:
     place, path = hit.get("place"), hit["path"].lower()
     if place and path.endswith(_TABLES):
         return int(place["first"])
+    if place and place["kind"] == "key":
+        return int(place["first"]) or 1
     has_own_lines = place["kind"] == "symbol" if place else not path.endswith(_WEB_PAGES)
     return int(hit["lines"][0]) if has_own_lines else 1
 

@@ -13,6 +13,8 @@ from pipelines.locator import Locator
         (Locator("rows", "Costs", 21, 40), "[Costs] rows 21-40"),
         (Locator("rows", "", 2, 2), "row 2"),
         (Locator("key", "thesis.summary"), "thesis.summary"),
+        (Locator("key", "thesis.summary", 12, 12), "thesis.summary"),
+        (Locator("key", "", 1, 1), "top level"),
         (Locator("symbol", "Cache.open", 80, 97), "Cache.open"),
         (Locator("card"), "card"),
     ],

@@ -28,6 +28,7 @@ _TYPES = {_TAG + name for name in ("bool", "float", "int", "null", "str", "times
 _BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 _RESOLVER = Resolver()
 _DIGITS_OF_AN_INTEGER = 18
+_DEEPEST_LINE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,27 @@ class Typed:
 
 Leaf: TypeAlias = "str | Typed | bool | None"
 Value: TypeAlias = "dict[str, Value] | list[Value] | Leaf"
+Lines: TypeAlias = dict[tuple[int, tuple[str, ...]], int]
+"""On which line of a YAML file keys begin: by the number of their document, and the keys down to them."""
 
 
-def parse(path: str, data: bytes) -> list[Value]:
-    """Return the documents of a YAML or JSON file; a file without text has none.
+def parse(path: str, data: bytes) -> tuple[list[Value], Lines]:
+    """Return the documents of a YAML or JSON file, and the lines of its keys; a file without text has none.
+
+    Keys of JSON have no lines, nor have those in lists, below the fourth level, and after the first 100,000.
 
     Raises DocumentError for what cannot be parsed, an alias, a repeated key, a key that is a list or mapping, and
     more than 100 levels of nesting.
     """
     text = _decoded(path, data)
     if not text.strip():
-        return []
-    documents = [_from_json(path, text)] if path.lower().endswith(".json") else _from_yaml(path, text)
+        return [], {}
+    if path.lower().endswith(".json"):
+        documents, lines = [_from_json(path, text)], Lines()
+    else:
+        documents, lines = _from_yaml(path, text)
     _refuse_depth(path, documents)
-    return documents
+    return documents, lines
 
 
 def _decoded(path: str, data: bytes) -> str:
@@ -96,14 +104,14 @@ def _from_json(path: str, text: str) -> Value:
     return value
 
 
-def _from_yaml(path: str, text: str) -> list[Value]:
+def _from_yaml(path: str, text: str) -> tuple[list[Value], Lines]:
     tree = _Tree(path)
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             tree.add(event)
     except (yaml.YAMLError, *YAML_SURPRISES) as error:
         raise DocumentError(f"{path!r} is not valid YAML: {yaml_problem(error)}; correct it there") from error
-    return tree.documents
+    return tree.documents, tree.lines
 
 
 class _Tree:
@@ -111,9 +119,12 @@ class _Tree:
 
     def __init__(self, path: str) -> None:
         self.documents: list[Value] = []
+        self.lines = Lines()
         self._path = path
         self._open: list[dict[str, Value] | list[Value]] = []
         self._keys: list[str | None] = []
+        # Under which key each open list or mapping is; None for the outermost and those in lists.
+        self._above: list[str | None] = []
 
     def add(self, event: yaml.Event) -> None:
         """Add the next event.
@@ -126,11 +137,14 @@ class _Tree:
             if len(self._open) == DEEPEST:
                 raise _too_deep(self._path)
             new: dict[str, Value] | list[Value] = {} if isinstance(event, yaml.MappingStartEvent) else []
+            above = self._keys[-1] if self._keys else None
             self._place(event, new)
+            self._above.append(above)
             self._open.append(new)
             self._keys.append(None)
         elif isinstance(event, yaml.CollectionEndEvent):
             self._open.pop()
+            self._above.pop()
             self._keys.pop()
         elif isinstance(event, yaml.AliasEvent):
             raise DocumentError(
@@ -159,6 +173,14 @@ class _Tree:
             raise DocumentError(f"{self._at(event)}: the key {value!r} is written twice; remove one")
         else:
             self._keys[-1] = value
+            self._note_line(event, value)
+
+    def _note_line(self, event: yaml.Event, key: str) -> None:
+        """Note on which line a key is, unless it is too deep for a section or in a list."""
+        if event.start_mark and len(self._above) <= _DEEPEST_LINE and len(self.lines) < MOST_VALUES:
+            keys = tuple(storable(each) for each in (*self._above[1:], key) if each is not None)
+            if len(keys) == len(self._above):
+                self.lines[len(self.documents), keys] = event.start_mark.line + 1
 
     def _at(self, event: yaml.Event) -> str:
         return f"{self._path!r}, line {event.start_mark.line + 1}" if event.start_mark else repr(self._path)

@@ -11,7 +11,7 @@ from pipelines.documents.decoding import storable
 from pipelines.documents.document import Builder, Document, DocumentLink
 from pipelines.documents.readers.flattening import NO_UNITS, Units, flatten, humanized, item_text
 from pipelines.documents.readers.record_metadata import KIND_KEYS, at, file_names, properties_of, text_at
-from pipelines.documents.readers.record_values import Limit, Value, parse
+from pipelines.documents.readers.record_values import Limit, Lines, Value, parse
 from pipelines.locator import Locator
 from pipelines.parsing.frontmatter import split_wikilink
 
@@ -30,12 +30,16 @@ _WIKILINK = re.compile(r"(?P<embed>!?)\[\[(?P<inner>[^\[\]\n]{1,1000})\]\]")
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A part of a record: its keys from the outermost, its value, its headings and its text."""
+    """A part of a record: its keys from the outermost, its value, its headings and its text.
+
+    `keys` are empty for the values at the top; `begins` are the keys with which it begins in the file.
+    """
 
     keys: tuple[str, ...]
     value: Value
     headings: tuple[str, ...]
     text: str
+    begins: tuple[str, ...]
 
     @property
     def tokens(self) -> int:
@@ -57,22 +61,22 @@ def read(path: str, data: bytes, options: Mapping[str, object]) -> Document:
 
     Raises DocumentError for what `parse` refuses.
     """
-    documents = parse(path, data)
+    documents, lines = parse(path, data)
     records = [value for value in documents if isinstance(value, dict)]
     properties, warnings = properties_of(records[0] if records else {}, documents, options)
     limit = Limit()
     builder = Builder()
     for number, value in enumerate(documents, 1):
-        above = (f"Document {number}",) if number > 1 else ()
-        _add(builder, limit.cut(value), above, options)
+        _add(builder, limit.cut(value), number, options, lines)
     if limit.reached:
         warnings.append("only the first 100,000 values or 5,000,000 characters were read")
     document = builder.document(metadata=properties, warnings=tuple(warnings))
     return replace(document, links=(*_file_links(records), *_wikilinks(documents, document.text)))
 
 
-def _add(builder: Builder, value: Value, above: tuple[str, ...], options: Mapping[str, object]) -> None:
+def _add(builder: Builder, value: Value, number: int, options: Mapping[str, object], lines: Lines) -> None:
     """Add the blocks of one document of the file."""
+    above = (f"Document {number}",) if number > 1 else ()
     if isinstance(value, list):
         for start in range(0, len(value), ROWS):
             rows = value[start : start + ROWS]
@@ -81,7 +85,8 @@ def _add(builder: Builder, value: Value, above: tuple[str, ...], options: Mappin
             builder.add(text, name, above, Locator("rows", name, start + 1, start + len(rows)))
     elif isinstance(value, dict):
         for section in _sections(value, above, options):
-            builder.add(section.text, *_heading(section.headings), _place(section.keys, above))
+            line = _line_of(section.begins, number, lines)
+            builder.add(section.text, *_heading(section.headings), _place(section.keys, above, line))
     else:
         builder.add(item_text(value), *_heading(above))
 
@@ -91,8 +96,15 @@ def _heading(headings: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return " — ".join(headings), headings
 
 
-def _place(keys: tuple[str, ...], above: tuple[str, ...]) -> Locator:
-    return Locator("key", ": ".join([*above, ".".join(keys)])[:_LONGEST_PATH])
+def _place(keys: tuple[str, ...], above: tuple[str, ...], line: int) -> Locator:
+    parts = [*above, ".".join(keys)] if keys else above
+    return Locator("key", ": ".join(parts)[:_LONGEST_PATH], line, line)
+
+
+def _line_of(keys: tuple[str, ...], number: int, lines: Lines) -> int:
+    """Return the line of a key, or of the key above it whose line is known; 0 without one."""
+    above = (keys[:length] for length in range(len(keys), 0, -1))
+    return next((lines[number, known] for known in above if (number, known) in lines), 0)
 
 
 def _sections(
@@ -139,7 +151,7 @@ def _section(
 ) -> _Section:
     keys = (*parents, key)
     headings = (*above, *(humanized(each, units) for each in keys))
-    return _Section(keys, value, headings, flatten(key, value, units))
+    return _Section(keys, value, headings, flatten(key, value, units), keys)
 
 
 def _split(section: _Section, above: tuple[str, ...], units: Units) -> Iterator[_Section]:
@@ -161,7 +173,7 @@ def _gathered(
             yield section
         elif section is short[0]:
             lines = "\n".join(filter(None, (each.text for each in short)))
-            yield _Section(keys or section.keys, None, headings, lines)
+            yield _Section(keys, None, headings, lines, section.begins)
 
 
 def _file_links(records: list[dict[str, Value]]) -> Iterator[DocumentLink]:

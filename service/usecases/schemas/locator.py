@@ -27,6 +27,7 @@ class Place(BaseModel):
     """Where a passage is in a document as its own program shows it: a page, rows of a sheet, a key.
 
     `shown` says it in words, as in `p. 3` or `[Costs] rows 21-40`. Numbers count from 1; 0: the kind has none.
+    Those of a symbol are lines of the file, those of a key the line on which it begins (0 in JSON).
     """
 
     kind: LocatorKind

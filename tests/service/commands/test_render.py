@@ -66,7 +66,8 @@ def answer(match, results=(HIT,), answers=None, **index):
         ("a.html", None, 1),
         ("a.csv", {"kind": "rows", "first": 22}, 22),
         ("a.py", {"kind": "symbol", "first": 0}, 9),
-        ("a.yaml", {"kind": "key", "first": 0}, 1),
+        ("a.yaml", {"kind": "key", "first": 16}, 16),
+        ("a.json", {"kind": "key", "first": 0}, 1),
         ("a.json", {"kind": "rows", "first": 22}, 1),
     ],
 )

@@ -20,7 +20,7 @@ UNITS = {"_8q": "(8Q)", "_b": "${}B", "_pct": "{+}%", "gross_margin_current": "{
 
 
 def value_of(text):
-    (document,) = parse("a.yaml", text.encode())
+    ((document,), _) = parse("a.yaml", text.encode())
     return document
 
 

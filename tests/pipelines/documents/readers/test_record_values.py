@@ -14,7 +14,7 @@ LAUGHS = "a0: &a0 [ha, ha]\n" + "".join(
 
 def values(text, path="a.yaml"):
     return [
-        as_plain(document) for document in parse(path, text if isinstance(text, bytes) else text.encode())
+        as_plain(document) for document in parse(path, text if isinstance(text, bytes) else text.encode())[0]
     ]
 
 
@@ -29,14 +29,14 @@ def test_both_formats_give_the_same_values(path):
 
 
 def test_numbers_and_dates_keep_their_text():
-    (yaml,) = parse("a.yml", b"a: 26.0\nb: 2024-05-01\nc: 1_000\nd: '7'")
+    ((yaml,), _) = parse("a.yml", b"a: 26.0\nb: 2024-05-01\nc: 1_000\nd: '7'")
     assert yaml == {
         "a": Typed("26.0", 26.0),
         "b": Typed("2024-05-01", "2024-05-01"),
         "c": Typed("1_000", 1000),
         "d": "7",
     }
-    assert parse("a.JSON", b'{"a": 26.0, "b": 1e3}') == [
+    assert parse("a.JSON", b'{"a": 26.0, "b": 1e3}')[0] == [
         {"a": Typed("26.0", 26.0), "b": Typed("1e3", 1000.0)}
     ]
 
@@ -69,7 +69,7 @@ def test_each_document_of_a_stream_is_one():
 @pytest.mark.parametrize("data", [b"", b" \n\n", b"\xef\xbb\xbf", "\ufeff".encode("utf-16-le")])
 @pytest.mark.parametrize("path", ["a.yaml", "a.json"])
 def test_a_file_without_text_has_no_document(path, data):
-    assert parse(path, data) == []
+    assert parse(path, data) == ([], {})
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
@@ -109,7 +109,7 @@ def test_what_is_damaged_or_dangerous_has_its_sentence(path, data, sentence):
 
 def test_a_hundred_levels_are_read():
     for path in ("a.yaml", "a.json"):
-        assert len(parse(path, b"[" * 100 + b"]" * 100)) == 1
+        assert len(parse(path, b"[" * 100 + b"]" * 100)[0]) == 1
 
 
 def test_values_after_the_limit_are_cut():
@@ -125,3 +125,17 @@ def test_characters_after_the_limit_are_cut():
     cut = limit.cut({"a": "x" * 4_999_998, "b": ["y" * 9, "z"]})
     assert cut == {"a": "x" * 4_999_998, "b": []}
     assert limit.reached
+
+
+def test_keys_of_yaml_have_their_lines_and_those_in_lists_have_none():
+    text = "a: 1\nb:\n  c: {d: {e: {f: 1}}}\n  g:\n    - h: 1\n---\n\nb: 2\n"
+    assert parse("a.yaml", text.encode())[1] == {
+        (1, ("a",)): 1,
+        (1, ("b",)): 2,
+        (1, ("b", "c")): 3,
+        (1, ("b", "c", "d")): 3,
+        (1, ("b", "c", "d", "e")): 3,
+        (1, ("b", "g")): 4,
+        (2, ("b",)): 8,
+    }
+    assert parse("a.json", b'{"a": 1}')[1] == {}

@@ -79,7 +79,7 @@ THESIS = ("Thesis", "thesis", "Thesis:\nStatement: Data centres keep growing.\nC
 
 def test_each_key_is_a_block_and_short_ones_share_the_first():
     assert blocks(document_of(RECORD)) == [
-        ("", "ticker", SHORT),
+        ("", "", SHORT),
         ("Phase 2 Fundamentals", "phase2_fundamentals", WHOLE_PHASE),
         THESIS,
     ]
@@ -94,7 +94,7 @@ def test_a_type_has_its_sections_and_units():
         THESIS,
     ]
     assert document.blocks[0].headings == (above, "Business Performance")
-    assert document.blocks[0].place == Locator("key", "phase2_fundamentals.business_performance")
+    assert document.blocks[0].place == Locator("key", "phase2_fundamentals.business_performance", 6, 6)
 
 
 def test_meta_and_short_values_are_properties():
@@ -192,13 +192,44 @@ def test_later_documents_of_a_file_are_under_their_number():
     text = "kind: Service\nspec: {a: The first specification}\n---\nkind: Pod\nspec: {b: The second specification}\n"
     document = document_of(text + "---\n- {name: one, n: 1}\n- {name: two, n: 2}\n", "k8s.yml")
     assert [(block.label, block.place.name) for block in document.blocks] == [
-        ("", "kind"),
+        ("", ""),
         ("Spec", "spec"),
-        ("Document 2", "Document 2: kind"),
+        ("Document 2", "Document 2"),
         ("Document 2 — Spec", "Document 2: spec"),
         ("Document 3", "Document 3"),
     ]
     assert document.metadata["kind"] == "Service"
+    assert [block.place.first for block in document.blocks[:4]] == [1, 2, 4, 5]
+
+
+def test_values_at_the_top_belong_to_the_record_itself():
+    text = "_meta: {id: 7}\nkind: memo\nstate: open\ntitle: The cooper's visit\nbody: {a: Staves of oak were chosen}\n"
+    chunks = chunk_note(note_of("memo.yaml", document_of(text)), chunk_settings(512, None, None))
+    assert [(chunk.section, chunk.heading_path) for chunk in chunks] == [
+        ("The cooper's visit", ()),
+        ("Body", ("Body",)),
+    ]
+    assert [chunk.place.shown() for chunk in chunks] == ["top level", "body"]
+
+
+def test_each_section_of_yaml_knows_the_line_of_its_key():
+    document = document_of(RECORD)
+    assert [(block.place.first, block.place.last) for block in document.blocks] == [(3, 3), (5, 5), (12, 12)]
+    assert [block.place.first for block in document_of(RECORD, options=TYPES).blocks] == [6, 11, 12]
+    deep = "# a comment\n\n" + yaml.safe_dump(long_section(5), sort_keys=False, width=10_000)
+    assert [block.place.first for block in document_of(deep).blocks] == [4, 5, 6, 7, 8, 9]
+
+
+def test_below_the_fourth_level_a_section_has_the_line_of_the_key_above():
+    options = {"types": {"x": {"sections": ["a.b.c.d.*"]}}}
+    text = "kind: x\na:\n  b:\n    c:\n      d:\n        e: A text that is long enough\n"
+    (block,) = document_of(text, options=options).blocks
+    assert (block.place.name, block.place.first) == ("a.b.c.d.e", 5)
+
+
+def test_sections_of_json_have_no_lines():
+    document = document_of('{\n"n": 1,\n"a": {"b": "A text that is long enough"}}', "a.json")
+    assert [block.place for block in document.blocks] == [Locator("key"), Locator("key", "a")]
 
 
 @pytest.mark.parametrize(
