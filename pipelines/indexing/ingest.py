@@ -32,7 +32,7 @@ from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import transaction
 from pipelines.store.leases import MAX_ATTEMPTS
-from pipelines.store.note_log import NoteEvent, file_key
+from pipelines.store.note_log import NoteEvent, RemovalReason, file_key
 
 _ROWS_PER_SLICE = 32
 # A batch is cut short so that a new save does not wait for 32 notes that take long to parse.
@@ -160,7 +160,8 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
             outcome.removed += 1
             outcome.paths.append(row.path)
             key = file_key(sha, inode) if sha else None
-            outcome.events.append(NoteEvent(row.path, "removed", ms_since(began), file_key=key))
+            why = _why_removed(cache, ingest, row)
+            outcome.events.append(NoteEvent(row.path, "removed", ms_since(began), file_key=key, reason=why))
         else:
             content = vault.read(ingest.root, row.raw, ingest.max_bytes)
             if not ingest.apart or not (is_read_apart(row.path) or is_heavy(content.data)):
@@ -173,6 +174,16 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
             )
             outcome.postponed += 1
     return []
+
+
+def _why_removed(cache: Cache, ingest: Ingest, row: LeasedRow) -> RemovalReason | None:
+    """Return why a note was removed; None where its file is there and the last look found no rule that ignores it."""
+    try:
+        if vault.look_closely(ingest.root, row.raw) is None:
+            return "deleted"
+    except OSError:
+        return None
+    return "ignored" if cache.ignored_rule(row.path) else None
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pipelines.store.pruning import prune
 from pipelines.store.state_file import open_state
 
 NoteAction = Literal["indexed", "embedded", "re-embedded", "renamed", "removed", "parked"]
+RemovalReason = Literal["deleted", "ignored"]
 KEPT_PER_NOTE = 100
 """How many entries a note keeps, so that one that is saved all the time does not push out the others'."""
 
@@ -26,7 +27,9 @@ _LONGEST_ERROR = 400
 # A renamed file is a removal and a new note, in either order, that workers record at most this far apart.
 _RENAME_SECONDS = 600
 _COLUMNS = (
-    "at, domain, action, passages, texts_embedded, vectors_pending, ms, model, pipeline, error, other_path"
+    "at, domain, action, passages, texts_embedded, vectors_pending, ms, model, pipeline,"
+    " CASE WHEN action <> 'removed' THEN error END AS error, other_path,"
+    " CASE WHEN action = 'removed' THEN error END AS reason"
 )
 
 
@@ -36,6 +39,7 @@ class NoteEvent:
 
     `passages` is None where it was not counted. `texts_embedded` counts the texts that were embedded now; the other
     passages' vectors were known, or are pending (`vectors_pending`). `file_key` recognises a renamed file.
+    `reason`: why a note was removed, None where that is not known.
     """
 
     path: str
@@ -46,13 +50,15 @@ class NoteEvent:
     vectors_pending: bool = False
     error: str | None = None
     file_key: int | None = None
+    reason: RemovalReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NoteEntry:
     """An entry of a note's log; `at` is UTC, ISO 8601.
 
-    `other_path`: the path that a renamed note got, or had before.
+    `other_path`: the path that a renamed note got, or had before. `reason`: why a note was removed, None
+    where that is not known, as in entries of earlier versions.
     """
 
     at: str
@@ -66,6 +72,7 @@ class NoteEntry:
     pipeline: str
     error: str | None
     other_path: str | None
+    reason: RemovalReason | None = None
 
 
 def file_key(sha: str, inode: int) -> int:
@@ -97,7 +104,9 @@ class NoteLog:
                 if event.action == "removed":
                     # The reason for which a note was parked may quote the note.
                     self._con.execute(
-                        "UPDATE note_log SET error = NULL WHERE path = ? AND error IS NOT NULL", (event.path,)
+                        "UPDATE note_log SET error = NULL WHERE path = ? AND error IS NOT NULL"
+                        " AND action <> 'removed'",
+                        (event.path,),
                     )
                 if event.file_key is not None:
                     _join_renamed(self._con, number, event, since)
@@ -109,6 +118,8 @@ class NoteLog:
 
     def _insert(self, at: str, domain: str, model: str, pipeline: str, event: NoteEvent) -> int:
         action: NoteAction = event.action
+        # A removal has no error, so its reason needs no column that files of earlier versions lack.
+        error = event.reason if action == "removed" else event.error
         if action == "embedded" and self._was_embedded_otherwise(event.path, model, pipeline):
             action = "re-embedded"
         (number,) = one(
@@ -118,7 +129,7 @@ class NoteLog:
             (
                 *(at, domain, event.path, action, event.passages, event.texts_embedded),
                 *(event.vectors_pending, round(event.ms, 1), model, pipeline),
-                *(storable(event.error)[:_LONGEST_ERROR] if event.error else None, event.file_key),
+                *(storable(error)[:_LONGEST_ERROR] if error else None, event.file_key),
             ),
         )
         return int(number)
@@ -196,6 +207,6 @@ def _join_renamed(con: apsw.Connection, number: int, event: NoteEvent, since: st
     if other:
         other_number, other_path = other
         con.executemany(
-            "UPDATE note_log SET action = 'renamed', other_path = ? WHERE id = ?",
+            "UPDATE note_log SET action = 'renamed', other_path = ?, error = NULL WHERE id = ?",
             ((other_path, number), (event.path, other_number)),
         )

@@ -58,7 +58,8 @@ def _log(given: dict[str, Any], path: str, limit: int) -> Any:
 
 def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
     passages = "" if entry["passages"] is None else f"{entry['passages']:,}"
-    what = what_happened(entry["action"], entry["renamed_to"], entry["renamed_from"])
+    # A service that was started before an upgrade gives no reasons.
+    what = what_happened(entry["action"], entry["renamed_to"], entry["renamed_from"], entry.get("reason"))
     embedded = f"{entry['texts_embedded']:,}" + ("+" if entry["vectors_pending"] else "")
     return (
         *(second(entry["at"]), what, passages, embedded, f"{entry['ms']:,.0f}"),

@@ -26,13 +26,18 @@ def second(at: str) -> str:
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def what_happened(action: str, renamed_to: str | None, renamed_from: str | None) -> str:
+_REMOVED = {"deleted": " (deleted)", "ignored": " (ignored by a rule)", None: ""}
+
+
+def what_happened(
+    action: str, renamed_to: str | None, renamed_from: str | None, reason: str | None = None
+) -> str:
     """Return an action of a note's log with the other path of a renamed note: `renamed to Garden/Soil.md`.
 
-    A note is removed because its file is gone or because a rule ignores it: the log does not know which.
+    `reason`: why a note was removed, if the log knows it.
     """
     if action == "removed":
-        action = "removed from the index"
+        action = f"removed from the index{_REMOVED[reason]}"
     ways = ((renamed_to, "to"), (renamed_from, "from"))
     return action + "".join(f" {way} {path}" for path, way in ways if path)
 

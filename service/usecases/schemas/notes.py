@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from pipelines.store.note_log import NoteAction
+from pipelines.store.note_log import NoteAction, RemovalReason
 from service.usecases.schemas.locator import Place
 from service.usecases.schemas.search import example
 
@@ -112,6 +112,10 @@ class LogEntry(BaseModel):
     model: str
     pipeline: str = Field(description="version of what splits notes, and its settings")
     error: str | None = Field(description="why the note was parked; null once it is removed")
+    reason: RemovalReason | None = Field(
+        None,
+        description="why the note was removed: its file was deleted, or a rule ignores it; null: not known",
+    )
 
 
 class NoteLogAnswer(BaseModel):
@@ -123,7 +127,7 @@ class NoteLogAnswer(BaseModel):
             {"at": "2026-11-21T05:51:27.204+00:00", "domain": "finance", "action": "indexed",
              "renamed_to": None, "renamed_from": None, "passages": 4, "texts_embedded": 1,
              "vectors_pending": False, "ms": 21.4, "model": "all-MiniLM-L6-v2",
-             "pipeline": "5:200/40/1200", "error": None}
+             "pipeline": "5:200/40/1200", "error": None, "reason": None}
         ],
     )  # fmt: skip
 

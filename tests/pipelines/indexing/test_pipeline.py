@@ -79,6 +79,24 @@ def test_a_renamed_note_has_the_key_of_its_old_path_and_a_copy_another(house):
     assert keys["copy.md", "indexed"] != keys["b.md", "indexed"]
 
 
+def test_the_log_knows_a_deleted_note_from_one_that_a_rule_ignores(house):
+    for path in ("Soil.md", "drafts/a.md", "drafts/b.md"):
+        house.save(path, TWO)
+    house.write(".everindexignore", "drafts/\n")
+    (house.root / "Soil.md").unlink()
+    house.reconcile()
+    house.drain()
+    reasons = {event.path: event.reason for event in house.events if event.action == "removed"}
+    assert reasons == {"Soil.md": "deleted", "drafts/a.md": "ignored", "drafts/b.md": "ignored"}
+
+
+def test_a_removed_note_whose_file_is_there_and_that_no_rule_ignores_has_no_reason(house):
+    house.save("a.md", TWO)
+    house.cache.ledger.record("vault", [], ["a.md"], priority=0)
+    index_words(house.cache, house.ingest)
+    assert (house.events[-1].action, house.events[-1].reason) == ("removed", None)
+
+
 def test_a_note_that_cannot_be_read_is_logged_as_parked_with_the_reason(house):
     house.save("a.md", b"x" * 2_000_000)
     (event,) = house.events

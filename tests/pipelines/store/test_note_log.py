@@ -64,6 +64,30 @@ def test_the_latest_entries_of_a_path_come_first(log):
     assert log.of_note("A.md", 5) == []
 
 
+@pytest.mark.parametrize("reason", ["deleted", "ignored", None])
+def test_a_removal_has_its_reason_which_is_no_error(log, reason):
+    add(log, NoteEvent("a.md", "removed", 1.0, reason=reason))
+    (entry,) = log.of_note("a.md", 5)
+    assert (entry.reason, entry.error) == (reason, None)
+    add(log, indexed("a.md"), NoteEvent("a.md", "parked", 1.0, error="it is damaged"), removed("a.md"))
+    told_later = [(entry.action, entry.reason, entry.error) for entry in log.of_note("a.md", 5)]
+    assert told_later == [
+        ("removed", None, None),
+        ("parked", None, None),
+        ("indexed", None, None),
+        ("removed", reason, None),
+    ]
+
+
+@pytest.mark.parametrize("removed_first", [True, False])
+def test_a_renamed_note_was_not_deleted(log, removed_first):
+    gone = NoteEvent("a.md", "removed", 1.0, file_key=7, reason="deleted")
+    add(log, indexed("a.md", 7))
+    add(log, *((gone, indexed("b.md", 7)) if removed_first else (indexed("b.md", 7), gone)))
+    entry = log.of_note("a.md", 1)[0]
+    assert (entry.action, entry.other_path, entry.reason, entry.error) == ("renamed", "b.md", None, None)
+
+
 @pytest.mark.parametrize("other", [{"model": "n"}, {"pipeline": "6:200/40/1200"}])
 def test_a_note_is_re_embedded_if_its_last_vectors_were_of_another_model_or_pipeline(log, other):
     vectors = NoteEvent("a.md", "embedded", 5.0, texts_embedded=3)

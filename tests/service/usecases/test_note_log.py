@@ -78,7 +78,9 @@ def test_the_newest_entries_are_returned_up_to_a_limit(client):
 
 
 def test_a_removed_note_still_has_its_log_and_an_unknown_one_says_why_it_has_none(client):
-    assert told(client.get("/log/Gone.md").json())[0] == ("removed", None, None)
+    gone = client.get("/log/Gone.md").json()
+    assert told(gone)[0] == ("removed", None, None)
+    assert [entry["reason"] for entry in gone["entries"]] == ["deleted", None, None]
     answer = client.get("/log/Never.md")
     assert answer.status_code == 404
     assert "there is no such file" in answer.text
@@ -98,6 +100,17 @@ def test_the_command_prints_aligned_columns_and_takes_a_title(everindex):
     assert heading.split() == ["when", "what", "passages", "embedded", "ms", "model", "pipeline", "error"]
     assert line[heading.index("what") :].startswith("renamed from Soil.md  ")
     assert line[: heading.index("embedded") + len("embedded")].split()[-2:] == ["1", "0"]
+
+
+def test_the_command_says_why_a_note_was_removed(everindex, settings):
+    assert "  removed from the index (deleted)  " in everindex("log", "Gone.md").stdout
+    (settings.vault / ".everindexignore").write_text("Garden/\n", encoding="utf-8")
+    index_once(Resources(settings), lambda *_: None, confirmed=True)
+    line = everindex("log", "Garden/Soil.md").stdout.splitlines()[1]
+    assert "  removed from the index (ignored by a rule)  " in line
+    with closing(NoteLog(settings.state)) as log:
+        log.add("vault", "m", "5:1/1/1", [NoteEvent("Old.md", "removed", 2.0)])
+    assert "  removed from the index  " in everindex("log", "Old.md").stdout
 
 
 def test_the_command_says_which_entries_are_parts_and_why_a_note_was_parked(everindex, settings):
@@ -129,4 +142,6 @@ def test_the_pages_show_the_log_as_text(client, settings):
     assert details.count("&lt;b&gt;bold&lt;/b&gt;") == 7
     assert 'id="log"' in details
     assert "renamed from Soil.md" in details
+    gone = client.get("/ops/notes", params={"q": "Gone.md"}).text
+    assert "removed from the index (deleted)" in gone
     assert "renamed to Garden/Soil.md" in client.get("/ops/notes", params={"q": "Soil.md"}).text
