@@ -10,16 +10,16 @@ from typing import Any
 
 from pipelines.disk import beneath, vault
 from pipelines.disk.safe_replace import replace_if_unchanged
-from pipelines.errors import CannotUndoError, EverindexError, NoteError, TaxonomyError
+from pipelines.errors import CannotUndoError, EverindexError, NoteError, NoteVanishedError, TaxonomyError
 from pipelines.model import Domain
 from pipelines.moments import now_iso
-from pipelines.store.change_log import Change
+from pipelines.store.change_log import UNDONE, Change
 from pipelines.store.facts import REVIEWED
 from pipelines.store.rename_log import RenamedFile, pairs_of
 from pipelines.tagging import renames
 from pipelines.tagging.candidates import follow_renames
 from pipelines.tagging.heads import heads
-from pipelines.tagging.promote import UNDONE
+from pipelines.tagging.moved import found_again
 from pipelines.tagging.taxonomy import TAXONOMY_LIMIT
 from workers.tagging_context import TaggingContext
 
@@ -157,7 +157,10 @@ def _finish(
 
 
 def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -> dict[str, Any]:
-    """Undo a domain's part of a run of renames; return the files restored and left alone. Raises CannotUndoError."""
+    """Undo a domain's part of a run of renames; return the files restored and left alone.
+
+    Raises CannotUndoError, also while a note that is gone may only have moved.
+    """
     if change.undone_at is not None:
         raise CannotUndoError(f"change {change.id} is already undone")
     if has_unfinished(context, domain):
@@ -166,7 +169,7 @@ def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -
             " finish the renames, and then undo them"
         )
     store, root = context.proposals(), context.resources.root
-    files = store.renames.files(change.id)
+    files = _files_now(context, domain, change)
     # A path that is not UTF-8 can be opened only by the name in the ledger.
     raws = context.resources.reader(domain).ledger.stat_of([file.path for file in files])
     names = {
@@ -192,6 +195,21 @@ def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -
         "restored": list(done.restored),
         "left": [[one.path, one.reason] for one in done.left],
     }
+
+
+def _files_now(context: TaggingContext, domain: Domain, change: Change) -> list[RenamedFile]:
+    """Return the files of a run, those that were moved before their new bytes were indexed at their paths of now."""
+    log, notes = context.proposals().renames, context.notes(domain)
+    files = [file for file in log.files(change.id) if file.path != change.path]
+    there = notes.cache.ledger.existing([file.path for file in files])
+    gone = [file for file in files if file.path not in there]
+    if gone and notes.cache.leases.owes("words"):
+        raise CannotUndoError(f"{gone[0].path!r} no longer exists, or was just moved; try again in a minute")
+    for file in gone:
+        of_note = replace(change, path=file.path, head_before=file.head_before, head_after=file.head_after)
+        with suppress(NoteVanishedError):  # it is then reported as left alone
+            found_again(notes.cache, notes.proposals, notes.log, notes.root, of_note, notes.max_bytes)
+    return log.files(change.id)
 
 
 # What is read and said

@@ -13,6 +13,9 @@ from pipelines.store.connection import one, rows, transaction
 from pipelines.store.connection import row as first
 from pipelines.store.rename_log import RENAMED, RENAMING
 
+PROMOTED, UNDONE = "promoted", "undone"
+"""The actions of a promotion, and of undoing one or a run of renames; `RENAMED` and `RENAMING` are those of a run."""
+
 # A run that died before its first file changed nothing. The undoing of a run has the files that it restored; one that
 # an earlier version recorded has none, and is counted by its run, which counts as undone at the time of that record.
 _CHANGE = (

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from pipelines.disk import vault
 from pipelines.errors import NoteError, NoteVanishedError
 from pipelines.store.cache import Cache
-from pipelines.store.change_log import Change
+from pipelines.store.change_log import PROMOTED, Change
 from pipelines.store.note_log import NoteLog
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import Looked, Proposals
+from pipelines.store.rename_log import RENAMED, RENAMING
 from pipelines.tagging.candidates import is_another, sketch
 from pipelines.tagging.heads import begins
 
@@ -21,11 +23,46 @@ def found_again(
 ) -> Change:
     """Return a change at the path where its note is now, and move what is known of the note there.
 
+    Raises NoteVanishedError as `path_now` does.
+    """
+    path = path_now(cache, proposals, log, root, change, max_bytes)
+    if path == change.path:
+        return change
+    proposals.keys.move(change.domain, change.path, path)
+    return replace(change, path=path)
+
+
+def former_paths(
+    cache: Cache, proposals: Proposals, log: NoteLog, root: Path, domain: str, path: str, max_bytes: int
+) -> list[str]:
+    """Return where a note was when its tags were promoted, as far as the undoing would find it at `path` now."""
+    if not cache.ledger.existing([path]):
+        return []
+    promoted = [
+        one
+        for one in proposals.changes.latest(-1)
+        if one.domain == domain and one.action == PROMOTED and one.undone_at is None
+    ]
+    there = cache.ledger.existing({one.path for one in promoted})
+    found: dict[str, None] = {}
+    for change in promoted:
+        if change.path not in there and path in log.appeared_as_it_went(change.path, change.at):
+            with suppress(NoteVanishedError):
+                if path_now(cache, proposals, log, root, change, max_bytes) == path:
+                    found[change.path] = None
+    return list(found)
+
+
+def path_now(
+    cache: Cache, proposals: Proposals, log: NoteLog, root: Path, change: Change, max_bytes: int
+) -> str:
+    """Return the path where the note of a change is now.
+
     A moved note appeared when the note of the change went, begins as the change left it, and has mostly the same
     text. Raises NoteVanishedError if no note is it, or if more than one may be it.
     """
     if cache.ledger.existing([change.path]):
-        return change
+        return change.path
     if cache.leases.owes("words"):
         raise NoteVanishedError(f"{change.path!r} no longer exists, or was just moved; try again in a minute")
     known = proposals.looked_at(change.domain).get(change.path)
@@ -49,8 +86,7 @@ def found_again(
         fits = same
     if not fits:
         raise NoteVanishedError(f"{change.path!r} no longer exists")
-    proposals.keys.move(change.domain, change.path, fits[0])
-    return replace(change, path=fits[0])
+    return fits[0]
 
 
 def _fits(root: Path, raw: str, max_bytes: int, change: Change) -> bool:
@@ -67,13 +103,17 @@ def _has_the_text(cache: Cache, path: str, known: Looked) -> bool:
 
 def _has_twins(cache: Cache, proposals: Proposals, change: Change) -> bool:
     """Say whether another note that is gone was left with the same beginning: what is found may be that one."""
-    alike = {
-        one.path
-        for one in proposals.changes.latest(-1)
-        if one.action == change.action
-        and one.domain == change.domain
-        and one.path != change.path
-        and one.undone_at is None
-        and one.head_after == change.head_after
-    }
+    if change.action in (RENAMED, RENAMING):
+        left = {file.path: file.head_after for file in proposals.renames.files(change.id)}
+        alike = {path for path, head in left.items() if path != change.path and head == change.head_after}
+    else:
+        alike = {
+            one.path
+            for one in proposals.changes.latest(-1)
+            if one.action == change.action
+            and one.domain == change.domain
+            and one.path != change.path
+            and one.undone_at is None
+            and one.head_after == change.head_after
+        }
     return bool(alike - cache.ledger.existing(alike))

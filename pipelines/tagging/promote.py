@@ -12,7 +12,7 @@ from pipelines.disk.late_writes import Late
 from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
 from pipelines.store.cache import Cache
-from pipelines.store.change_log import Change
+from pipelines.store.change_log import PROMOTED, UNDONE, Change
 from pipelines.store.note_log import NoteLog
 from pipelines.store.notes import texts_of
 from pipelines.store.proposals import OPERATOR, Proposal, Proposals
@@ -21,8 +21,6 @@ from pipelines.tagging.heads import heads, restored
 from pipelines.tagging.moved import found_again
 from pipelines.tagging.note_tags import add_tags, differs_by, remove_tags, tags_of_head
 from pipelines.tagging.taxonomy import renamed
-
-PROMOTED, UNDONE = "promoted", "undone"
 
 
 @dataclass(frozen=True, slots=True)

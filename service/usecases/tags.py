@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,6 +21,7 @@ from pipelines.store.facts import TAGGED
 from pipelines.store.notes import openings, untagged
 from pipelines.store.proposals import ProposalState
 from pipelines.tagging.missing import missing
+from pipelines.tagging.moved import former_paths
 from queue_config.queue import Queue
 from service.usecases.domains import named_domains
 from service.usecases.schemas.tags import (
@@ -233,11 +235,24 @@ class Tags:
         return MissingTags(missing=found)
 
     def changes(self, limit: int, path: str | None) -> list[ChangeItem]:
-        """List the changes made to notes, newest first."""
-        return [
-            ChangeItem.model_validate(one, from_attributes=True)
-            for one in self.context.proposals().changes.latest(limit, path)
+        """List the changes made to notes, newest first; of one note also those made before it was moved."""
+        log, former = self.context.proposals().changes, self._former_paths(path) if path else []
+        found = {one.id: one for name in (path, *former) for one in log.latest(limit, name)}
+        listed = [
+            replace(one, path=path) if path and one.path in former else one
+            for _, one in sorted(found.items(), reverse=True)
         ]
+        return [ChangeItem.model_validate(one, from_attributes=True) for one in listed[:limit]]
+
+    def _former_paths(self, path: str) -> list[str]:
+        """Return the paths at which the log still has a note that was moved, as far as its index can be read."""
+        if owner := self._resources.registry().owner(path):
+            with suppress(CacheError):
+                notes = self.context.notes(owner)
+                return former_paths(
+                    notes.cache, notes.proposals, notes.log, notes.root, owner.slug, path, notes.max_bytes
+                )
+        return []
 
     def undo(self, number: int | None) -> Promoted:
         """Undo a promotion or a run of renames: the given one, or the last one that is not undone yet.

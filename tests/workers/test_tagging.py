@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from pipelines.disk.late_writes import UNCLAIMED
 from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import EverindexError, NoteError
+from pipelines.indexing.reconcile import reconcile
 from pipelines.model import Suggestion
 from pipelines.moments import now_iso
 from pipelines.store.attention import Attention
@@ -580,6 +581,59 @@ def test_a_queue_is_written_for_what_followed_its_note_to_a_domain_without_a_voc
     while task := proposed.queue.dequeue():
         tasks.append((task.name, task.args[0]))
     assert ("review_tags", "beds") in tasks
+
+
+@pytest.fixture
+def examined(renaming):
+    """Notes that the proposer knows, so that they are recognised by their text."""
+    begin(renaming.resources.reader(renaming.domain), renaming.context.proposals(), "vault")
+    return renaming
+
+
+def rename_and_move(gardener, *moves):
+    """Rename tags, and move notes before the index has their new bytes."""
+    rename_tags(gardener.context, [gardener.domain], dry_run=False)
+    for old, new in moves:
+        (gardener.root / new).parent.mkdir(exist_ok=True)
+        (gardener.root / old).rename(gardener.root / new)
+
+
+def test_a_renamed_note_that_was_moved_before_it_was_indexed_is_taken_back_at_its_new_place(examined):
+    rename_and_move(examined, ("b.md", "moved.md"), ("deep/c.md", "shallow/c.md"))
+    examined.index()
+    done = undo(examined)
+    assert (done["left"], sorted(done["restored"])) == (
+        [],
+        ["_taxonomy.md", "a.md", "moved.md", "shallow/c.md"],
+    )
+    assert examined.text("moved.md") == NOTES["b.md"]
+    assert examined.text("shallow/c.md") == NOTES["deep/c.md"]
+    log = examined.context.proposals().changes
+    assert [one.action for one in log.latest(10, "moved.md")] == ["undone", "renamed"]
+
+
+def test_an_equal_note_of_a_run_that_moved_is_not_taken_for_its_twin_that_was_deleted(examined):
+    examined.write("twin.md", NOTES["b.md"])
+    examined.index()
+    begin(examined.resources.reader(examined.domain), examined.context.proposals(), "vault")
+    rename_and_move(examined, ("twin.md", "moved.md"))
+    (examined.root / "b.md").unlink()
+    examined.index()
+    moved = examined.text("moved.md")
+    assert [path for path, _ in undo(examined)["left"]] == ["b.md", "twin.md"]
+    assert examined.text("moved.md") == moved
+
+
+def test_while_a_renamed_note_may_only_have_moved_nothing_is_taken_back(examined):
+    rename_and_move(examined, ("b.md", "moved.md"))
+    caches = {examined.domain.slug: examined.resources.cache(examined.domain)}
+    reconcile(examined.root, examined.resources.registry(), caches, max_bytes=1_000_000)
+    renamed = examined.text("a.md")
+    with pytest.raises(EverindexError, match=r"'b\.md' no longer exists, or was just moved"):
+        undo(examined)
+    assert examined.text("a.md") == renamed
+    examined.index()
+    assert undo(examined)["left"] == []
 
 
 def test_the_queue_of_a_former_domain_is_a_problem_until_it_is_deleted(proposed):

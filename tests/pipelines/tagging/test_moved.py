@@ -7,6 +7,7 @@ import pytest
 from pipelines.errors import NoteVanishedError
 from pipelines.moments import now_iso
 from pipelines.tagging.candidates import begin
+from pipelines.tagging.moved import former_paths
 from pipelines.tagging.promote import promote, take_accepted_back, undo
 
 NOTE = "The garden soil is dark, and worms live in it.\n"
@@ -41,6 +42,13 @@ def move(tagging, old: str, new: str) -> None:
     (tagging.house.root / old).rename(tagging.house.root / new)
 
 
+def former(tagging, path: str) -> list[str]:
+    notes = tagging.notes
+    return former_paths(
+        notes.cache, notes.proposals, notes.log, notes.root, notes.domain, path, notes.max_bytes
+    )
+
+
 def of(tagging, path: str):
     (change,) = (one for one in tagging.proposals.changes.latest(-1, path) if one.action == "promoted")
     return change
@@ -54,6 +62,29 @@ def test_a_note_that_was_moved_at_once_is_found_and_its_log_goes_with_it(garden)
     assert tagging.text("b.md") == NOTE
     assert [one.action for one in tagging.proposals.changes.latest(-1, "b.md")] == ["undone", "promoted"]
     assert tagging.states("b.md") == {"soil": "waiting"}
+
+
+def test_the_former_path_of_a_note_that_was_moved_at_once_is_known_without_an_undo(garden):
+    tagging = garden(a=NOTE, b="Bread needs flour, yeast and a warm place.\n")
+    assert former(tagging, "a.md") == []
+    move(tagging, "a.md", "c.md")
+    settle(tagging)
+    assert former(tagging, "c.md") == ["a.md"]
+    assert [former(tagging, path) for path in ("a.md", "b.md", "never.md")] == [[], [], []]
+    assert of(tagging, "a.md").path == "a.md"
+    undo(tagging.notes, of(tagging, "a.md"), now_iso())
+    assert former(tagging, "c.md") == []
+
+
+def test_a_note_that_only_may_be_the_moved_one_has_no_former_path(garden):
+    tagging = garden(a=NOTE)
+    text = tagging.text("a.md")
+    move(tagging, "a.md", "b.md")
+    tagging.house.write("c.md", text)
+    tagging.house.reconcile()
+    assert former(tagging, "b.md") == []
+    settle(tagging)
+    assert [former(tagging, path) for path in ("b.md", "c.md")] == [[], []]
 
 
 def test_a_note_that_was_edited_and_moved_at_once_long_after_its_promotion_is_found(garden):

@@ -6,6 +6,9 @@ import pytest
 
 from pipelines.errors import CannotUndoError
 from pipelines.model import Suggestion
+from pipelines.moments import now_iso
+from pipelines.tagging.candidates import begin
+from pipelines.tagging.promote import promote
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from service.usecases.search import SearchService
@@ -38,3 +41,29 @@ def test_a_rename_made_in_a_former_domain_is_refused_at_once_with_the_reason(tag
 def test_what_waits_for_a_note_of_no_domain_is_counted_apart(tags):
     listed = tags.proposals(None, ["waiting"], 10)
     assert (listed.proposals, listed.counts, listed.set_aside) == ([], {}, 1)
+
+
+@pytest.fixture
+def moved(vault, tmp_path, tiny_model):
+    """A vault in which a note got a tag, and was moved before that was indexed."""
+    (vault / "_taxonomy.md").write_text("- soil\n")
+    (vault / "a.md").write_text("Worms live in the dark earth of the garden.\n")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    made = Tags(SearchService(resources), resources.queue())
+    (domain,) = resources.domains()
+    begin(resources.reader(domain), made.context.proposals(), domain.slug)
+    made.context.proposals().want(domain.slug, "a.md", "soil", "", "accepted", now_iso())
+    promote(made.context.notes(domain), now_iso())
+    (vault / "a.md").rename(vault / "b.md")
+    index_once(resources, lambda *_: None)
+    return made
+
+
+def test_the_log_of_a_note_that_was_moved_at_once_has_what_was_done_before(moved):
+    (change,) = moved.changes(10, "b.md")
+    assert (change.action, change.path, change.tags, change.undone_at) == ("promoted", "b.md", ["soil"], None)
+    # Only the undoing moves what is known.
+    assert [one.path for one in moved.changes(10, None)] == ["a.md"]
+    assert [one.path for one in moved.changes(10, "a.md")] == ["a.md"]
+    assert moved.changes(10, "never.md") == []
