@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -37,21 +38,29 @@ def wants_page(scope: Scope) -> bool:
 def error_page(scope: Scope, status: int, detail: Any) -> str:
     """Return an error as a page; `detail` is a sentence, or the answer of `why` for a path."""
     signed_in = bool(scope.get("state", {}).get(SIGNED_IN))
+    note = None
     if status == HTTPStatus.UNAUTHORIZED:
         detail = _NOT_SIGNED_IN
     elif isinstance(detail, Mapping):
-        reason = detail.get("reason")
+        reason, note = detail.get("reason"), detail.get("renamed_to")
         detail = f"{detail.get('path')} is {detail.get('state')}{f': {reason}' if reason else ''}"
     elif status == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
         detail = _NO_PAGE  # no route: the framework says no more
     title = _TITLES.get(status, HTTPStatus(status).phrase)
-    return message_page(title, _shown(str(detail)), signed_in=signed_in)
+    return message_page(title, _shown(str(detail)), signed_in=signed_in, note=note)
 
 
-def message_page(title: str, text: str, *, signed_in: bool, goes_to: str | None = None) -> str:
-    """Return a page of a title and a sentence; the browser goes on to `goes_to` at once."""
+def message_page(
+    title: str, text: str, *, signed_in: bool, goes_to: str | None = None, note: str | None = None
+) -> str:
+    """Return a page of a title and a sentence; the browser goes on to `goes_to` at once.
+
+    Where the sentence ends with the path of `note`, the path is a link to the note's page.
+    """
+    before = text.removesuffix(note) if note else text
+    facts = {"text": before, "note": note if before != text else None}
     template = _templates().get_template("message.html")
-    return template.render(title=title, text=text, signed_in=signed_in, goes_to=goes_to)
+    return template.render(title=title, signed_in=signed_in, goes_to=goes_to, **facts)
 
 
 def _shown(text: str) -> str:
@@ -73,6 +82,6 @@ def _templates() -> Environment:
     templates = Environment(
         loader=PackageLoader("service.http"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    templates.filters["commands"] = _with_commands
+    templates.filters |= {"commands": _with_commands, "quote": quote}
     templates.globals["static"] = static_address
     return templates

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from html import escape
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -145,3 +147,16 @@ def test_the_pages_show_the_log_as_text(client, settings):
     gone = client.get("/ops/notes", params={"q": "Gone.md"}).text
     assert "removed from the index (deleted)" in gone
     assert "renamed to Garden/Soil.md" in client.get("/ops/notes", params={"q": "Soil.md"}).text
+
+
+def test_the_page_of_a_renamed_note_links_to_its_new_page(client, settings):
+    name = "Garden/`a` #<b>?.md"
+    (settings.vault / "Garden" / "Soil.md").rename(settings.vault / name)
+    index_once(Resources(settings), lambda *_: None, confirmed=True)
+    client.headers.update({"Accept": "text/html", "Cookie": "=".join(cookie_of(settings, PORT))})
+    del client.headers["Authorization"]
+    for old, new in (("Soil.md", "Garden/Soil.md"), ("Garden/Soil.md", name)):
+        page = client.get(f"/notes/{old}")
+        assert page.status_code == 404
+        assert f'renamed to <a href="/notes/{quote(new)}">{escape(new)}</a></p>' in page.text
+    assert client.get(f"/notes/{quote(name)}").status_code == 200
