@@ -24,12 +24,55 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
 };
 """
 
+# Keeps what draws the map, which says where on it a note is.
+KEEPER = """
+let made;
+Object.defineProperty(window, "Sigma", {
+  get: () => made,
+  set: (Sigma) => (made = class extends Sigma { constructor(...given) { super(...given); window.sigma = this; } }),
+});
+"""
+# The boxes in the window of a note and its neighbours.
+BOXES = """(title) => {
+  const graph = sigma.getGraph();
+  const id = graph.findNode((_, { label }) => label === title);
+  const { left, top } = sigma.getContainer().getBoundingClientRect();
+  return [id, ...graph.neighbors(id)].map((one) => {
+    const place = sigma.getNodeDisplayData(one);
+    const { x, y } = sigma.framedGraphToViewport(place);
+    const radius = sigma.scaleSize(place.size);
+    return [left + x - radius, top + y - radius, left + x + radius, top + y + radius];
+  });
+}"""
+
+# The title of the note that is furthest to the right beside the panel, and where it is in the window.
+RIGHTMOST = """(edge) => {
+  const graph = sigma.getGraph();
+  const { left, top } = sigma.getContainer().getBoundingClientRect();
+  const places = graph.mapNodes((id, { label }) => {
+    const { x, y } = sigma.framedGraphToViewport(sigma.getNodeDisplayData(id));
+    return [label, [left + x, top + y]];
+  });
+  return places.filter(([_, at]) => at[0] < edge).sort((one, other) => other[1][0] - one[1][0])[0];
+}"""
+# The titles of the notes whose neighbours are furthest from them; what is no note's name but theirs finds them.
+FAR = """() => {
+  const graph = sigma.getGraph();
+  const apart = (one, other) => {
+    const [a, b] = [one, other].map((id) => sigma.getNodeDisplayData(id));
+    return Math.hypot(a.x - b.x, a.y - b.y);
+  };
+  const reach = (id) => Math.max(...graph.mapNeighbors(id, (other) => apart(id, other)), 0);
+  const ids = graph.filterNodes((_, { label }) => / \\d{3}$/.test(label)).sort((a, b) => reach(b) - reach(a));
+  return ids.slice(0, 5).map((id) => graph.getNodeAttribute(id, "label"));
+}"""
+
 
 @pytest.fixture
 def open_map(large, open_page):
     def opened(address="/graph", **look):
         page = open_page(*large, **look)
-        page.add_init_script(RECORDER)
+        page.add_init_script(RECORDER + KEEPER)
         page.goto(address)
         if page.evaluate("!document.createElement('canvas').getContext('webgl2')"):
             pytest.skip("the map is not drawn: this browser has no WebGL")
@@ -72,6 +115,47 @@ def test_no_name_covers_another_or_leaves_the_window(open_map, look, closer):
         assert bottom <= height
         assert [other["text"] for other in found[at + 1 :] if meet(one["box"], other["box"])] == [], one
         assert not any(meet(one["box"], box) for box in lying_upon(page)), one
+
+
+def out_of_sight(page, title):
+    """Return the boxes of the note and its neighbours that are beneath something or not wholly on the map."""
+    x, y, width, height = page.locator("#map").bounding_box().values()
+    boxes = page.evaluate(BOXES, title)
+    assert len(boxes) > 1
+    return [
+        box
+        for box in boxes
+        if any(meet(box, other) for other in lying_upon(page))
+        or not (x <= box[0] and y <= box[1] and box[2] <= x + width and box[3] <= y + height)
+    ]
+
+
+@pytest.mark.parametrize(("width", "height"), [(1200, 800), (390, 844)])
+def test_a_note_that_is_found_and_its_neighbours_are_beside_the_panel(open_map, width, height):
+    page = open_map(viewport={"width": width, "height": height})
+    for title in page.evaluate(FAR):
+        page.locator("#find").fill(title)
+        page.locator("#find").press("Enter")
+        page.wait_for_timeout(800)  # it moves
+        assert page.locator("#panel h1").inner_text() == title
+        assert out_of_sight(page, title) == [], title
+
+
+def test_a_click_on_a_note_brings_its_neighbours_out_from_under_the_panel(open_map):
+    page = open_map(viewport={"width": 1200, "height": 800})
+    title, (x, y) = page.evaluate(RIGHTMOST, 860)
+    page.mouse.click(x, y)
+    page.wait_for_timeout(1200)  # it waits for a second click, then moves
+    assert page.locator("#panel h1").inner_text() == title
+    assert out_of_sight(page, title) == []
+
+
+def test_a_double_click_on_a_note_opens_it_although_it_is_to_move(open_map):
+    page = open_map(viewport={"width": 1200, "height": 800})
+    title, (x, y) = page.evaluate(RIGHTMOST, 860)
+    page.mouse.dblclick(x, y)
+    page.wait_for_url("**/notes/**")
+    assert page.locator("h1").inner_text() == title
 
 
 def test_communities_go_by_their_best_note_and_say_what_they_are_about(open_map):

@@ -5,6 +5,9 @@ import { read } from "/static/graph-data.js";
 import { setUpFinder } from "/static/graph-find.js";
 import { COLOURS, fillLegend, fillPanel, hashOf, markLegend, noteAddress, plural } from "/static/graph-panel.js";
 import { drawNames, forgetNames, takePlace } from "/static/graph-names.js";
+import { areInSight, freePart, viewOf } from "/static/graph-view.js";
+
+const SECOND_CLICK = 350; // milliseconds; sigma waits 300 for it
 
 const $ = (selector) => document.querySelector(selector);
 
@@ -96,7 +99,7 @@ function drawHover(context, data, settings) {
   context.fill();
   if (!data.label) return;
   const after = data.x + data.size + 6;
-  const x = after + width <= sigma.getDimensions().width ? after : Math.max(0, data.x - data.size - 6 - width);
+  const x = after + width <= freePart(sigma).right ? after : Math.max(0, data.x - data.size - 6 - width);
   context.fillStyle = colours.surface;
   context.strokeStyle = colours.line;
   context.beginPath();
@@ -138,7 +141,7 @@ function draw({ x, y, discs }) {
   sigma.on("beforeRender", forgetNames);
   sigma.on("afterRender", () => drawNames(sigma, named(), canvas, lookOfName));
   sigma.scheduleRender(); // now with names
-  sigma.on("clickNode", ({ node }) => choose(notes[node]));
+  sigma.on("clickNode", ({ node }) => chooseAt(notes[node]));
   sigma.on("clickStage", () => choose(null));
   sigma.on("doubleClickNode", ({ node, preventSigmaDefault }) => {
     preventSigmaDefault();
@@ -170,15 +173,11 @@ function redraw() {
   sigma?.refresh({ skipIndexation: true });
 }
 
-// Bring a note to the middle, with its neighbours in sight where they are near enough.
-function show(note) {
-  const place = sigma?.getNodeDisplayData(note.id);
-  if (!place) return;
-  const others = [...note.out, ...note.in].map((other) => sigma.getNodeDisplayData(other.id));
-  const reach = Math.max(...others.map((other) => Math.hypot(other.x - place.x, other.y - place.y)), 0);
-  const ratio = Math.min(0.6, Math.max(0.12, 2.6 * reach));
-  const y = place.y - (innerWidth > 640 ? 0 : 0.2 * ratio); // on a small screen the panel covers the lower half
-  sigma.getCamera().animate({ x: place.x, y, ratio }, { duration: 400 });
+// Bring a note and its neighbours to the middle of what the panel leaves free.
+function show(note, { always = true } = {}) {
+  const all = [note, ...note.out, ...note.in];
+  if (!sigma || (!always && areInSight(sigma, all))) return;
+  sigma.getCamera().animate(viewOf(sigma, all), { duration: 400 });
 }
 
 // The chosen note
@@ -191,6 +190,12 @@ function choose(note, { centre = false } = {}) {
   if (note) fillPanel(note, walk);
   if (note && centre) show(note);
   redraw();
+}
+
+// A note that was clicked stays where it is until a second click would no longer open it.
+function chooseAt(note) {
+  choose(note);
+  setTimeout(() => chosen === note && show(note, { always: false }), SECOND_CLICK);
 }
 
 const walk = (note) => choose(note, { centre: true });
