@@ -12,7 +12,7 @@ from pipelines.disk import vault
 from pipelines.disk.globs import Rule
 from pipelines.disk.ignore import IgnoreRules
 from pipelines.domains import Registry
-from pipelines.model import Counts
+from pipelines.model import Counts, Domain
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED
 from pipelines.store.filters import count_warned
@@ -30,14 +30,14 @@ def unforgotten(rows: Iterable[ParkedRow], state: State, slug: str) -> list[Park
     return [row for row in rows if dismissed.get(row.path) != row.generation]
 
 
-def domain_status(cache: Cache, state: State, slug: str) -> dict[str, Any]:
+def domain_status(cache: Cache, state: State, domain: Domain) -> dict[str, Any]:
     """Return a domain's counts (without dismissed notes), its model, and the progress of its vectors."""
-    counts = cache.counts()
-    rate = state.get(EMBEDDING_SPEED, slug)
+    counts = cache.counts(domain.configuration)
+    rate = state.get(EMBEDDING_SPEED, domain.slug)
     speed = rate.value.texts_per_s if rate else None
     return asdict(counts) | {
         "oldest_pending_s": round(counts.oldest_pending_s, 1),
-        "parked": len(unforgotten(parked_notes(cache), state, slug)),
+        "parked": len(unforgotten(parked_notes(cache), state, domain.slug)),
         "warned": count_warned(cache),
         "cache": str(cache.path),
         "model": cache.meta.model,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from pipelines.domains import Registry
 from pipelines.indexing.ingest import index_words
@@ -17,13 +17,18 @@ _PAUSE_SECONDS = 0.2
 _RECONCILE_SECONDS = 2.0
 
 
-def catch_up(cache: Cache, ingest: Ingest, progress: Callable[[Counts], None]) -> int:
-    """Index until nothing is pending; return how many texts were embedded. Words come before vectors."""
+def catch_up(
+    cache: Cache, ingest: Ingest, progress: Callable[[Counts], None], besides: Collection[str]
+) -> int:
+    """Index until nothing is pending; return how many texts were embedded. Words come before vectors.
+
+    Files `besides` the notes do not count.
+    """
     embedded = 0
     while True:
         outcome = (index_words if cache.leases.owes("words") else embed_owed)(cache, ingest)
         embedded += outcome.embedded_texts
-        counts = cache.counts()
+        counts = cache.counts(besides)
         progress(counts)
         if not counts.pending and not counts.vectors_pending:
             return embedded
@@ -37,6 +42,8 @@ def build_beside(registry: Registry, cache: Cache, ingest: Ingest, progress: Cal
     The disk is compared repeatedly, so that the new cache includes what is saved meanwhile. An interrupted build
     resumes where it stopped.
     """
+    domain = registry.get(ingest.domain)
+    besides = domain.configuration if domain else ()
     compared = 0.0
 
     def compare() -> None:
@@ -50,6 +57,6 @@ def build_beside(registry: Registry, cache: Cache, ingest: Ingest, progress: Cal
             compare()
 
     compare()
-    embedded = catch_up(cache, ingest, step)
+    embedded = catch_up(cache, ingest, step, besides)
     compare()
-    return embedded + catch_up(cache, ingest, progress)
+    return embedded + catch_up(cache, ingest, progress, besides)

@@ -262,18 +262,20 @@ class Cache:
             if rule:
                 self.con.execute("INSERT INTO vault_ignored VALUES (?, ?)", (path, rule))
 
-    def counts(self) -> Counts:
-        """Count what `status` shows, all as of one moment."""
+    def counts(self, besides: Collection[str] = ()) -> Counts:
+        """Count what `status` shows, all as of one moment; files `besides` the notes are none of these."""
         with snapshot(self.con):
             pending, oldest = self.ledger.pending()
             notes, chunks, owed, parked, ignored = one(
                 self.con,
-                "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_file f"
-                "   JOIN vault_node n USING (path) WHERE f.parked = 1),"
+                "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_node n WHERE"
+                "   n.path IN (SELECT path FROM vault_file WHERE parked = 1)"
+                "   OR n.path IN (SELECT value FROM json_each(?))),"
                 " (SELECT count(*) FROM vault_chunk),"
                 " (SELECT count(*) FROM vault_chunk WHERE has_vector = 0),"
                 " (SELECT count(*) FROM vault_file WHERE parked = 1),"
                 " (SELECT count(*) FROM vault_ignored)",
+                (json.dumps(list(besides)),),
             )
             vectors_pending = self.vectors_pending()
         return Counts(notes, chunks, chunks - owed, pending, oldest, vectors_pending, parked, ignored)

@@ -199,10 +199,13 @@ def targets_elsewhere(cache: Cache) -> list[str]:
     ]
 
 
-def unranked(cache: Cache) -> int:
-    """Count the notes without a place in the graph."""
-    sql = "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_rank WHERE community > 0)"
-    return int(one(cache.con, sql)[0])
+def unranked(cache: Cache, besides: Collection[str] = ()) -> int:
+    """Count the notes without a place in the graph; files `besides` the notes are none of these."""
+    sql = (
+        "SELECT count(*) FROM vault_node WHERE path NOT IN (SELECT path FROM vault_rank WHERE community > 0)"
+        " AND path NOT IN (SELECT value FROM json_each(?))"
+    )
+    return int(one(cache.con, sql, (json.dumps(list(besides)),))[0])
 
 
 def rank_of(cache: Cache, path: str) -> Rank | None:

@@ -125,7 +125,7 @@ class Facts(Collector):
         for domain, cache in operations.parked.each_domain(failed):
             slug = domain.slug
             try:
-                counts, parked = cache.counts(), len(operations.parked.of(domain, cache))
+                counts, parked = cache.counts(domain.configuration), len(operations.parked.of(domain, cache))
             except CacheError as error:
                 failed[slug] = str(error)
                 continue

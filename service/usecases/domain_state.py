@@ -20,7 +20,7 @@ from workers.resources import Resources
 def state_of(resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
     """Return what `pipelines.status.domain_status` does, and the cost of `everindex reembed`."""
     cost = _reembed_cost(resources, domain, cache)
-    return domain_status(cache, resources.state(), domain.slug) | {"reembed": cost}
+    return domain_status(cache, resources.state(), domain) | {"reembed": cost}
 
 
 def _reembed_cost(resources: Resources, domain: Domain, cache: Cache) -> ReembedCost | None:
@@ -35,7 +35,7 @@ def _reembed_cost(resources: Resources, domain: Domain, cache: Cache) -> Reembed
     change = describe_change(chunking_of(cache.meta.pipeline), wanted)
     if change is None:
         return None
-    texts = cache.counts().chunks
+    texts = cache.counts(domain.configuration).chunks
     speed = resources.state().get(EMBEDDING_SPEED, domain.slug)
     rate = speed.value.texts_per_s if speed else 0.0
     return ReembedCost(change=change, texts=texts, seconds=round(texts / rate) if rate else None)

@@ -95,9 +95,9 @@ def without_counts(state: IndexState) -> IndexState:
 def count_notes(readers: Sequence[tuple[Domain, Cache]]) -> int:
     """Return the number of notes in all domains that can be read."""
     total = 0
-    for _, cache in readers:
+    for domain, cache in readers:
         with suppress(CacheError):  # the health names it
-            total += cache.counts().notes
+            total += cache.counts(domain.configuration).notes
     return total
 
 

@@ -37,10 +37,11 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
     for domain in resources.domains():
         cache, report = resources.cache(domain), reports[domain.slug]
         cache.leases.free_those_of_the_dead(resources.is_at_work)
-        embedded = catch_up(cache, resources.ingest(domain, cache), partial(progress, domain.slug))
+        besides, ingest = domain.configuration, resources.ingest(domain, cache)
+        embedded = catch_up(cache, ingest, partial(progress, domain.slug), besides)
         if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
             lines += _rank(cache, domain)
-        counts = cache.counts()
+        counts = cache.counts(besides)
         lines.append(
             f"{domain.slug}: {report.new} new, {report.updated} changed, {report.removed} removed, "
             f"{report.unchanged} as they were; {counted(embedded, 'text')} embedded; "
@@ -83,8 +84,9 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
             {domain.slug: cache},
             max_bytes=resources.settings.max_note_bytes,
         )
+        counts = cache.counts(domain.configuration)
         lines.append(
-            f"{domain.slug}: {counted(cache.counts().notes, 'note')} in {path.name} with {cache.meta.model}, "
+            f"{domain.slug}: {counted(counts.notes, 'note')} in {path.name} with {cache.meta.model}, "
             f"{counted(embedded, 'text')} embedded; {old.name} is kept"
         )
         cache.close()

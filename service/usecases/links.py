@@ -75,7 +75,7 @@ class Graph:
             for owner, cache in readers
             for found in neighbours.communities(cache, _EXAMPLES)
         ]
-        isolated = {owner.slug: neighbours.unranked(cache) for owner, cache in readers}
+        isolated = {owner.slug: neighbours.unranked(cache, owner.configuration) for owner, cache in readers}
         return CommunitiesAnswer(communities=rows, isolated=isolated)
 
     def picture(self, slug: str | None, community: int | None, limit: int) -> GraphAnswer:

@@ -84,7 +84,7 @@ class Operations:
     def _overview_of(
         self, domain: Domain, cache: Cache, saved: list[float], review_waiting: int
     ) -> DomainOverview:
-        state, counts = self.resources.state(), cache.counts()
+        state, counts = self.resources.state(), cache.counts(domain.configuration)
         edges, communities = edges_and_communities(cache)
         speed, embedder = state.get(EMBEDDING_SPEED, domain.slug), state.get(EMBEDDER, cache.meta.model)
         return DomainOverview(

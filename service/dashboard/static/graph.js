@@ -259,7 +259,7 @@ function setUpKeys() {
 
 // The whole
 
-function describe(picture, { communities, isolated }) {
+function describe(picture, { communities, isolated }, orphans) {
   const drawn = groups.filter((group) => group.known).length;
   const facts = [plural(notes.length, "note"), plural(picture.edges.length, "link")];
   if (drawn) facts.push(drawn === 1 ? "1 community" : `${drawn.toLocaleString("en")} communities`);
@@ -267,9 +267,11 @@ function describe(picture, { communities, isolated }) {
   const all = communities.reduce((sum, community) => sum + community.notes, 0);
   if (picture.truncated) facts.push(`only the best-ranked${all > notes.length ? ` of ${plural(all, "note")}` : ""} are drawn`);
   const unranked = Object.values(isolated).reduce((sum, count) => sum + count, 0);
-  const alone = unranked - notes.filter((note) => note.community === null).length;
+  const absent = unranked - notes.filter((note) => note.community === null).length;
   const filtered = new URLSearchParams(location.search).has("community");
-  if (alone > 0 && !filtered) facts.push(`${plural(alone, "unlinked note")} left out`);
+  const left = [[orphans, "unlinked note"], [absent - orphans, "note"]].map(([count, word]) => count > 0 && !filtered && plural(count, word));
+  if (left[0]) facts.push(`${left[0]} left out`);
+  if (left[1]) facts.push(`${left[1]} linked only with other domains left out`);
   $("#facts").textContent = facts.join(" · ");
   if (location.search.length > 1) {
     const link = Object.assign(document.createElement("a"), { href: location.pathname, textContent: "show everything" });
@@ -304,13 +306,15 @@ function chooseByAddress() {
 async function start() {
   const domain = new URLSearchParams(location.search).get("domain");
   const canDraw = hasWebGL();
-  const [picture, around] = await Promise.all([
+  const within = domain === null ? "" : `?domain=${encodeURIComponent(domain)}`;
+  const [picture, around, orphans] = await Promise.all([
     ask(location.pathname + location.search),
-    ask("/communities" + (domain === null ? "" : `?domain=${encodeURIComponent(domain)}`)),
+    ask("/communities" + within),
+    ask("/orphans" + within),
     canDraw && loadSigma(),
   ]);
   ({ notes, groups } = read(picture, around.communities));
-  describe(picture, around);
+  describe(picture, around, orphans.paths.length);
   if (!notes.length) {
     if (location.search.length > 1) tell("There is nothing to draw here.");
     else tell("There is nothing to draw: no note links to another yet. The map shows notes and the links between them.");

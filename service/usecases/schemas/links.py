@@ -72,7 +72,7 @@ class CommunityRow(BaseModel):
 
 
 class CommunitiesAnswer(BaseModel):
-    """The answer of `GET /communities`; `isolated`: by domain, how many notes have no link, and so no community."""
+    """The answer of `GET /communities`; `isolated`: by domain, how many notes are in none: no link in it."""
 
     communities: list[CommunityRow]
     isolated: dict[str, int]
