@@ -77,7 +77,7 @@ def describe(verdicts: Verdicts) -> list[str]:
         skipped = counted(verdict.left_out, "pending or parked one was", "pending or parked ones were")
         left_out = f"; {skipped} left out" if verdict.left_out else ""
         lines.append(
-            f"{slug}: {outcome}; {counted(verdict.compared, 'note')} compared with the disk{left_out}"
+            f"{slug}: {outcome}; {counted(verdict.compared, 'file')} compared with the disk{left_out}"
         )
         if held := verdict.in_memory:
             lists = counted(held.checked, "list")

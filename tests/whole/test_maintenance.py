@@ -53,7 +53,7 @@ def indexed(user, first):
 def test_verify_names_what_differs_and_repair_mends_it_without_a_service(indexed):
     user = indexed
     said = user.run("verify", *user.place)
-    assert "no difference; 2 notes compared" in said
+    assert "no difference; 2 files compared" in said
     drift(user)
     write(user, "new.md", "Nobody noticed.")
     said = user.run("verify", *user.place, code=1)
@@ -61,7 +61,7 @@ def test_verify_names_what_differs_and_repair_mends_it_without_a_service(indexed
     assert "words: river.md" in said
     assert "path: new.md: is on disk, but not in the index" in said
     said = user.run("verify", "--repair", *user.place)
-    assert said.rstrip().endswith("no difference; 3 notes compared with the disk")
+    assert said.rstrip().endswith("no difference; 3 files compared with the disk")
     user.run("verify", *user.place)
 
 
