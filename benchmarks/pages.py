@@ -84,13 +84,13 @@ def main() -> None:
     except ImportError:
         print("not measured: playwright is not installed")
         return
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
+    executable = chromium()
+    if executable is None:
         print("not measured: there is no Chromium on the PATH")
         return
     found: dict[str, list[str]] = {what: [] for what in GOALS}
     with sync_playwright() as started, tempfile.TemporaryDirectory() as folder:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = started.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         model = EMBEDDED_MODEL if given.model == "embedded" else str(build_tiny_model(Path(folder)))
         for notes in given.notes:
             for what, times in measure(browser, Path(folder) / str(notes), notes, model, given.rounds):
@@ -102,6 +102,11 @@ def main() -> None:
     print(
         f"\n{when}, {platform.machine()}, {os.cpu_count()} cores, {given.model} model, {given.rounds} rounds"
     )
+
+
+def chromium() -> str | None:
+    """Return the path of a Chromium that is on the PATH, or None."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def table(sizes: list[int], found: dict[str, list[str]]) -> str:
@@ -132,12 +137,12 @@ def measure(
     ]
     names = [f"note {chance.randrange(notes)}" for _ in questions]
     with serving(root, state, model) as (client, process):
-        wait(process, lambda: _is_ready(client))
+        wait(process, lambda: is_ready(client))
 
         def times(take: Callable[[Any, str], float], texts: list[str]) -> list[float]:
             taken = []
             for text in texts:
-                with _window(browser, client) as page:
+                with window(browser, client) as page:
                     taken.append(take(page, text))
             return taken[_WARM_UP:]
 
@@ -147,7 +152,8 @@ def measure(
         yield "answers after the pause", times(_answers_after, questions)
 
 
-def _is_ready(client: httpx.Client) -> bool:
+def is_ready(client: httpx.Client) -> bool:
+    """Say whether a query worker answers."""
     try:
         return client.get("/ready").status_code == httpx.codes.OK
     except httpx.TransportError:
@@ -155,7 +161,7 @@ def _is_ready(client: httpx.Client) -> bool:
 
 
 @contextmanager
-def _window(browser: Any, client: httpx.Client) -> Iterator[Any]:
+def window(browser: Any, client: httpx.Client) -> Iterator[Any]:
     """Open a new signed-in window."""
     context = browser.new_context(base_url=str(client.base_url))
     try:
