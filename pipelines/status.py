@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from pipelines.disk import vault
 from pipelines.disk.globs import Rule
 from pipelines.disk.ignore import IgnoreRules
 from pipelines.domains import Registry
-from pipelines.model import Counts, Domain
+from pipelines.model import Counts
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED
 from pipelines.store.filters import count_warned
@@ -30,14 +30,17 @@ def unforgotten(rows: Iterable[ParkedRow], state: State, slug: str) -> list[Park
     return [row for row in rows if dismissed.get(row.path) != row.generation]
 
 
-def domain_status(cache: Cache, state: State, domain: Domain) -> dict[str, Any]:
-    """Return a domain's counts (without dismissed notes), its model, and the progress of its vectors."""
-    counts = cache.counts(domain.configuration)
-    rate = state.get(EMBEDDING_SPEED, domain.slug)
+def domain_status(cache: Cache, state: State, slug: str, besides: Collection[str]) -> dict[str, Any]:
+    """Return a domain's counts (without dismissed notes), its model, and the progress of its vectors.
+
+    Files `besides` the notes do not count.
+    """
+    counts = cache.counts(besides)
+    rate = state.get(EMBEDDING_SPEED, slug)
     speed = rate.value.texts_per_s if rate else None
     return asdict(counts) | {
         "oldest_pending_s": round(counts.oldest_pending_s, 1),
-        "parked": len(unforgotten(parked_notes(cache), state, domain.slug)),
+        "parked": len(unforgotten(parked_notes(cache), state, slug)),
         "warned": count_warned(cache),
         "cache": str(cache.path),
         "model": cache.meta.model,

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from pipelines.documents.document import Document
-from pipelines.documents.formats import format_of
+from pipelines.documents.formats import RUNNING_TEXT, Format, format_of
 from pipelines.model import Heading, Link, LinkKind, Note
 from pipelines.parsing.frontmatter import read_properties
 from pipelines.parsing.lines import line_starts
 from pipelines.parsing.markdown import LONGEST_TITLE, read_note
 from pipelines.parsing.privacy import own_privacy
+
+_NAMED = 5
 
 
 def note_from(path: str, found: bytes | Document) -> Note:
@@ -26,7 +28,7 @@ def note_of(path: str, document: Document) -> Note:
     properties = read_properties(document.metadata, ())
     starts = line_starts(document.text)
     title = " ".join((properties.title or document.title).split())[:LONGEST_TITLE]
-    warnings = (*document.warnings, *properties.warnings)
+    warnings = (*document.warnings, *properties.warnings, *_left_out(document, form))
     return Note(
         path=path,
         title=title or PurePosixPath(path).stem,
@@ -54,6 +56,17 @@ def note_of(path: str, document: Document) -> Note:
         ),
         blocks=document.blocks,
     )
+
+
+def _left_out(document: Document, form: Format | None) -> Iterator[str]:
+    """Yield a sentence about the pages or sections that have too little text to be indexed."""
+    if form is None or form.least < RUNNING_TEXT:
+        return
+    short = [block for block in document.blocks if block.end - block.start < form.least]
+    if 0 < len(short) < len(document.blocks):
+        names = [block.label or (block.place.shown() if block.place else "the beginning") for block in short]
+        named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+        yield f"left out, because they have less than {form.least} characters: {named}"
 
 
 def _headings(document: Document, starts: list[int]) -> Iterator[Heading]:

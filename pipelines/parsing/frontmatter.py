@@ -35,6 +35,20 @@ _UNREADABLE = (
 )
 
 
+class _Loader(yaml.CSafeLoader):
+    """Builds YAML values; what looks like a date and is none (`2026-11-31`) stays text, and its neighbours count."""
+
+    def date_or_text(self, node: yaml.ScalarNode) -> object:
+        """Return the date or time of a scalar, or its text."""
+        try:
+            return self.construct_yaml_timestamp(node)
+        except ValueError:
+            return node.value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.date_or_text)
+
+
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
     """A note's frontmatter: its values, where the body starts, and where the block ends if there is one.
@@ -81,7 +95,7 @@ def _load(block: str) -> dict[str, object]:
         raise ValueError(f"larger than {LARGEST_BLOCK} bytes")
     if _SUSPICIOUS.search(block) or len(_NESTING.findall(block)) > DEEPEST:
         _refuse_bombs(block)
-    values = plain(yaml.load(block, Loader=yaml.CSafeLoader))
+    values = plain(yaml.load(block, Loader=_Loader))  # noqa: S506 - a safe loader
     if values is None:
         return {}
     if not isinstance(values, dict):

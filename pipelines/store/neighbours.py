@@ -120,21 +120,24 @@ def may_be_broken(path: str) -> bool:
     return not path.lower().endswith(_CODE_SUFFIXES)
 
 
-def links_in_state(cache: Cache, state: str, limit: int) -> list[WrittenLink]:
+def links_in_state(cache: Cache, state: str, limit: int, gone: Collection[str] = ()) -> list[WrittenLink]:
     """Return links that are `broken` (no file is meant), `ambiguous` or `any`, by note and line.
 
-    Those of source files are never broken, as `may_be_broken` says.
+    Those of source files are never broken, as `may_be_broken` says; a link to a note that is `gone` means no file.
     """
-    chosen = {"broken": f"e.path IS NULL AND NOT {OF_CODE}", "ambiguous": "e.ambiguous = 1", "any": "1"}[
-        state
-    ]
+    chosen = {
+        "broken": f"(e.path IS NULL OR e.target IN (SELECT value FROM gone)) AND NOT {OF_CODE}",
+        "ambiguous": "e.ambiguous = 1",
+        "any": "1",
+    }[state]
     return [
         _written(found)
         for found in rows(
             cache.con,
-            f"SELECT {_WRITTEN}, e.target, coalesce(e.ambiguous, 0) FROM vault_link l"
+            f"WITH gone AS MATERIALIZED (SELECT value FROM json_each(?)) SELECT {_WRITTEN},"
+            " iif(e.target IN (SELECT value FROM gone), NULL, e.target), coalesce(e.ambiguous, 0) FROM vault_link l"
             f" LEFT JOIN vault_edge e USING (path, position) WHERE {chosen} ORDER BY l.path, l.position LIMIT ?",
-            (limit,),
+            (json.dumps(list(gone)), limit),
         )
     ]
 
@@ -221,16 +224,21 @@ def rank_of(cache: Cache, path: str) -> Rank | None:
     return found[0] if found else None
 
 
-def communities(cache: Cache, examples: int) -> list[Community]:
-    """Return the communities, largest first, each with its best-ranked notes."""
+def communities(cache: Cache, examples: int, gone: Collection[str] = ()) -> list[Community]:
+    """Return the communities, largest first, each with its best-ranked notes.
+
+    Notes that are `gone`, or that were removed since the last ranking, belong to none.
+    """
+    there = "path IN (SELECT path FROM vault_node) AND path NOT IN (SELECT value FROM gone)"
     return [
         Community(number, label, size, tuple(json.loads(best)))
         for number, label, size, best in rows(
             cache.con,
-            "SELECT c.id, c.label, count(*) AS size, (SELECT json_group_array(path) FROM (SELECT path FROM"
-            " vault_rank WHERE community = c.id ORDER BY pagerank DESC, path LIMIT ?)) FROM vault_community c"
-            " JOIN vault_rank r ON r.community = c.id GROUP BY c.id ORDER BY size DESC, c.id",
-            (examples,),
+            "WITH gone AS MATERIALIZED (SELECT value FROM json_each(?)) SELECT c.id, c.label,"
+            " count(*) AS size, (SELECT json_group_array(path) FROM (SELECT path FROM vault_rank"
+            f" WHERE community = c.id AND {there} ORDER BY pagerank DESC, path LIMIT ?)) FROM vault_community c"
+            f" JOIN vault_rank r ON r.community = c.id WHERE {there} GROUP BY c.id ORDER BY size DESC, c.id",
+            (json.dumps(list(gone)), examples),
         )
     ]
 

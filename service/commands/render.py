@@ -119,6 +119,8 @@ def about(answer: dict[str, Any], shown: int) -> str:
         )
     if index["waits"]:
         tail += f"; {index['waits']}"
+    if index.get("held"):  # a service that was started before an upgrade says nothing of it
+        tail += f"; {index['held']}"
     if index["model_problem"]:
         tail += f"; by word only: {index['model_problem']}"
     elif not index["model_ready"]:

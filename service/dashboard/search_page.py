@@ -166,7 +166,7 @@ class _SearchPage:
             problem=complaint,
             shown_at_once=_SHOWN,
             index=answer.index if answer else self._questions.index_state(),
-            notes=count_notes(self._questions.readers()),
+            notes=count_notes(self._questions.resources, self._questions.readers()),
             root=self._questions.resources.root,
             divided=len(self._questions.resources.domains()) > 1,
             **context,

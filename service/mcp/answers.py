@@ -281,7 +281,7 @@ def freshness_of(index: IndexState) -> Freshness:
 
 def warnings_of(index: IndexState) -> list[str]:
     """Return what limits an answer: why saves wait, and why meaning is not compared."""
-    return [text for text in (index.waits, index.model_problem) if text]
+    return [text for text in (index.waits, index.held, index.model_problem) if text]
 
 
 def place(path: str, title: str, domain: str, at: tuple[int, int] | None = None) -> dict[str, object]:

@@ -12,6 +12,7 @@ from pipelines.model import ChunkSettings, Domain
 from pipelines.status import domain_status
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED
+from service.usecases.notes import no_notes
 from service.usecases.schemas.health import ReembedCost
 from workers.models import chosen_chunking, recorded_model
 from workers.resources import Resources
@@ -20,7 +21,9 @@ from workers.resources import Resources
 def state_of(resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
     """Return what `pipelines.status.domain_status` does, and the cost of `everindex reembed`."""
     cost = _reembed_cost(resources, domain, cache)
-    return domain_status(cache, resources.state(), domain) | {"reembed": cost}
+    return domain_status(cache, resources.state(), domain.slug, no_notes(resources, domain)) | {
+        "reembed": cost
+    }
 
 
 def _reembed_cost(resources: Resources, domain: Domain, cache: Cache) -> ReembedCost | None:
@@ -35,7 +38,7 @@ def _reembed_cost(resources: Resources, domain: Domain, cache: Cache) -> Reembed
     change = describe_change(chunking_of(cache.meta.pipeline), wanted)
     if change is None:
         return None
-    texts = cache.counts(domain.configuration).chunks
+    texts = cache.counts().chunks
     speed = resources.state().get(EMBEDDING_SPEED, domain.slug)
     rate = speed.value.texts_per_s if speed else 0.0
     return ReembedCost(change=change, texts=texts, seconds=round(texts / rate) if rate else None)

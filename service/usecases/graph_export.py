@@ -16,9 +16,13 @@ from workers.resources import Resources
 def export_graph(resources: Resources, file: Path, form: Format, slug: str | None) -> tuple[int, int]:
     """Write the graph of all domains, or one, to a new file; return how many notes and links it has.
 
-    Raises DomainNotFoundError, CacheError, AlreadyThereError, OSError; no file is left then.
+    Notes whose files vanished are left out. Raises DomainNotFoundError, CacheError, AlreadyThereError, OSError; no
+    file is left then.
     """
-    graph = linked_notes(_caches(resources, slug))
+    caches = _caches(resources, slug)
+    graph = linked_notes(caches)
+    for domain, _ in caches:
+        graph.remove_nodes_from(resources.vanished().waiting(domain.slug))
     written = as_file(graph, form)
     try:
         target = file.open("xb")

@@ -30,6 +30,7 @@ from pipelines.store.state_file import STATE_FILE
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.usecases.audience import Audience
 from service.usecases.domain_state import passages_problems
+from service.usecases.notes import no_notes
 from service.usecases.phrases import counted, moment
 from service.usecases.schemas.health import DomainHealth, Health
 from service.usecases.schemas.search import IndexState
@@ -83,21 +84,31 @@ def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: 
         failed=failed,
         waits=vault_problem(resources) or storage_problem(resources.place.state),
         model_problem=model_problem(resources),
+        held=_held(resources),
     )
 
 
+def _held(resources: Resources) -> str | None:
+    """Return the sentence about notes that vanished at once and are kept, or None if there are none."""
+    held = [resources.state().get(HELD, domain.slug) for domain in resources.domains()]
+    count = sum(one.value.count for one in held if one)
+    if not count:
+        return None
+    return f"{counted(count, 'note')} vanished at once, and no answer has them; `everindex status` says more"
+
+
 def without_counts(state: IndexState) -> IndexState:
-    """Return a state in which 1 stands for any number of notes and vectors that wait."""
-    one = {"pending": min(state.pending, 1), "vectors_pending": min(state.vectors_pending, 1)}
+    """Return a state in which 1 stands for any number of notes and vectors that wait, and no number is said."""
+    one = {"pending": min(state.pending, 1), "vectors_pending": min(state.vectors_pending, 1), "held": None}
     return state.model_copy(update=one)
 
 
-def count_notes(readers: Sequence[tuple[Domain, Cache]]) -> int:
+def count_notes(resources: Resources, readers: Sequence[tuple[Domain, Cache]]) -> int:
     """Return the number of notes in all domains that can be read."""
     total = 0
     for domain, cache in readers:
         with suppress(CacheError):  # the health names it
-            total += cache.counts(domain.configuration).notes
+            total += cache.counts(no_notes(resources, domain)).notes
     return total
 
 

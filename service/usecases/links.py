@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 
 from pipelines.model import Domain
 from pipelines.parsing.links import suggest
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache
-from service.usecases.notes import on_disk
+from service.usecases.notes import no_notes, on_disk
 from service.usecases.schemas.links import (
     CommunitiesAnswer,
     CommunityRow,
@@ -35,16 +36,22 @@ class Graph:
     def _readers(self, slug: str | None) -> list[tuple[Domain, Cache]]:
         return self._questions.readers(slug)
 
+    def _vanished(self, domain: Domain) -> Collection[str]:
+        """Return the notes whose files vanished, and which the index keeps for a while."""
+        return self._questions.resources.vanished().waiting(domain.slug)
+
     def links(self, state: State, domain: str | None, limit: int) -> LinksAnswer:
         """List links by their state, without those in files that are gone; broken ones with suggestions.
 
         Raises DomainNotFoundError.
         """
         readers = self._readers(domain)
-        names = [pair for _, cache in self._questions.readers() for pair in neighbours.names(cache)]
+        everywhere = self._questions.readers()
+        gone = {path for owner, _ in everywhere for path in self._vanished(owner)}
+        names = [pair for _, cache in everywhere for pair in neighbours.names(cache) if pair[1] not in gone]
         found: list[LinkRow] = []
         for owner, cache in readers:
-            written = neighbours.links_in_state(cache, state, limit - len(found))
+            written = neighbours.links_in_state(cache, state, limit - len(found), gone)
             there = on_disk(self._questions.resources, cache, sorted({link.path for link in written}))
             for link in written:
                 if link.path not in there:
@@ -68,14 +75,17 @@ class Graph:
         return OrphansAnswer(paths=alone)
 
     def communities(self, domain: str | None) -> CommunitiesAnswer:
-        """List the communities, largest first. Raises DomainNotFoundError."""
+        """List the communities, largest first, without notes whose files are gone. Raises DomainNotFoundError."""
         readers = self._readers(domain)
         rows = [
             CommunityRow(domain=owner.slug, **asdict(found))
             for owner, cache in readers
-            for found in neighbours.communities(cache, _EXAMPLES)
+            for found in neighbours.communities(cache, _EXAMPLES, self._vanished(owner))
         ]
-        isolated = {owner.slug: neighbours.unranked(cache, owner.configuration) for owner, cache in readers}
+        isolated = {
+            owner.slug: neighbours.unranked(cache, no_notes(self._questions.resources, owner))
+            for owner, cache in readers
+        }
         return CommunitiesAnswer(communities=rows, isolated=isolated)
 
     def picture(self, slug: str | None, community: int | None, limit: int) -> GraphAnswer:

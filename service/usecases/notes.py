@@ -64,6 +64,15 @@ def _chunk(row: passages.ChunkRow) -> NodeChunk:
     )
 
 
+def no_notes(resources: Resources, domain: Domain) -> set[str]:
+    """Return the indexed files that count as no notes.
+
+    These are a domain's vocabularies and review queues, and notes whose files vanished: the index keeps them for a
+    while, and no answer has them.
+    """
+    return {*domain.configuration, *resources.vanished().waiting(domain.slug)}
+
+
 def on_disk(resources: Resources, cache: Cache, paths: Sequence[str]) -> set[str]:
     """Return those of the paths whose files are there; all while the whole vault is unavailable."""
     if not resources.present():

@@ -35,11 +35,14 @@ class IndexState(BaseModel):
     )
     waits: str | None = Field(description="why saves cannot be indexed now; null: they can")
     model_problem: str | None = Field(None, description="why search by meaning fails; null: no problem")
+    held: str | None = Field(
+        None, description="how many notes no answer has since they vanished at once; null: none"
+    )
 
 
 INDEX_EXAMPLE = {
     "pending": 0, "oldest_pending_s": 0.0, "vectors_pending": 0, "model_ready": True, "failed": {}, "waits": None,
-    "model_problem": None,
+    "model_problem": None, "held": None,
 }  # fmt: skip
 _LAYER = {"layer": "decayed", "rank": 1, "score": 0.0325, "parts": {"decay": 0.98}}
 

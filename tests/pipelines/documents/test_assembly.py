@@ -44,6 +44,16 @@ def test_a_part_with_too_little_text_for_its_format_is_no_passage():
     assert [chunk.place.first for chunk in chunks] == [2]
 
 
+def test_a_note_says_which_pages_are_left_out():
+    builder = Builder()
+    builder.add("Boarding pass: seat 14C", place=Locator("page", "", 1, 1))
+    builder.add("The harvest was late. " * 6, place=Locator("page", "", 2, 2))
+    builder.add("Gate B7", place=Locator("page", "", 3, 3))
+    (warning,) = note_of("ticket.pdf", builder.document()).warnings
+    assert warning == "left out, because they have less than 100 characters: p. 1, p. 3"
+    assert note_of("report.pdf", report()).warnings == ()
+
+
 def test_a_document_with_nothing_but_short_parts_keeps_them():
     builder = Builder()
     builder.add("Invoice 4711", place=Locator("page", "", 1, 1))

@@ -109,6 +109,9 @@ def test_a_deleted_notes_rank_goes_with_the_next_ranks(house):
     (house.root / "d.md").unlink()
     house.index()
     assert house.cache.edges.ranks_behind()
+    (community,) = neighbours.communities(house.cache, 9)
+    assert (community.notes, "d.md" in community.examples) == (4, False)
+    assert neighbours.unranked(house.cache) == 1
     rank_domain(house.cache, PLAIN)
     assert neighbours.rank_of(house.cache, "d.md") is None
 

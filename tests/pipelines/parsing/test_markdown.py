@@ -88,7 +88,7 @@ def test_a_block_that_is_not_first_or_never_closed_is_no_frontmatter(text):
     [
         "title: {{title}}",
         "a: [",
-        "date: 2026-02-30",
+        "number: !!int x",
         "- a\n- b",
         "just words",
         "a: &x [1]\nb: *x",
@@ -129,6 +129,14 @@ def test_unreadable_frontmatter_is_text_and_a_warning(block):
 )
 def test_errors_in_frontmatter_name_the_line_of_the_file(text, problem):
     assert parse_note("n.md", text).warnings == (f"unreadable frontmatter, kept as text: {problem}",)
+
+
+@pytest.mark.parametrize("value", ["2026-11-31", "2020-02-30T10:00:00", "2026-13-01 12:00", "0000-01-01"])
+def test_a_date_that_does_not_exist_leaves_the_other_properties_in_force(value):
+    note = parse_note("n.md", f"---\naliases: [Plum]\ntags: [fruit]\ndate: {value}\nread: {value}\n---\n")
+    assert (note.tags, note.aliases, note.published_at) == (("fruit",), ("Plum",), None)
+    assert note.frontmatter["read"] == value
+    assert note.warnings == (f"date is not a date: {value!r}",)
 
 
 def test_a_link_in_unreadable_frontmatter_is_kept_and_has_no_section():

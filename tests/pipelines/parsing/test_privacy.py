@@ -74,13 +74,18 @@ def test_the_property_is_found_however_the_frontmatter_is_written(block):
         pytest.param("---\r\nprivate: true\r\n---\r\n", id="another line end"),
         pytest.param("private:: yes\n", id="Dataview's way"),
         pytest.param("---\na: [\nprivate: true\n---\n", id="invalid YAML"),
-        pytest.param("---\npublished: 2026-02-30\n---\n", id="a date that YAML refuses"),
+        pytest.param("---\nnumber: !!int x\n---\n", id="a value that YAML refuses"),
         pytest.param("---\n- a\n- b\n---\n", id="a list for properties"),
         pytest.param("---\na: &x 1\nb: *x\n---\n", id="aliases, which are not read"),
     ],
 )
 def test_what_cannot_be_read_as_frontmatter_may_be_private(text):
     assert reason(text)
+
+
+def test_a_date_that_does_not_exist_hides_no_note_and_no_other_property():
+    assert reason("---\npublished: 2026-02-30\n---\n") is None
+    assert reason("---\npublished: 2026-02-30\nprivate: true\n---\n")
 
 
 @pytest.mark.parametrize(

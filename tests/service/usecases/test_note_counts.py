@@ -63,7 +63,7 @@ def test_status_pages_and_metrics_count_the_notes_that_are_listed(settings):
     assert {slug: found["notes"] for slug, found in health.items()} == NOTES
     seen = program.get("/ops/overview.json").json()["domains"]
     assert {found["domain"]: found["notes"] for found in seen} == NOTES
-    assert count_notes(questions.readers()) == sum(NOTES.values())
+    assert count_notes(questions.resources, questions.readers()) == sum(NOTES.values())
     metrics = program.get("/metrics").text
     told = dict(re.findall(r'everindex_notes\{domain="(\w+)",state="indexed"\} ([\d.]+)', metrics))
     assert {slug: float(count) for slug, count in told.items()} == NOTES
