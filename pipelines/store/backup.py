@@ -98,7 +98,7 @@ def set_numbers(folder: Path, live: Path, numbers: Mapping[str, int]) -> None:
 
     The copy also loses the facts that held only at the moment of copying.
     """
-    kept = newest_caches(live) if is_damaged(live / STATE_FILE) else _numbers(live / STATE_FILE)
+    kept = _numbers(live / STATE_FILE) if _is_usable(live / STATE_FILE) else newest_caches(live)
     copied = State(folder)
     try:
         for domain, number in {**kept, **numbers}.items():
@@ -117,8 +117,13 @@ def _numbers(file: Path) -> dict[str, int]:
 
 
 def replace_state(new: Path, state: Path) -> None:
-    """Replace the contents of `state.db` in one transaction; replace the whole file if it is damaged."""
-    if is_damaged(state / STATE_FILE):
-        put_in_place(new, state)
-    else:
+    """Replace the contents of `state.db` in one transaction; replace the whole file if it is damaged or missing."""
+    if _is_usable(state / STATE_FILE):
         copy(new, state / STATE_FILE)
+    else:
+        put_in_place(new, state)
+
+
+def _is_usable(file: Path) -> bool:
+    # SQLite would make a missing file, without a table.
+    return file.exists() and not is_damaged(file)

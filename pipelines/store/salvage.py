@@ -77,12 +77,13 @@ def newest_caches(state: Path) -> dict[str, int]:
 
 
 def put_in_place(new: Path, state: Path) -> Path:
-    """Replace `state.db` by another database; keep the old file under a new name and return that path."""
+    """Replace `state.db` by another database; keep the old file, if any, under a new name and return that path."""
     old = state / STATE_FILE
     aside = next(
         path for number in count(1) if not (path := state / f"{STATE_FILE}.damaged-{number}").exists()
     )
-    os.link(old, aside)
+    with suppress(FileNotFoundError):
+        os.link(old, aside)
     for end in ("-wal", "-shm"):  # they belong to the old file, but would be read as the new one's
         with suppress(FileNotFoundError):
             old.with_name(old.name + end).rename(aside.with_name(aside.name + end))

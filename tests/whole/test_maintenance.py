@@ -157,6 +157,20 @@ def test_a_damaged_state_is_reported_and_a_restore_puts_the_backups_in_its_place
     user.run("verify", *user.place)
 
 
+@pytest.mark.parametrize("lost", ["the folder", "state.db"])
+def test_a_lost_state_is_restored_by_the_first_command(indexed, tmp_path, lost):
+    user = indexed
+    file = tmp_path / "backup.tar"
+    user.run("backup", str(file), *user.place)
+    if lost == "state.db":
+        (user.state / lost).unlink()
+    else:
+        shutil.rmtree(user.state)
+    user.run("restore", str(file), *user.place)
+    user.run("index", *user.place)
+    user.run("verify", *user.place)
+
+
 def test_a_state_of_which_nothing_can_be_read_keeps_its_caches(indexed):
     user = indexed
     user.run("index", "--rebuild", *user.place)  # number 2 is current

@@ -169,13 +169,13 @@ def test_restoring_an_unchanged_vault_embeds_nothing(filled):
     assert filled.picture() == filled.scratch_picture()
 
 
-def test_a_backup_restores_into_an_empty_state_folder(filled):
+@pytest.mark.parametrize("lost", ["*", "state.db", "state.db*"])
+def test_a_backup_restores_what_was_lost(filled, lost):
     file = back_up(filled)
     before = filled.picture()
     filled.cache.close()
-    shutil.rmtree(filled.state)
-    filled.state.mkdir()
-    State(filled.state).close()
+    for path in filled.state.glob(lost):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     placed = restore_backup(file, filled.state, vault_id=filled.identity.vault_id, root=filled.root)
     filled.cache = filled.open(placed["vault"].name)
     assert filled.picture() == before
