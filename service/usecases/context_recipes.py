@@ -14,7 +14,7 @@ from pipelines.disk import vault
 from pipelines.errors import EverindexError, FilterError, NoteNotFoundError, ScopesFileError
 from pipelines.filters import Filters
 from pipelines.scopes import filters_of
-from pipelines.store import neighbours, passages
+from pipelines.store import communities, passages
 from pipelines.store.cache import Cache
 from pipelines.store.passages import NodeRow
 from pipelines.store.surroundings import edges_at
@@ -114,7 +114,7 @@ def _gathered(
     if slot.neighbours == "links":
         return _linked_with(questions, slot, filters, slug, path, audience)
     audience.require_communities(slug)
-    rank = neighbours.rank_of(cache, path)
+    rank = communities.rank_of(cache, path)
     if rank is None or rank.community is None:
         raise _NoNeighboursError(f"{path} belongs to no community")
     return of_slot(replace(filters, communities=(rank.community,)))

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from pipelines.model import Domain
 from pipelines.parsing.links import suggest
-from pipelines.store import neighbours
+from pipelines.store import communities, neighbours
 from pipelines.store.cache import Cache
 from service.usecases.notes import no_notes, on_disk
 from service.usecases.schemas.links import (
@@ -80,10 +80,10 @@ class Graph:
         rows = [
             CommunityRow(domain=owner.slug, **asdict(found))
             for owner, cache in readers
-            for found in neighbours.communities(cache, _EXAMPLES, self._vanished(owner))
+            for found in communities.communities(cache, _EXAMPLES, self._vanished(owner))
         ]
         isolated = {
-            owner.slug: neighbours.unranked(cache, no_notes(self._questions.resources, owner))
+            owner.slug: communities.unranked(cache, no_notes(self._questions.resources, owner))
             for owner, cache in readers
         }
         return CommunitiesAnswer(communities=rows, isolated=isolated)

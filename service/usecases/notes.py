@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.disk import vault
 from pipelines.model import Domain
-from pipelines.store import neighbours, passages
+from pipelines.store import communities, neighbours, passages
 from pipelines.store.cache import Cache
 from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.locator import place_of
@@ -30,7 +30,7 @@ def describe_note(
     row = cache.ledger.row(path)
     if node is None:
         return None
-    rank = neighbours.rank_of(cache, path)
+    rank = communities.rank_of(cache, path)
     written = neighbours.links_of(cache, path)
     named = audience.named({link.meant for link in written if link.meant is not None})
     return NodeAnswer(

@@ -12,7 +12,7 @@ from pipelines.child import Child
 from pipelines.errors import ApartStoppedError
 from pipelines.graph.ranking import rank_domain, rank_drift, ranks_are_otherwise
 from pipelines.model import Domain
-from pipelines.store import neighbours, ranks
+from pipelines.store import communities, neighbours, ranks
 from pipelines.store.passages import note_facts
 
 PLAIN = Domain("vault", "", legacy=True)
@@ -74,10 +74,10 @@ def test_a_note_that_links_and_is_linked_has_a_rank_and_others_have_none(house):
     assert rank_domain(house.cache, PLAIN).notes == 5
     graph = nx.DiGraph((e.source, e.target) for e in ranks.read_graph(house.cache).edges)
     for path, rank in nx.pagerank(graph, tol=1e-12).items():
-        assert neighbours.rank_of(house.cache, path).pagerank == pytest.approx(rank, abs=1e-6)
-    assert neighbours.rank_of(house.cache, "alone.md") is None
+        assert communities.rank_of(house.cache, path).pagerank == pytest.approx(rank, abs=1e-6)
+    assert communities.rank_of(house.cache, "alone.md") is None
     assert neighbours.best_ranked(house.cache, None, 1) == ["hub.md"]
-    (community,) = neighbours.communities(house.cache, 2)
+    (community,) = communities.communities(house.cache, 2)
     assert (community.notes, community.examples[0]) == (5, "hub.md")
     assert "bread" in community.label
 
@@ -88,7 +88,7 @@ def test_ranks_over_citations_leave_other_links_out(house):
     house.write("c.md", "")
     house.index()
     rank_domain(house.cache, replace(PLAIN, pagerank_over="citations"))
-    by = {path: neighbours.rank_of(house.cache, path).pagerank for path in ("a.md", "b.md", "c.md")}
+    by = {path: communities.rank_of(house.cache, path).pagerank for path in ("a.md", "b.md", "c.md")}
     assert by["a.md"] is None  # its one link is no citation: for the reranking it is as a note without links
     assert by["c.md"] == pytest.approx(by["b.md"] * 1.85)
 
@@ -109,20 +109,20 @@ def test_a_deleted_notes_rank_goes_with_the_next_ranks(house):
     (house.root / "d.md").unlink()
     house.index()
     assert house.cache.edges.ranks_behind()
-    (community,) = neighbours.communities(house.cache, 9)
+    (community,) = communities.communities(house.cache, 9)
     assert (community.notes, "d.md" in community.examples) == (4, False)
-    assert neighbours.unranked(house.cache) == 1
+    assert communities.unranked(house.cache) == 1
     rank_domain(house.cache, PLAIN)
-    assert neighbours.rank_of(house.cache, "d.md") is None
+    assert communities.rank_of(house.cache, "d.md") is None
 
 
 def test_a_community_keeps_its_number_when_a_note_joins_it(house):
     fill(house)
     rank_domain(house.cache, PLAIN)
-    (before,) = neighbours.communities(house.cache, 1)
+    (before,) = communities.communities(house.cache, 1)
     house.save("new.md", "[[hub]] [[a]] [[b]]")
     rank_domain(house.cache, PLAIN)
-    (after,) = neighbours.communities(house.cache, 1)
+    (after,) = communities.communities(house.cache, 1)
     assert (after.id, after.notes) == (before.id, before.notes + 1)
 
 
@@ -222,5 +222,5 @@ def test_centrality_and_communities_go_by_the_kinds_asked_for(house):
         assert sorted(divided(house)) == [f"{name}.md" for name in names]
         facts = note_facts(house.cache, [f"{name}.md" for name in "abcd"])
         assert {path[0] for path, one in facts.items() if one.centrality is not None} == set(names)
-        assert neighbours.unranked(house.cache) == 4 - len(names)
-        assert sum(found.notes for found in neighbours.communities(house.cache, 9)) == len(names)
+        assert communities.unranked(house.cache) == 4 - len(names)
+        assert sum(found.notes for found in communities.communities(house.cache, 9)) == len(names)
