@@ -17,28 +17,32 @@ _TICK_SECONDS = 0.02
 
 
 def current(context: TaggingContext, domain: Domain) -> ReviewState:
-    """Return a value that changes whenever the queue must be processed: its file, and the proposals."""
-    return ReviewState(file=_stat(context, domain), proposals=context.proposals().version(domain.slug))
+    """Return a value that changes whenever the queue must be processed: its file, the proposals, the vocabulary."""
+    return ReviewState(
+        file=_stat(context, domain.within(domain.review_queue)),
+        proposals=context.proposals().version(domain.slug),
+        vocabulary=_stat(context, domain.within(domain.taxonomy)),
+    )
 
 
 def after(context: TaggingContext, domain: Domain, done: Reviewed, before: ReviewState) -> ReviewState:
     """Return the state in which a review left the queue.
 
-    `before` is the state when the review began. If the file was edited since the review, the result differs from the
-    current state, so that the edit is read.
+    `before` is the state when the review began. If the file was edited since the review, or the vocabulary since its
+    beginning, the result differs from the current state, so that the edit is read.
     """
     if done.written:
         time.sleep(_TICK_SECONDS)
-    file, content = _stat(context, domain), None
+    file, content = _stat(context, domain.within(domain.review_queue)), None
     with suppress(NoteError):
         content = on_disk(context.reviewing(domain, apply=False))
-    return ReviewState(file if content == done.page else before.file, done.version)
+    return ReviewState(file if content == done.page else before.file, done.version, before.vocabulary)
 
 
-def _stat(context: TaggingContext, domain: Domain) -> tuple[int, int, int] | None:
+def _stat(context: TaggingContext, path: str) -> tuple[int, int, int] | None:
     try:
         root = context.resources.root
-        info = beneath.look(root, vault.path_on_disk(root, domain.within(domain.review_queue)))
+        info = beneath.look(root, vault.path_on_disk(root, path))
     except (OSError, UnsafePathError):
         return None
     return info.st_size, info.st_mtime_ns, info.st_ino

@@ -143,7 +143,7 @@ def _result(doing: dict[str, Any], error: Exception | None, ran_ms: float, lines
         attempt=doing.get("attempt", 1),
         error=f"{type(error).__name__}: {error}" if error else postponed,
         log=lines,
-        saved_ms=doing.get("saved_ms", ()),
+        saved_ms=doing.get("saved_ms", {}),
         embedded=doing.get("embedded", 0),
     )
 

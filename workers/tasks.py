@@ -123,7 +123,7 @@ def _index_saves(
     turns = [one for one in (first, *others) if not is_paused(resources, one.slug)]
     served: dict[str, Domain] = {}
     total = Outcome()
-    saved_in_ms: list[float] = []
+    saved: dict[str, list[float]] = {}
     while turns and time.monotonic() < until:
         domain = turns.pop(0)
         cache = resources.cache(domain)
@@ -131,12 +131,12 @@ def _index_saves(
             continue
         with _ingest(resources, domain, cache) as ingest:
             outcome = index_saved(cache, ingest)
-        saved_in_ms += saved_ms(cache, outcome.paths)
+        saved.setdefault(domain.slug, []).extend(saved_ms(cache, outcome.paths))
         total.add(outcome)
         served[domain.slug] = domain
         turns.append(domain)
     doing.update(attempt=total.attempt, words=total.touched, paths=total.paths, embedded=total.embedded_texts)
-    doing.update(saved_ms=saved_in_ms)
+    doing.update(saved_ms=saved)
     return list(served.values())
 
 
@@ -159,7 +159,7 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
             require_running(resources, slug)
             outcome = _index_apart(cache, ingest, tasks.parser, said)
             doing.update(attempt=outcome.attempt, words=outcome.touched, paths=outcome.paths)
-            doing.update(saved_ms=saved_ms(cache, outcome.paths))
+            doing.update(saved_ms={slug: saved_ms(cache, outcome.paths)})
     finally:
         tasks.parser.busy.release()
     for other in sorted(resources.domains(), key=lambda one: one.slug == slug):

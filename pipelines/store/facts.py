@@ -104,10 +104,11 @@ class WatcherFacts:
 
 
 class ReviewState(NamedTuple):
-    """A review queue as last read: its file's size, time and inode, and the version of the proposals."""
+    """A review queue as last read: size, time and inode of its file and of the vocabulary; the proposals' version."""
 
     file: tuple[int, int, int] | None
     proposals: list[list[str | int]]
+    vocabulary: tuple[int, int, int] | None = None
 
 
 HELD: Subject[Hold] = Subject("held", Hold, is_momentary=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from pipelines.store.job_rows import (
     conditions_of,
     job_of,
     path_columns,
+    saved_of,
 )
 from pipelines.store.pruning import prune
 from pipelines.store.state_file import open_state
@@ -105,7 +105,9 @@ class History:
                 (task,) = one(self._con, "SELECT task FROM job_history WHERE id = ?", (number,))
                 self._count(task, result.state)
                 self._observe(f"ran_seconds:{task}", [result.ran_ms / 1000])
-                self._observe("saved_seconds", [ms / 1000 for ms in result.saved_ms])
+                self._observe(
+                    "saved_seconds", [ms / 1000 for saved in result.saved_ms.values() for ms in saved]
+                )
                 self._observe("embedded_texts", [result.embedded] if result.embedded else [])
 
     def _count(self, task: str, state: JobState, count: int = 1) -> None:
@@ -215,12 +217,13 @@ class History:
     def saved_seconds(self, since: str) -> dict[str, list[float]]:
         """Return, by domain, the seconds that each save took to become findable, for jobs that ended since then."""
         found: dict[str, list[float]] = {}
-        for domain, saved in rows(
+        for own, stored in rows(
             self._con,
             "SELECT domain, saved_ms FROM job_history WHERE saved_ms IS NOT NULL AND finished_at >= ?",
             (since,),
         ):
-            found.setdefault(domain, []).extend(ms / 1000 for ms in json.loads(saved))
+            for domain, saved in saved_of(stored, own).items():
+                found.setdefault(domain, []).extend(ms / 1000 for ms in saved)
         return found
 
     def _now(self) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 JobState = Literal["running", "done", "failed", "put off", "lost"]
@@ -64,7 +65,8 @@ class JobFilter:
 class Result:
     """The result of a job: `embedded` counts the embedded texts, `paths` are the notes that it indexed.
 
-    Without `paths` the job keeps those that it was started with.
+    `saved_ms`: as in `Job`, by domain, because a job indexes the saves of all domains. Without `paths` the job keeps
+    those that it was started with.
     """
 
     state: JobState
@@ -74,7 +76,7 @@ class Result:
     attempt: int = 1
     error: str | None = None
     log: Sequence[str] = ()
-    saved_ms: Sequence[float] = ()
+    saved_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     embedded: int = 0
 
 
@@ -95,9 +97,20 @@ def columns_of(result: Result) -> dict[str, Any]:
         "ran": round(result.ran_ms, 1),
         "error": storable(result.error)[:_LONGEST_ERROR] if result.error else None,
         "log": json.dumps([storable(line) for line in result.log], ensure_ascii=False),
-        "saved": json.dumps([round(ms, 1) for ms in result.saved_ms]) if result.saved_ms else None,
+        "saved": _as_json(result.saved_ms),
         "notes": result.notes,
     }
+
+
+def _as_json(saved_ms: Mapping[str, Sequence[float]]) -> str | None:
+    told = {domain: [round(ms, 1) for ms in found] for domain, found in saved_ms.items() if found}
+    return json.dumps(told, ensure_ascii=False) if told else None
+
+
+def saved_of(stored: str | None, domain: str) -> dict[str, list[float]]:
+    """Return the column `saved_ms` by domain; a row of an earlier version has a list for the job's own `domain`."""
+    found = json.loads(stored or "{}")
+    return found if isinstance(found, dict) else {domain: found}
 
 
 def storable(text: str) -> str:
@@ -134,6 +147,6 @@ def job_of(row: tuple[Any, ...]) -> Job:
     """Return the job of a row with the columns `COLUMNS`."""
     found = dict(zip(COLUMNS.split(", "), row, strict=True))
     found["paths"] = tuple(found["paths"].split(_BETWEEN)) if found["paths"] else ()
-    for name in ("log", "saved_ms"):
-        found[name] = tuple(json.loads(found[name] or "[]"))
+    found["log"] = tuple(json.loads(found["log"] or "[]"))
+    found["saved_ms"] = tuple(chain.from_iterable(saved_of(found["saved_ms"], found["domain"]).values()))
     return Job(**found)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pipelines.priorities import HIGH_PRIORITY
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows
 
@@ -48,7 +49,8 @@ def edges_and_communities(cache: Cache) -> tuple[int, int]:
 def saved_ms(cache: Cache, paths: Sequence[str]) -> list[float]:
     """Return, for each of these saves that is findable, the milliseconds from its discovery to being findable.
 
-    A save that newer content has followed is counted with the newer one. Raises CacheError.
+    A save that newer content has followed is counted with the newer one; what a first index or a comparison of the
+    disk found is no save. Raises CacheError.
     """
     # The ledger records the discovery by the monotonic clock, and the commit by the wall clock.
     offset = time.time() - time.monotonic()
@@ -57,7 +59,7 @@ def saved_ms(cache: Cache, paths: Sequence[str]) -> list[float]:
         for since, at in rows(
             cache.con,
             "SELECT dirty_since, indexed_at FROM vault_file WHERE applied_generation = generation"
-            " AND indexed_at IS NOT NULL AND path IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(paths)),),
+            " AND indexed_at IS NOT NULL AND priority >= ? AND path IN (SELECT value FROM json_each(?))",
+            (HIGH_PRIORITY, json.dumps(list(paths))),
         )
     ]

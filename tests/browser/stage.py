@@ -150,7 +150,7 @@ def _work_done(state: Path, count: int) -> None:
                     attempt=1 + failed,
                     error=f"{HOSTILE}: cannot be read" if failed else None,
                     log=["job began", "job ended <b>ms=12</b>"],
-                    saved_ms=[200.0 + ran] * len(paths),
+                    saved_ms={domain: [200.0 + ran] * len(paths)},
                 ),
             )
         clock[0] = datetime.now(UTC)

@@ -67,6 +67,15 @@ def test_an_edit_and_a_proposal_each_change_the_state(context, domain):
     assert seen[0].proposals == seen[1].proposals != seen[2].proposals
 
 
+def test_a_waiting_tag_is_shown_as_new_once_the_vocabulary_lost_it(context, domain):
+    before, done = reviewed(context, domain)
+    left = review_state.after(context, domain, done, before)
+    (context.resources.root / "_taxonomy.md").write_text("# Tags\n\n- water: what plants drink\n")
+    assert left != review_state.current(context, domain)
+    reviewed(context, domain)
+    assert "not in the vocabulary yet" in queue_of(context, domain).read_text()
+
+
 def test_an_edit_during_a_review_is_still_to_be_read(context, domain):
     before, done = reviewed(context, domain)
     page = queue_of(context, domain)

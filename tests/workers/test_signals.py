@@ -94,6 +94,30 @@ def test_a_first_index_counts_its_notes_but_no_saves(resources, queue, tasks, hi
     assert (job.state, job.notes, job.saved_ms) == ("done", 3, ())
 
 
+def test_saves_of_several_domains_that_one_job_indexed_count_for_their_own(resources, queue, tasks, history):
+    (resources.root / "_domains.yaml").write_text("notes: {legacy: true}\nwork: {path: work}\n")
+    (resources.root / "work").mkdir()
+    reconcile_now(queue, tasks, resources)
+    work(queue)
+    names = {"soil.md": "notes", "work/plan.md": "work", "work/offer.md": "work"}
+    for name in names:
+        (resources.root / name).write_text(f"The text of {name}.")
+    reports = check_paths(
+        resources.root,
+        resources.registry(),
+        {one.slug: resources.cache(one) for one in resources.domains()},
+        set(names),
+        max_bytes=1_000_000,
+    )
+    first = resources.domains()[0]
+    announce(queue, tasks, first, resources.cache(first), reports[first.slug].events)
+    work(queue)
+    assert {slug: len(found) for slug, found in history.saved_seconds("2000-01-01").items()} == {
+        "notes": 1,
+        "work": 2,
+    }
+
+
 def test_a_job_that_fails_says_why_and_shows_its_log(queue, recompute, history, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("that was wrong")

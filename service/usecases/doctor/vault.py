@@ -53,6 +53,12 @@ def check_id(looked_at: Installation) -> Iterator[Finding]:
         return
     if found:
         yield ok("id", f"{root} is {found}")
+    elif not os.access(root, os.W_OK):
+        yield warning(
+            "id",
+            f"{root} cannot be written: the vault is known by its path alone, and no tag can be accepted",
+            "make the folder writable, or leave it: searching needs nothing more",
+        )
     elif place is not None and was_indexed(place, named=looked_at.settings.state is not None):
         yield warning("id", f"{file} is lost", f"run `everindex up {root}`, which writes it again")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import StorageUnavailableError
 from pipelines.store.history import History
-from pipelines.store.job_rows import PATHS_KEPT, JobFilter, Result
+from pipelines.store.job_rows import PATHS_KEPT, JobFilter, Result, saved_of
 from pipelines.store.state import State
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
@@ -80,7 +80,14 @@ def test_a_job_that_ended_says_what_came_of_it(history, clock):
     clock.now += timedelta(seconds=2)
     history.finish(
         number,
-        Result(state="failed", ran_ms=2000.04, attempt=2, error="no", log=["one", "two"], saved_ms=[900.04]),
+        Result(
+            state="failed",
+            ran_ms=2000.04,
+            attempt=2,
+            error="no",
+            log=["one", "two"],
+            saved_ms={"vault": [900.04]},
+        ),
     )
     job = history.get(number)
     assert history.running() == []
@@ -240,7 +247,7 @@ def test_an_empty_history_is_pruned_of_nothing(history):
 
 def test_counts_and_observations_never_fall_when_history_is_pruned(history, clock):
     for n in range(5):
-        done(history, saved_ms=[400.0, 90_000.0], embedded=n)
+        done(history, saved_ms={"vault": [400.0, 90_000.0]}, embedded=n)
     before = (history.counts(), history.histogram("saved_seconds"), history.histogram("embedded_texts"))
     clock.now += timedelta(days=30)
     history.prune(14, 1)
@@ -262,7 +269,7 @@ def test_a_histogram_counts_each_observation_in_every_bucket_that_holds_it(tmp_p
     folder = tmp_path_factory.mktemp("state")
     State(folder).close()
     history = History(folder)
-    done(history, saved_ms=[value * 1000 for value in values])
+    done(history, saved_ms={"vault": [value * 1000 for value in values]})
     found = history.histogram("saved_seconds")
     history.close()
     seconds = [value * 1000 / 1000 for value in values]
@@ -292,13 +299,18 @@ def test_the_series_has_every_span_and_what_ended_in_it(history, clock):
 
 
 def test_saves_are_returned_by_domain_for_a_span_of_time(history, clock):
-    done(history, saved_ms=[9000.0])
+    done(history, saved_ms={"vault": [9000.0]})
     clock.now += timedelta(hours=2)
-    done(history, saved_ms=[400.0, 500.0])
-    done(history, domain="work", saved_ms=[1000.0])
+    done(history, saved_ms={"vault": [400.0, 500.0]})
+    done(history, domain="work", saved_ms={"work": [1000.0], "fitness": [300.0]})
     done(history)
     since = (clock.now - timedelta(hours=1)).isoformat(timespec="milliseconds")
-    assert history.saved_seconds(since) == {"vault": [0.4, 0.5], "work": [1.0]}
+    assert history.saved_seconds(since) == {"vault": [0.4, 0.5], "work": [1.0], "fitness": [0.3]}
+
+
+def test_the_saves_of_a_job_that_an_earlier_version_recorded_are_those_of_its_domain():
+    assert saved_of("[400.0, 500.0]", "work") == {"work": [400.0, 500.0]}
+    assert saved_of(None, "work") == {}
 
 
 # A full disk

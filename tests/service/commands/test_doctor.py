@@ -277,6 +277,16 @@ def test_a_redis_that_deletes_the_queue_when_it_is_full(place, redis_url, monkey
     assert "queue" not in diagnose(place.root)[1]
 
 
+def test_a_vault_that_cannot_be_written(place, monkeypatch):
+    (place.root / ".everindex" / "id").unlink()
+    # A tester may be root, who may write everything.
+    monkeypatch.setattr("os.access", lambda path, mode: not (Path(path) == place.root and mode == os.W_OK))
+    code, found = diagnose(place.root)
+    assert code == 0
+    assert "cannot be written" in found["id"]["message"]
+    assert "make the folder writable" in found["id"]["cure"]
+
+
 def test_a_damaged_queue(place):
     (place.state / "queue.db").write_bytes(b"no database" * 1000)
     code, found = diagnose(place.root)

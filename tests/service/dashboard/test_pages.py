@@ -90,7 +90,7 @@ def test_the_time_of_a_save_is_of_one_domain_and_includes_the_time_to_settle(vau
     history = History(resources.place.state)
     for domain, saved in {"quick": [10.0, 10.0, 5000.0], "slow": [500.0, 500.0, 600.0]}.items():
         number = history.start("id", "index_notes", domain, worker=process_name(), paths=("a.md",))
-        history.finish(number, Result(state="done", ran_ms=1.0, saved_ms=saved))
+        history.finish(number, Result(state="done", ran_ms=1.0, saved_ms={domain: saved}))
     page = shown(signed_in(settings), "/ops")
     tile = page.partition("Save to findable")[2][:400]
     assert "2.5 s" in tile

@@ -82,7 +82,7 @@ def job(history, state="done", **fields):
 
 def fill(resources, history, asked):
     """Record something for each metric, so that each has a sample."""
-    job(history, saved_ms=[640.0], embedded=3)
+    job(history, saved_ms={"vault": [640.0]}, embedded=3)
     make_tasks(resources.queue(), resources).drain("vault")
     proposals = Proposals(resources.place.state)
     proposals.add(
@@ -137,7 +137,7 @@ def test_names_and_units_follow_the_conventions(resources, history, asked):
 
 def test_a_histogram_is_one(history, asked):
     for ms in (100.0, 640.0, 1_000_000.0):
-        job(history, saved_ms=[ms])
+        job(history, saved_ms={"vault": [ms]})
     samples = families(asked)["everindex_save_to_searchable_seconds"].samples
     buckets = {s.labels["le"]: s.value for s in samples if s.name.endswith("_bucket")}
     assert list(buckets.values()) == sorted(buckets.values())

@@ -99,7 +99,7 @@ def test_the_overview_tells_of_every_domain(resources, operator, history):
     tasks.reconcile_vault("request", False)  # noqa: FBT003 - a task's argument
     work(worker)
     park(resources, "parked.md")
-    job(history, "a.md", saved_ms=[400.0, 600.0, 9000.0])
+    job(history, "a.md", saved_ms={"vault": [400.0, 600.0, 9000.0]})
     proposals = Proposals(resources.place.state)
     proposals.add(
         "vault", "a.md", [(Suggestion("soil", 0.9), "topic")], proposer="p", note_hash="h", at="now"
@@ -292,7 +292,7 @@ def test_jobs_are_found_by_what_they_are(operator, history, wanted, count):
 
 
 def test_one_job_is_shown_with_its_log(operator, history):
-    number = job(history, "a.md", log=["one", "two"], saved_ms=[640.0])
+    number = job(history, "a.md", log=["one", "two"], saved_ms={"vault": [640.0]})
     found = operator.get(f"/ops/jobs/{number}.json").json()
     assert (found["log"], found["saved_ms"], found["state"]) == (["one", "two"], [640.0], "done")
     assert operator.get(f"/ops/jobs/{number + 1}.json").status_code == 404
