@@ -78,6 +78,8 @@ def write_backup(
 def _require_free(target: Path, *, replaces: bool) -> None:
     if target.is_dir():
         raise BackupError(f"{target} is a folder; name the file to write, as in {target / 'everindex.tar'}")
+    if not target.parent.is_dir():
+        raise BackupError(f"{target.parent} is not a folder; make it first, or name a file in another one")
     if not replaces and os.path.lexists(target):
         raise BackupError(f"{target} exists and was kept; name another file, or replace it with --force")
 

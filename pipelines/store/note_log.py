@@ -164,6 +164,14 @@ class NoteLog:
         )
         return [replace(entry, vectors_pending=bool(entry.vectors_pending)) for entry in found]
 
+    def renamed(self) -> dict[str, str]:
+        """Return the new path of each renamed note by its old one, as far as the log reaches."""
+        found = rows(
+            self._con,
+            "SELECT path, other_path FROM note_log WHERE action = 'renamed' AND passages IS NULL ORDER BY id",
+        )
+        return dict(found)
+
     def appeared_as_it_went(self, path: str, since: str) -> list[str]:
         """Return the paths at which a note appeared within ten minutes of when a note went, the last time `since`."""
         went = first(

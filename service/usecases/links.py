@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
+from pathlib import PurePosixPath
 
 from pipelines.model import Domain
 from pipelines.parsing.links import suggest
 from pipelines.store import communities, neighbours
 from pipelines.store.cache import Cache
+from pipelines.store.note_log import NoteLog
 from service.usecases.notes import no_notes, on_disk
 from service.usecases.schemas.links import (
     CommunitiesAnswer,
@@ -49,6 +51,7 @@ class Graph:
         everywhere = self._questions.readers()
         gone = {path for owner, _ in everywhere for path in self._vanished(owner)}
         names = [pair for _, cache in everywhere for pair in neighbours.names(cache) if pair[1] not in gone]
+        names += self._former_names({path for _, path in names})
         found: list[LinkRow] = []
         for owner, cache in readers:
             written = neighbours.links_in_state(cache, state, limit - len(found), gone)
@@ -60,6 +63,17 @@ class Graph:
                 near = suggest(link.target, names, _SUGGESTIONS, link.path) if is_broken else []
                 found.append(LinkRow(**asdict(link), domain=owner.slug, suggestions=near))
         return LinksAnswer(links=found, count=len(found))
+
+    def _former_names(self, there: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the file names that notes had before they were renamed, in lower case, with their paths now."""
+        renamed = self._questions.resources.stores.of(NoteLog).renamed()
+        for old in renamed:
+            path, seen = renamed[old], {old}
+            while path in renamed and path not in there and path not in seen:
+                seen.add(path)
+                path = renamed[path]
+            if path in there and old not in there:
+                yield PurePosixPath(old).stem.lower(), path
 
     def orphans(self, domain: str | None) -> OrphansAnswer:
         """List the notes that link to nothing and that nothing links to. Raises DomainNotFoundError.

@@ -59,6 +59,8 @@ def test_a_file_that_exists_is_replaced_only_on_request_and_a_folder_is_named(ho
         back_up(house)
     assert file.read_bytes() == before
     assert back_up(house, replaces=True) == file
+    with pytest.raises(BackupError, match=f"{house.root / 'none'} is not a folder; make it first"):
+        back_up(house, house.root / "none" / "backup.tar")
     with pytest.raises(BackupError, match=f"{house.root} is a folder; name the file to write"):
         back_up(house, house.root.name, replaces=True)
 

@@ -287,6 +287,15 @@ def test_a_vault_that_cannot_be_written(place, monkeypatch):
     assert "make the folder writable" in found["id"]["cure"]
 
 
+@pytest.mark.parametrize(("check", "file"), [("scopes", "_scopes.yaml"), ("contexts", "_contexts.yaml")])
+def test_a_file_of_scopes_or_recipes_that_cannot_be_read(place, check, file):
+    (place.root / file).write_text("work: [\n")
+    code, found = diagnose(place.root)
+    assert code == 1
+    assert found[check]["message"].startswith(file)
+    assert f"correct {file}" in found[check]["cure"]
+
+
 def test_a_damaged_queue(place):
     (place.state / "queue.db").write_bytes(b"no database" * 1000)
     code, found = diagnose(place.root)

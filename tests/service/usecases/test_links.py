@@ -209,3 +209,16 @@ def test_what_a_source_file_imports_from_elsewhere_is_reported_as_broken_nowhere
     assert (written["numpy.py"].meant, written["numpy.py"].suggestions) == (None, [])
     assert questions.node("app.py").unresolved == []
     assert [link["target"] for link in questions.node("Numpy.md").unresolved] == ["nowhere"]
+
+
+def test_a_link_to_a_note_that_was_renamed_names_its_new_path(vault, tmp_path, tiny_model):
+    (vault / "Home.md").write_text("[[Köln]]\n")
+    (vault / "Köln.md").write_text("# A city\n\nOn the Rhine.\n")
+    resources = Resources(Settings(vault=vault, state=tmp_path / "other", embedding_model=str(tiny_model)))
+    for old, new in (("Köln", "Cologne"), ("Cologne", "Rhine/Colonia")):
+        index_once(resources, lambda *_: None)
+        (vault / new).parent.mkdir(exist_ok=True)
+        (vault / f"{old}.md").rename(vault / f"{new}.md")
+    index_once(resources, lambda *_: None)
+    (broken,) = Graph(SearchService(resources)).links("broken", None, 10).links
+    assert (broken.target, broken.suggestions) == ("Köln", ["Rhine/Colonia.md"])
