@@ -14,7 +14,7 @@ from pipelines.parsing.lines import line_starts
 from pipelines.parsing.markdown import LONGEST_TITLE, read_note
 from pipelines.parsing.privacy import own_privacy
 
-_NAMED = 5
+_NAMED, _LONGEST_NAME = 5, 60
 
 
 def note_from(path: str, found: bytes | Document) -> Note:
@@ -28,7 +28,7 @@ def note_of(path: str, document: Document) -> Note:
     properties = read_properties(document.metadata, ())
     starts = line_starts(document.text)
     title = " ".join((properties.title or document.title).split())[:LONGEST_TITLE]
-    warnings = (*document.warnings, *properties.warnings, *_left_out(document, form))
+    warnings = (*document.warnings, *properties.warnings)
     return Note(
         path=path,
         title=title or PurePosixPath(path).stem,
@@ -45,7 +45,7 @@ def note_of(path: str, document: Document) -> Note:
         kind=properties.kind,
         published_at=properties.published_at,
         evergreen=properties.evergreen,
-        warnings=warnings,
+        warnings=(*warnings, *_left_out(document, form)),
         privacy=own_privacy(
             path=path,
             # `private:` is an ordinary word of programs.
@@ -65,7 +65,9 @@ def _left_out(document: Document, form: Format | None) -> Iterator[str]:
     short = [block for block in document.blocks if block.end - block.start < form.least]
     if 0 < len(short) < len(document.blocks):
         names = [block.label or (block.place.shown() if block.place else "the beginning") for block in short]
-        named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+        named = ", ".join(name[:_LONGEST_NAME] for name in names[:_NAMED]) + (
+            ", …" if len(names) > _NAMED else ""
+        )
         yield f"left out, because they have less than {form.least} characters: {named}"
 
 

@@ -268,9 +268,8 @@ class Cache:
             pending, oldest = self.ledger.pending()
             notes, chunks, owed, parked, ignored = one(
                 self.con,
-                "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_node n WHERE"
-                "   n.path IN (SELECT path FROM vault_file WHERE parked = 1)"
-                "   OR n.path IN (SELECT value FROM json_each(?))),"
+                "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_node WHERE path IN"
+                "   (SELECT path FROM vault_file WHERE parked = 1 UNION SELECT value FROM json_each(?))),"
                 " (SELECT count(*) FROM vault_chunk),"
                 " (SELECT count(*) FROM vault_chunk WHERE has_vector = 0),"
                 " (SELECT count(*) FROM vault_file WHERE parked = 1),"

@@ -54,6 +54,15 @@ def test_a_note_says_which_pages_are_left_out():
     assert note_of("report.pdf", report()).warnings == ()
 
 
+def test_a_short_section_about_frontmatter_makes_no_document_private():
+    builder = Builder()
+    builder.add("It is YAML.", "What frontmatter is", ("What frontmatter is",))
+    builder.add("The harvest was late. " * 6, "Harvest", ("Harvest",))
+    note = note_of("guide.docx", builder.document())
+    assert note.warnings == ("left out, because they have less than 100 characters: What frontmatter is",)
+    assert not note.privacy.private
+
+
 def test_a_document_with_nothing_but_short_parts_keeps_them():
     builder = Builder()
     builder.add("Invoice 4711", place=Locator("page", "", 1, 1))
