@@ -209,7 +209,8 @@ CREATE INDEX IF NOT EXISTS job_history_saved ON job_history (finished_at, domain
 
 -- What happened to each note, kept as long as the jobs. at: UTC, ISO 8601, milliseconds.
 -- action: indexed, embedded, re-embedded, renamed, removed, parked. other_path: of a renamed note, its path before or
--- after. error: why the note was parked, or removed (deleted, ignored). file_key: a hash of the file's bytes and inode, to recognise it under another name; NULL: unknown.
+-- after. error: why the note was parked, or removed (deleted, ignored). file_key: a hash of the file's bytes and inode,
+-- to recognise it under another name; NULL: unknown.
 CREATE TABLE IF NOT EXISTS note_log (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
