@@ -52,7 +52,7 @@ def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True)
     place = (None if create else _unavailable(vault, state)) or find_vault(vault, state, create=create)
     root, identity, folder = place.root, place.identity, place.state
     if not create and not was_indexed(place, named=state is not None):
-        raise NotFoundError(f"{root} was never indexed; run `everindex up {root}`")
+        raise NotFoundError("; ".join(why_not_indexed(place)))
     try:
         if create:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -123,6 +123,18 @@ def was_indexed(place: VaultPaths, *, named: bool) -> bool:
     return _is_of(place.state, place.root, place.identity) and (
         named or not _is_copy(place.root, place.identity)
     )
+
+
+def why_not_indexed(place: VaultPaths) -> tuple[str, str]:
+    """Return what is wrong with a vault for which `was_indexed` is false, and the cure."""
+    root, state = place.root, place.state
+    if place.identity.marked and not state.exists():
+        cure = (
+            f"put it back, restore a backup (`everindex restore FILE`), or run `everindex up {root}`, which indexes"
+            " the notes again and knows no earlier decisions"
+        )
+        return f"the state folder {state} of {root} is not there", cure
+    return f"{root} was never indexed", f"run `everindex up {root}`"
 
 
 def remembered(root: Path) -> list[Path]:

@@ -58,12 +58,13 @@ def _wikilink(state: StateInline, silent: bool) -> bool:  # noqa: FBT001  (markd
 
 
 def _tag(state: StateInline, silent: bool) -> bool:  # noqa: FBT001
-    """Parse `#tag` after white space, at a line start, or after emphasis marks."""
+    """Parse `#tag` after white space, at a line start, or after emphasis marks or an HTML tag."""
     if state.src[state.pos] != "#" or state.linkLevel:
         return False
     before = state.src[max(0, state.pos - 4) : state.pos].rstrip(_EMPHASIS)
     match = TAG.match(state.src, state.pos + 1, state.posMax)
-    if match is None or (before and not before[-1].isspace()):
+    after_html = not state.pending and bool(state.tokens) and state.tokens[-1].type == "html_inline"
+    if match is None or (before and not before[-1].isspace() and not after_html):
         return False
     name = match[0].strip("/")
     if not is_tag(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,8 @@ def search(
         print_json(answer)
     else:
         print_search(out, answer, every=every)
+        if answer["index"]["failed"] and not answer["results"]:
+            sys.exit(1)
     if opened is not None:
         hits = shown_hits(answer, every=every)
         if opened > len(hits):
@@ -137,6 +140,8 @@ def _found(
     from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
 
     questions = questions_of(given)
+    # The answer says it, in a form for people.
+    logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
     parsed = filters_of(questions.resources.root, filters)
     answer = questions.search(question, wanted.pop("k"), parsed, **wanted).model_dump(mode="json")
     answer["index"]["waits"] = answer["index"]["waits"] or _NOT_RUNNING

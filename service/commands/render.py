@@ -50,6 +50,8 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
             )
         )
     console.print(Text(about(answer, len(shown)), "dim"))
+    for slug, reason in answer["index"]["failed"].items():
+        console.print(Text(f"{slug} cannot be searched: {reason}", "red"), soft_wrap=True)
 
 
 def where_of(hit: dict[str, Any]) -> str:

@@ -232,7 +232,7 @@ def _of_the_processes(resources: Resources) -> Iterator[str]:
     if workers and not any(workers.values()):
         yield (
             f"the worker ({list(workers)[-1]}) exited unexpectedly: saves are recorded, and indexed when a worker"
-            " runs again; `up` and systemd restart it, and its log says why it exited"
+            " runs again; `up` or systemd restarts it, and says how it ended"
         )
     for one, age in heard:
         if age >= _SILENT_SECONDS and lives(one.name, age):
@@ -247,7 +247,7 @@ def _of_the_watcher(said: Fact[WatcherFacts] | None, process: tuple[Process, flo
     if process and not lives(process[0].name, process[1]):
         yield (
             f"the watcher ({process[0].name}) exited unexpectedly: saves go unnoticed until a watcher runs"
-            " again; `up` and systemd restart it, and its log says why it exited"
+            " again; `up` or systemd restarts it, and says how it ended"
         )
     elif said and said.age_s > _SILENCE_SECONDS:
         yield f"the watcher has said nothing for {said.age_s:.0f} s: is `everindex watch` running?"

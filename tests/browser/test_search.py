@@ -163,6 +163,18 @@ def test_a_filter_becomes_a_chip_that_can_be_removed(page):
     page.locator(".chip", has_text="folder: Soils").wait_for()
 
 
+def test_a_filter_that_is_entered_hides_the_notes_that_are_called_so(page):
+    page.locator("#q").press_sequentially("soil")
+    page.locator("#titles a").first.wait_for()
+    page.get_by_text("Add a filter", exact=True).click()
+    page.get_by_label("Tag", exact=True).fill("nowhere")
+    page.get_by_label("Tag", exact=True).press("Enter")
+    page.get_by_role("link", name="Remove the filter tag: nowhere").wait_for()
+    page.locator("#found .none").wait_for()
+    page.wait_for_timeout(500)
+    assert page.locator("#titles a").count() == 0
+
+
 def test_a_note_and_a_section_are_filters_like_the_others(page):
     page.goto("/?q=soil")
     where = first_hit(page)

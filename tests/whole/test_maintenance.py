@@ -166,9 +166,22 @@ def test_a_lost_state_is_restored_by_the_first_command(indexed, tmp_path, lost):
         (user.state / lost).unlink()
     else:
         shutil.rmtree(user.state)
+        said = user.run("status", *user.place, code=1)
+        assert f"{user.state} of {user.root} is not there" in said
+        assert "`everindex restore FILE`" in said
     user.run("restore", str(file), *user.place)
     user.run("index", *user.place)
     user.run("verify", *user.place)
+
+
+def test_a_search_of_a_damaged_index_is_an_error_that_names_the_cure(indexed):
+    user = indexed
+    (cache,) = user.state.glob("cache-*.db")
+    cache.write_bytes(cache.read_bytes()[:4096] + b"\xff" * 200_000)
+    said = user.run("search", "oven", *user.place, code=1)
+    assert "cannot be searched: " in said
+    assert "`everindex index --rebuild`" in said
+    assert '"event"' not in said
 
 
 def test_a_state_of_which_nothing_can_be_read_keeps_its_caches(indexed):

@@ -86,16 +86,16 @@ async function ask() {
 }
 
 function name() {
-  const filtered = $("#chips input") !== null;
-  const asked = new URLSearchParams(filtered ? [] : [["q", field.value]]);
-  draw("titles", asked);
+  const filtered = [...new URLSearchParams(question()).keys()].some((key) => key !== "q");
+  draw("titles", new URLSearchParams(filtered ? [] : [["q", field.value]]));
 }
 
 // Other filters for what the field says now, which may be more than what the link's address says.
 function askWith(filters) {
   remember({ settled: true });
   history.pushState(null, "", `/?${questionOf(filters, field.value)}`);
-  ask().then(name);
+  ask();
+  name();
 }
 
 field.addEventListener("input", (event) => {
@@ -152,7 +152,8 @@ document.addEventListener("toggle", async ({ target }) => {
 
 addEventListener("popstate", () => {
   field.value = new URLSearchParams(location.search).get("q") ?? "";
-  ask().then(name);
+  ask();
+  name();
 });
 
 // Keys

@@ -17,7 +17,7 @@ from service.usecases.doctor.finding import Finding, Installation, cured, failur
 from service.usecases.domain_state import describe_change
 from service.usecases.health import storage_problem
 from workers.models import chosen_chunking, recorded_model
-from workers.vault_paths import was_indexed
+from workers.vault_paths import was_indexed, why_not_indexed
 
 _LITTLE_SPACE = 1_000_000_000
 _OTHERS = 0o077
@@ -29,7 +29,7 @@ def check_state(looked_at: Installation) -> Iterator[Finding]:
     if place is None:
         return
     if not place.state.is_dir() or not was_indexed(place, named=looked_at.settings.state is not None):
-        yield warning("state", f"{place.root} was never indexed", f"run `everindex up {place.root}`")
+        yield warning("state", *why_not_indexed(place))
         return
     try:
         check_owner(place.state, vault=place.root)

@@ -442,6 +442,8 @@ def test_links_in_frontmatter_name_their_property_and_line():
         ("#项目 #été #🚀go", ("项目", "été", "🚀go")),
         ("#Same #same", ("Same",)),
         ("#a_b_ #y1984", ("a_b_", "y1984")),
+        ('<span class="x">#css #feature/views</span> <b>#bold</b>', ("css", "feature/views", "bold")),
+        ('<a href="x#no">x</a> a>#no <!-- #no --> <https://x.org/#no> <i>x#no</i>', ()),
         ("x#no \\#no #1984 # no ##no [#no](x.md) https://x.org/#no [[n#no]] [t](y.md#no)", ()),
     ],
 )

@@ -33,6 +33,7 @@ INDEX = {
     "oldest_pending_s": 0.0,
     "vectors_pending": 0,
     "waits": None,
+    "failed": {},
     "model_ready": True,
     "model_problem": None,
 }
