@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -73,6 +73,15 @@ class NoteEntry:
     error: str | None
     other_path: str | None
     reason: RemovalReason | None = None
+
+
+def followed(renamed: Mapping[str, str], path: str, is_there: Callable[[str], bool]) -> str:
+    """Return where a renamed note is now, through all of its names; `renamed` is that of `NoteLog`."""
+    seen, now = {path}, renamed[path]
+    while now in renamed and now not in seen and not is_there(now):
+        seen.add(now)
+        now = renamed[now]
+    return now
 
 
 def file_key(sha: str, inode: int) -> int:

@@ -10,7 +10,7 @@ from pipelines.model import Domain
 from pipelines.parsing.links import suggest
 from pipelines.store import communities, neighbours
 from pipelines.store.cache import Cache
-from pipelines.store.note_log import NoteLog
+from pipelines.store.note_log import NoteLog, followed
 from service.usecases.notes import no_notes, on_disk
 from service.usecases.schemas.links import (
     CommunitiesAnswer,
@@ -67,12 +67,9 @@ class Graph:
     def _former_names(self, there: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield the file names that notes had before they were renamed, in lower case, with their paths now."""
         renamed = self._questions.resources.stores.of(NoteLog).renamed()
-        for old in renamed:
-            path, seen = renamed[old], {old}
-            while path in renamed and path not in there and path not in seen:
-                seen.add(path)
-                path = renamed[path]
-            if path in there and old not in there:
+        for old in renamed.keys() - there:
+            path = followed(renamed, old, there.__contains__)
+            if path in there:
                 yield PurePosixPath(old).stem.lower(), path
 
     def orphans(self, domain: str | None) -> OrphansAnswer:

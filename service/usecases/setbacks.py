@@ -9,7 +9,7 @@ from pipelines.disk import vault
 from pipelines.store import passages
 from pipelines.store.cache import Cache
 from pipelines.store.facts import HELD
-from pipelines.store.note_log import NoteLog
+from pipelines.store.note_log import NoteLog, followed
 from service.usecases.audience import agents
 from service.usecases.phrases import moment
 from workers.resources import Resources
@@ -25,11 +25,16 @@ def gone_because(resources: Resources, cache: Cache, path: str) -> str | None:
 
 def _history_of(resources: Resources, path: str) -> dict[str, str]:
     """Return what became of a note that is not there, as far as its log says."""
-    last = next(iter(resources.stores.of(NoteLog).of_note(path, 1)), None)
+    log = resources.stores.of(NoteLog)
+    last = next(iter(log.of_note(path, 1)), None)
     if last is None or last.passages is not None:
         return {}
     if last.other_path:
-        return {"reason": f"it was renamed to {last.other_path}", "renamed_to": last.other_path}
+        root = resources.root
+        now = followed(
+            log.renamed(), path, lambda name: vault.look(root, vault.path_on_disk(root, name)) is not None
+        )
+        return {"reason": f"it was renamed to {now}", "renamed_to": now}
     return {"reason": f"it was taken out of the index on {moment(last.at)}; there is no such file"}
 
 

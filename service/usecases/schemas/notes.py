@@ -85,7 +85,7 @@ class PathState(BaseModel):
     reason: str | None
     attempts: int | None = Field(None, description="failed attempts to index a pending or parked note")
     indexed_at: str | None = None
-    renamed_to: str | None = Field(None, description="the path that the note got which was here last")
+    renamed_to: str | None = Field(None, description="where the note is now that was here last")
     warnings: list[str] = Field(
         [], description="the parts of an indexed note that could not be read, and why"
     )

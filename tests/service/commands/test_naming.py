@@ -128,6 +128,11 @@ def test_why_knows_a_file_that_was_not_read_yet_and_what_became_of_one_that_is_g
     (vault / "New.md").rename(vault / "Newer.md")
     assert run("index")[0] == 0
     assert run("why", "New.md")[1].startswith("New.md is unknown: it was renamed to Newer.md")
+    (vault / "Newer.md").rename(vault / "Newest.md")
+    assert run("index")[0] == 0
+    assert run("why", "New.md")[1].startswith("New.md is unknown: it was renamed to Newest.md")
+    (vault / "Newest.md").rename(vault / "Newer.md")
+    assert run("index")[0] == 0
     (vault / "Newer.md").unlink()
     assert run("index")[0] == 0
     assert "Newer.md is unknown: it was taken out of the index on 20" in run("why", "Newer.md")[1]
