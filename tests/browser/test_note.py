@@ -149,7 +149,7 @@ def test_a_slash_goes_to_the_search_field_and_what_is_typed_there_is_text(readin
 def test_nothing_of_a_note_runs_or_loads(reading, open_page):
     page = open_page(*reading)
     page.goto("/notes/Everything.md")
-    page.wait_for_function("!document.querySelector('#live').hidden")  # our own script ran to its end
+    page.locator("#live").wait_for()  # our own script ran to its end
     assert (
         page.locator("article :is(script, img, svg, iframe, style, object, embed, form, input)").count() == 0
     )
