@@ -36,7 +36,7 @@ _UNREADABLE = (
 
 
 class _Loader(yaml.CSafeLoader):
-    """Builds YAML values; what looks like a date and is none (`2026-11-31`) stays text, and its neighbours count."""
+    """Builds YAML values; a date that does not exist (`2026-11-31`) stays text and spoils no other value."""
 
     def date_or_text(self, node: yaml.ScalarNode) -> object:
         """Return the date or time of a scalar, or its text."""

@@ -145,7 +145,7 @@ class _SearchPage:
         return HTMLResponse(template.render(offered=self._browsing.filter_values()))
 
     def _titles(self, q: str) -> list[TitleHit]:
-        # Who leaves words out asks for passages: a note that has an unwanted word must not be offered by its name.
+        # A question that leaves words out asks for passages: no note that has such a word may be offered by its name.
         is_name = 0 < len(q) <= _LONGEST_NAME and lexical.without_unwanted(q) == q
         return self._names.titles(q, _TITLES).results if is_name else []
 

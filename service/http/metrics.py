@@ -26,7 +26,7 @@ from pipelines.store.state_file import STATE_FILE
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS
 from service.usecases.memory_check import memory_counts
-from service.usecases.notes import no_notes
+from service.usecases.notes import uncounted
 from service.usecases.operations import Operations
 
 _STAGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -126,7 +126,7 @@ class Facts(Collector):
         for domain, cache in operations.parked.each_domain(failed):
             slug = domain.slug
             try:
-                counts = cache.counts(no_notes(operations.resources, domain))
+                counts = cache.counts(uncounted(operations.resources, domain))
                 parked = len(operations.parked.of(domain, cache))
             except CacheError as error:
                 failed[slug] = str(error)

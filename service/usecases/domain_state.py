@@ -12,7 +12,7 @@ from pipelines.model import ChunkSettings, Domain
 from pipelines.status import domain_status
 from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED
-from service.usecases.notes import no_notes
+from service.usecases.notes import uncounted
 from service.usecases.schemas.health import ReembedCost
 from workers.models import chosen_chunking, recorded_model
 from workers.resources import Resources
@@ -21,7 +21,7 @@ from workers.resources import Resources
 def state_of(resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
     """Return what `pipelines.status.domain_status` does, and the cost of `everindex reembed`."""
     cost = _reembed_cost(resources, domain, cache)
-    return domain_status(cache, resources.state(), domain.slug, no_notes(resources, domain)) | {
+    return domain_status(cache, resources.state(), domain.slug, uncounted(resources, domain)) | {
         "reembed": cost
     }
 

@@ -30,7 +30,7 @@ from pipelines.store.state_file import STATE_FILE
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.usecases.audience import Audience
 from service.usecases.domain_state import passages_problems
-from service.usecases.notes import no_notes
+from service.usecases.notes import uncounted
 from service.usecases.phrases import counted, moment
 from service.usecases.schemas.health import DomainHealth, Health
 from service.usecases.schemas.search import IndexState
@@ -98,7 +98,7 @@ def _held(resources: Resources) -> str | None:
 
 
 def without_counts(state: IndexState) -> IndexState:
-    """Return a state in which 1 stands for any number of notes and vectors that wait, and no number is said."""
+    """Return a state in which 1 stands for any number of notes and vectors that wait, and which counts no others."""
     one = {"pending": min(state.pending, 1), "vectors_pending": min(state.vectors_pending, 1), "held": None}
     return state.model_copy(update=one)
 
@@ -108,7 +108,7 @@ def count_notes(resources: Resources, readers: Sequence[tuple[Domain, Cache]]) -
     total = 0
     for domain, cache in readers:
         with suppress(CacheError):  # the health names it
-            total += cache.counts(no_notes(resources, domain)).notes
+            total += cache.counts(uncounted(resources, domain)).notes
     return total
 
 

@@ -11,7 +11,7 @@ from pipelines.parsing.links import suggest
 from pipelines.store import communities, neighbours
 from pipelines.store.cache import Cache
 from pipelines.store.note_log import NoteLog, followed
-from service.usecases.notes import no_notes, on_disk
+from service.usecases.notes import on_disk, uncounted
 from service.usecases.schemas.links import (
     CommunitiesAnswer,
     CommunityRow,
@@ -94,7 +94,7 @@ class Graph:
             for found in communities.communities(cache, _EXAMPLES, self._vanished(owner))
         ]
         isolated = {
-            owner.slug: communities.unranked(cache, no_notes(self._questions.resources, owner))
+            owner.slug: communities.unranked(cache, uncounted(self._questions.resources, owner))
             for owner, cache in readers
         }
         return CommunitiesAnswer(communities=rows, isolated=isolated)

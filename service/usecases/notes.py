@@ -64,7 +64,7 @@ def _chunk(row: passages.ChunkRow) -> NodeChunk:
     )
 
 
-def no_notes(resources: Resources, domain: Domain) -> set[str]:
+def uncounted(resources: Resources, domain: Domain) -> set[str]:
     """Return the indexed files that count as no notes.
 
     These are a domain's vocabularies and review queues, and notes whose files vanished: the index keeps them for a

@@ -24,7 +24,7 @@ from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.usecases.domains import named_domains
 from service.usecases.health import find_problems
-from service.usecases.notes import no_notes
+from service.usecases.notes import uncounted
 from service.usecases.parked import Parked
 from service.usecases.schemas.operations import (
     DomainOverview,
@@ -85,7 +85,7 @@ class Operations:
     def _overview_of(
         self, domain: Domain, cache: Cache, saved: list[float], review_waiting: int
     ) -> DomainOverview:
-        state, counts = self.resources.state(), cache.counts(no_notes(self.resources, domain))
+        state, counts = self.resources.state(), cache.counts(uncounted(self.resources, domain))
         edges, communities = edges_and_communities(cache)
         speed, embedder = state.get(EMBEDDING_SPEED, domain.slug), state.get(EMBEDDER, cache.meta.model)
         return DomainOverview(

@@ -1,4 +1,4 @@
-// The part of the map upon which nothing lies, and the view that brings notes into it.
+// The part of the map that nothing covers, and the view that brings notes into it.
 
 const MARGIN = 56; // pixels around the notes, for the largest of them and their names
 const CLOSEST = 0.2; // the smallest ratio of the camera: a few near notes are not blown up

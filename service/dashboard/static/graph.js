@@ -269,9 +269,8 @@ function describe(picture, { communities, isolated }, orphans) {
   const unranked = Object.values(isolated).reduce((sum, count) => sum + count, 0);
   const absent = unranked - notes.filter((note) => note.community === null).length;
   const filtered = new URLSearchParams(location.search).has("community");
-  const left = [[orphans, "unlinked note"], [absent - orphans, "note"]].map(([count, word]) => count > 0 && !filtered && plural(count, word));
-  if (left[0]) facts.push(`${left[0]} left out`);
-  if (left[1]) facts.push(`${left[1]} linked only with other domains left out`);
+  if (!filtered && orphans > 0) facts.push(`${plural(orphans, "unlinked note")} left out`);
+  if (!filtered && absent > orphans) facts.push(`${plural(absent - orphans, "note")} linked only with other domains left out`);
   $("#facts").textContent = facts.join(" · ");
   if (location.search.length > 1) {
     const link = Object.assign(document.createElement("a"), { href: location.pathname, textContent: "show everything" });

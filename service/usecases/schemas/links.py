@@ -72,7 +72,10 @@ class CommunityRow(BaseModel):
 
 
 class CommunitiesAnswer(BaseModel):
-    """The answer of `GET /communities`; `isolated`: by domain, how many notes are in none: no link in it."""
+    """The answer of `GET /communities`.
+
+    `isolated`: by domain, how many notes have no link within it, and so no community.
+    """
 
     communities: list[CommunityRow]
     isolated: dict[str, int]

@@ -36,7 +36,7 @@ class IndexState(BaseModel):
     waits: str | None = Field(description="why saves cannot be indexed now; null: they can")
     model_problem: str | None = Field(None, description="why search by meaning fails; null: no problem")
     held: str | None = Field(
-        None, description="how many notes no answer has since they vanished at once; null: none"
+        None, description="how many notes vanished at once, so that no answer has them; null: none"
     )
 
 
