@@ -57,7 +57,6 @@ class Recorder(logging.Handler):
                 self._begin(task)
             else:
                 self._end(task, error)
-            self._trouble.over()
         except EverindexError as met:
             self._trouble.met(str(met))
 
@@ -84,6 +83,7 @@ class Recorder(logging.Handler):
             ran_ms = (time.monotonic() - doing.started) * 1000
             doing.unwritten = (number, _result(getattr(task, "doing", {}), error, ran_ms, lines))
             self._history()
+            self._trouble.over()  # only now: a full disk may have space for a beginning and none for an end
 
     def _history(self) -> History:
         """Return this thread's history after writing what is left over. Raises CacheError, StateError."""

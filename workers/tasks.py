@@ -149,7 +149,7 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
     domain = resources.registry().get(slug)
     if domain is None or not tasks.parser.busy.acquire(blocking=False):
         return  # the running one hints at the next
-    cache = resources.cache(domain)
+    cache, touched = resources.cache(domain), 0
     try:
         with (
             job(task, slug) as doing,
@@ -158,12 +158,15 @@ def _work_apart(huey: Queue, tasks: Tasks, resources: Resources, slug: str, task
         ):
             require_running(resources, slug)
             outcome = _index_apart(cache, ingest, tasks.parser, said)
+            touched = outcome.touched
             doing.update(attempt=outcome.attempt, words=outcome.touched, paths=outcome.paths)
             doing.update(saved_ms={slug: saved_ms(cache, outcome.paths)})
     finally:
         tasks.parser.busy.release()
-    for other in sorted(resources.domains(), key=lambda one: one.slug == slug):
-        hint(huey, tasks, other, resources.cache(other))
+    # What is not possible now is left to the sweep, as in `_drain`.
+    if touched:
+        for other in sorted(resources.domains(), key=lambda one: one.slug == slug):
+            hint(huey, tasks, other, resources.cache(other))
 
 
 def _index_apart(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pipelines.errors import StorageUnavailableError
+from pipelines.indexing.pipeline import Outcome
 from pipelines.indexing.reconcile import check_paths
 from pipelines.store.history import History
 from pipelines.store.job_rows import JobFilter
@@ -33,6 +35,28 @@ def test_heavy_notes_of_a_save_and_of_a_scan_are_found_one_job_each(resources, q
     jobs = history.page(JobFilter(task="index_apart"), limit=9)
     history.close()
     assert [job.paths for job in jobs if job.paths] == [("saved.md",), ("scanned.md",)]
+
+
+def test_a_note_that_cannot_be_written_down_now_is_left_to_the_sweep(resources, queue, monkeypatch):
+    tasks = make_tasks(queue, resources)
+    (domain,) = resources.domains()
+    (resources.root / "heavy.md").write_text("[" * 20_000)
+    tries = []
+
+    def full(*_):
+        tries.append(1)
+        if len(tries) < 10:
+            raise StorageUnavailableError("the disk is full")
+        return Outcome()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("workers.tasks.index_apart_of", full)
+        reconcile_now(queue, tasks, resources)
+        work(queue)
+    assert len(tries) == 1
+    sweep(queue, tasks, resources)
+    work(queue)
+    assert resources.cache(domain).counts().notes == 1
 
 
 def test_a_note_that_is_parsed_for_long_is_a_problem_until_that_ends(resources):

@@ -203,6 +203,22 @@ def test_an_end_that_could_not_be_written_is_written_before_the_next_job(
     assert history.running() == []
 
 
+@pytest.mark.parametrize("part", ["start", "finish"])
+def test_a_disk_that_has_no_space_for_the_history_is_said_once(queue, recompute, monkeypatch, capsys, part):
+    def full(*_, **__):
+        raise StorageUnavailableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"pipelines.store.history.History.{part}", full)
+        for _ in range(3):
+            recompute("vault")
+            work(queue)
+    assert capsys.readouterr().out.count("job history cannot be written") == 1
+    recompute("vault")
+    work(queue)
+    assert capsys.readouterr().out.count("this is over") == 1
+
+
 def test_a_message_of_an_older_version_has_no_wait(queue, recompute, history):
     recompute("vault")
     task = queue.dequeue()
