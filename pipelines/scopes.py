@@ -31,15 +31,20 @@ def scopes_of(root: Path) -> Callable[[str], Filters]:
     """
 
     def find(name: str) -> Filters:
-        text = read_text(root, SCOPES_FILE, _LIMIT, ScopesFileError)
-        if text is None:
+        scopes = read_scopes(root)
+        if scopes is None:
             raise FilterError(f"there is no scope {name!r}: the vault has no {SCOPES_FILE}")
-        scopes = dict(parse(text))
         if name not in scopes:
             raise FilterError(f"there is no scope {name!r}; {SCOPES_FILE} has {', '.join(scopes)}")
         return scopes[name]
 
     return find
+
+
+def read_scopes(root: Path) -> dict[str, Filters] | None:
+    """Return the scopes of the vault by name, or None if it has no file of them. Raises ScopesFileError."""
+    text = read_text(root, SCOPES_FILE, _LIMIT, ScopesFileError)
+    return None if text is None else dict(parse(text))
 
 
 @lru_cache(maxsize=8)

@@ -66,13 +66,18 @@ class Filled:
 
 def read_recipe(root: Path, name: str) -> Recipe:
     """Return a recipe of the vault. Raises ContextsFileError, RecipeNotFoundError."""
-    text = read_text(root, CONTEXTS_FILE, _LIMIT, ContextsFileError)
-    if text is None:
+    recipes = read_recipes(root)
+    if recipes is None:
         raise RecipeNotFoundError(f"there is no recipe {name!r}: the vault has no {CONTEXTS_FILE}")
-    recipes = parse(text, CONTEXTS_FILE)
     if name not in recipes:
         raise RecipeNotFoundError(f"there is no recipe {name!r}; {CONTEXTS_FILE} has {', '.join(recipes)}")
     return recipes[name]
+
+
+def read_recipes(root: Path) -> dict[str, Recipe] | None:
+    """Return the recipes of the vault by name, or None if it has no file of them. Raises ContextsFileError."""
+    text = read_text(root, CONTEXTS_FILE, _LIMIT, ContextsFileError)
+    return None if text is None else parse(text)
 
 
 def parse(text: str, name: str = CONTEXTS_FILE) -> dict[str, Recipe]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pipelines import domains
-from pipelines.context.recipes import CONTEXTS_FILE, read_recipe
+from pipelines.context.recipes import CONTEXTS_FILE, read_recipes
 from pipelines.disk.beneath import walk
 from pipelines.disk.identity import DOT_FOLDER, ID_FILE, read_id
 from pipelines.disk.vault import is_note, path_on_disk
@@ -20,14 +20,12 @@ from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import (
     ContextsFileError,
     DomainsFileError,
-    FilterError,
     JudgedQueriesError,
-    RecipeNotFoundError,
     ScopesFileError,
     VaultIdError,
 )
 from pipelines.retrieval.evaluate import QUERIES_FILE, read_judged
-from pipelines.scopes import SCOPES_FILE, scopes_of
+from pipelines.scopes import SCOPES_FILE, read_scopes
 from pipelines.tagging import taxonomy
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
@@ -100,13 +98,11 @@ def check_files(looked_at: Installation) -> Iterator[Finding]:
         except JudgedQueriesError as error:
             yield failure("queries", str(error), f"correct {QUERIES_FILE}; `everindex eval` needs it")
     try:
-        with suppress(FilterError):  # it has no scope without a name
-            scopes_of(root)("")
+        read_scopes(root)
     except ScopesFileError as error:
         yield failure("scopes", str(error), f"correct {SCOPES_FILE}; until then no scope can be used")
     try:
-        with suppress(RecipeNotFoundError):
-            read_recipe(root, "")
+        read_recipes(root)
     except ContextsFileError as error:
         yield failure("contexts", str(error), f"correct {CONTEXTS_FILE}; until then no recipe can be used")
 
