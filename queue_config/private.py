@@ -7,7 +7,7 @@ import pwd
 import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ class Secret:
 
 TOKEN = Secret("token", re.compile(r"[!-~]{20,}"), lambda: secrets.token_urlsafe(32))
 QUEUE_KEY = Secret("queue.key", re.compile(r"[0-9a-f]{64}"), lambda: secrets.token_hex(32))
+SECRETS = (TOKEN, QUEUE_KEY)
 
 
 def read_secret(state: Path, secret: Secret) -> str:
@@ -41,9 +42,9 @@ def read_secret(state: Path, secret: Secret) -> str:
     return _checked(path, secret)
 
 
-def check_secrets(state: Path) -> None:
+def check_secrets(state: Path, wanted: Iterable[Secret] = SECRETS) -> None:
     """Refuse secrets that exist but cannot be used. Raises NotPrivateError."""
-    for secret in (TOKEN, QUEUE_KEY):
+    for secret in wanted:
         if os.path.lexists(state / secret.name):
             _checked(state / secret.name, secret)
 

@@ -12,7 +12,7 @@ from pipelines.errors import DomainsFileError, ModelUnavailableError
 from pipelines.indexing.pipeline import chunking_of
 from pipelines.store.intact import current_caches, damage, meta_of
 from pipelines.store.state_file import STATE_FILE
-from queue_config.private import NotPrivateError, check_owner, check_secrets
+from queue_config.private import SECRETS, NotPrivateError, check_owner, check_secrets
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 from service.usecases.domain_state import describe_change
 from service.usecases.health import storage_problem
@@ -52,10 +52,11 @@ def check_private_files(looked_at: Installation) -> Iterator[Finding]:
     place = looked_at.place
     if place is None or not place.state.is_dir():
         return
-    try:
-        check_secrets(place.state)
-    except NotPrivateError as error:
-        yield failure("secrets", *cured(error))
+    for secret in SECRETS:
+        try:
+            check_secrets(place.state, [secret])
+        except NotPrivateError as error:
+            yield failure("secrets", *cured(error))
 
 
 def check_database(looked_at: Installation) -> Iterator[Finding]:

@@ -419,6 +419,14 @@ def test_a_secret_that_others_may_read(place, secret):
     assert "delete it" in found["secrets"]["cure"]
 
 
+def test_each_secret_that_cannot_be_used_is_named(place):
+    for secret in (TOKEN, QUEUE_KEY):
+        (place.state / secret.name).write_text("")
+    said = CliRunner().invoke(app, ["doctor", str(place.root)]).stdout
+    for secret in (TOKEN, QUEUE_KEY):
+        assert f"{secret.name} is empty or damaged" in said
+
+
 def test_a_damaged_database_of_decisions(place):
     (place.state / "state.db").write_bytes(b"no database" * 1000)
     code, found = diagnose(place.root)
