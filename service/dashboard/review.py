@@ -58,6 +58,9 @@ def add_review_page(app: FastAPI, pages: Pages, questions: SearchService, tags: 
             },
             notes=notes,
             ids=[one.id for note in notes for one in note.proposals],
+            additions=sorted(
+                {one.tag for note in notes for one in note.proposals if one.state == "addition"}
+            ),
             most=_SHOWN,
             missing=tags.missing(domain).missing if missing else None,
             changes=tags.changes(_CHANGES, None) if state == "applied" else [],

@@ -428,6 +428,9 @@ def test_the_review_page_says_that_accepting_a_new_tag_extends_the_vocabulary(va
     settings = indexed(vault, tmp_path / "state", tiny_model, {})
     with closing(Proposals(settings.state)) as proposals:
         proposals.want("vault", "Soil.md", "mulch", "", "addition", now_iso())
+        proposals.want("vault", "Soil.md", "humus", "", "addition", now_iso())
     page = shown(signed_in(settings), "/ops/review")
+    assert "2 tags for 1 note. 2 tags are new, and added to the vocabulary: humus, mulch. You can" in page
+    assert page.count("added to the vocabulary") == 1  # rejecting adds none
     assert "not in the vocabulary yet: accepting it adds it" in page
     assert "% sure" not in page
