@@ -26,6 +26,7 @@ _TITLES = {
     500: "Something went wrong",
     503: "Not available just now",
 }
+_UNINDEXED = "Not in the index"
 _NO_PAGE = "There is no page at this address."
 _COMMAND = re.compile(r"`([^`]+)`")
 
@@ -38,15 +39,16 @@ def wants_page(scope: Scope) -> bool:
 def error_page(scope: Scope, status: int, detail: Any) -> str:
     """Return an error as a page; `detail` is a sentence, or the answer of `why` for a path."""
     signed_in = bool(scope.get("state", {}).get(SIGNED_IN))
-    note = None
+    note, is_known = None, False
     if status == HTTPStatus.UNAUTHORIZED:
         detail = _NOT_SIGNED_IN
     elif isinstance(detail, Mapping):
         reason, note = detail.get("reason"), detail.get("renamed_to")
+        is_known = detail.get("state") != "unknown"
         detail = f"{detail.get('path')} is {detail.get('state')}{f': {reason}' if reason else ''}"
     elif status == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
         detail = _NO_PAGE  # no route: the framework says no more
-    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    title = _UNINDEXED if is_known else _TITLES.get(status, HTTPStatus(status).phrase)
     return message_page(title, _shown(str(detail)), signed_in=signed_in, note=note)
 
 

@@ -46,6 +46,13 @@ def test_a_browser_that_is_not_signed_in_sees_the_command_and_nothing_of_the_vau
     assert "/ops/jobs" not in page
 
 
+@pytest.mark.parametrize(("state", "title"), [("parked", "Not in the index"), ("unknown", "Not found")])
+def test_a_file_that_is_not_indexed_was_found_all_the_same(state, title):
+    page = error_page(SIGNED_IN, 404, {"path": "Log.md", "state": state, "reason": "it is too large"})
+    assert f"<h1>{title}</h1>" in page
+    assert f"Log.md is {state}: it is too large" in page
+
+
 def test_what_a_message_quotes_is_text():
     page = error_page(SIGNED_IN, 404, "`<b>` and <i>`</i>")
     assert "<code>&lt;b&gt;</code> and &lt;i&gt;`&lt;/i&gt;" in page
