@@ -98,7 +98,8 @@ def survey(root: Path) -> Survey:
     """
     registry = domains.load(root)
     scan = scan_vault(root, rules_of(root, registry))
-    found = list(scan.notes.values())
+    configuration = {path for domain in registry.domains for path in domain.configuration}
+    found = [file for path, file in scan.notes.items() if path not in configuration]
     found.sort(key=lambda file: (-file.mtime_ns, file.path))
     notes = (
         SeenNote(file, _tags_of(root, file) if number < _MOST_READ else ())

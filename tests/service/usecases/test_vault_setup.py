@@ -61,6 +61,12 @@ def test_tags_of_enough_notes_are_the_vocabulary_in_their_usual_spelling(vault):
     ]
 
 
+def test_a_vocabulary_is_no_note(vault):
+    (vault / "a.md").write_text("soil\n")
+    (vault / "_taxonomy.md").write_text("- garden\n")
+    assert [note.file.path for note in survey(vault).notes] == ["a.md"]
+
+
 def test_each_domain_has_the_vocabulary_of_its_own_notes(vault):
     notes_in(vault / "Garden", text="#soil\n")
     notes_in(vault / "Work", text="#meeting\n")
