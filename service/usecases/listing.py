@@ -10,7 +10,7 @@ from pipelines.filters import Filters
 from pipelines.store.cache import Cache
 from pipelines.store.filters import matching_notes
 from service.usecases.audience import OWNER, Audience
-from service.usecases.nearest_tags import unknown_tags
+from service.usecases.nearest_values import unknown_values
 from service.usecases.notes import on_disk
 from service.usecases.schemas.listing import ListAnswer, ListedNote
 from service.usecases.search import SearchService
@@ -48,7 +48,7 @@ def list_notes(
                 for row in rows
                 if row.path in there and row.path not in domain.configuration
             ]
-    unknown = [] if found else unknown_tags(_asked(questions, filters, audience), filters.tags)
+    unknown = [] if found else unknown_values(_asked(questions, filters, audience), filters)
     found.sort(key=lambda note: note.path)
     if order == "date":
         found.sort(key=lambda note: note.date, reverse=True)

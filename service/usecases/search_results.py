@@ -12,7 +12,7 @@ from pipelines.retrieval.alike import Folded
 from pipelines.retrieval.excerpts import Excerpt
 from pipelines.retrieval.explain import Standing, nothing_left, reason
 from pipelines.retrieval.hit import Hit
-from service.usecases.nearest_tags import unknown_tags
+from service.usecases.nearest_values import unknown_values
 from service.usecases.paging import Ranked
 from service.usecases.schemas.locator import place_of
 from service.usecases.schemas.search import AlikeNote, Explanation, Layer, SearchHit
@@ -144,7 +144,7 @@ def why_nothing(ranked: Ranked, query: str, filters: Filters) -> str | None:
     answered = [source for slug, source in ranked.sources.items() if slug not in ranked.failed]
     # The ranking read the same tables; if they break only now, there is no certain reason.
     with suppress(CacheError):
-        unknown = unknown_tags([(source.cache, source.hidden) for source in answered], filters.tags)
+        unknown = unknown_values([(source.cache, source.hidden) for source in answered], filters)
         return "; ".join(unknown) or nothing_left(answered, query, filtered=filters != Filters())
     return None
 

@@ -141,13 +141,20 @@ def test_notes_that_could_not_be_read_whole_are_counted_listed_and_explained(
 
 
 @pytest.mark.parametrize(
-    ("tag", "said"),
+    ("filter_", "said"),
     [
-        ("gardne", "no note has the tag gardne; did you mean garden?"),
-        ("garden/soyl", "no note has the tag garden/soyl; did you mean garden/soil?"),
-        ("zebra", "no note has the tag zebra"),
+        ("tag=gardne", "no note has the tag gardne; did you mean garden?"),
+        ("tag=garden/soyl", "no note has the tag garden/soyl; did you mean garden/soil?"),
+        ("tag=zebra", "no note has the tag zebra"),
+        ("folder=gradne", "no note is in the folder gradne; did you mean Garden?"),
+        ("folder=Garden/Soil", "no note is in the folder garden/soil"),
+        ("kind=leter", "no note is of the kind leter; did you mean letter?"),
     ],
 )
-def test_a_tag_that_no_note_has_is_named_with_the_nearest_one(everindex, tag, said):
-    assert everindex("list", "--tag", tag).stdout == f"0 notes: {said}\n"
-    assert said in everindex("search", "soil", "--tag", tag).stdout
+def test_what_no_note_has_is_named_with_what_was_probably_meant(everindex, filter_, said):
+    assert everindex("list", "-f", filter_).stdout.startswith(f"0 notes: {said}")
+    assert said in everindex("search", "soil", "-f", filter_).stdout
+
+
+def test_filters_that_notes_pass_one_by_one_but_not_together_are_not_called_unknown(everindex):
+    assert everindex("list", "-f", "folder=garden", "-f", "kind=letter").stdout == "0 notes\n"
