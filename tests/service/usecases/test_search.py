@@ -135,15 +135,16 @@ def test_quotes_and_minus_signs_hold_in_every_domain(questions):
     assert questions.search("-garden", 10).reason.startswith("the question says only what to leave out")
 
 
-NO_FOLDER = Filters(folders=("none",))
+NO_NOTE = Filters(since="9999-12-31")
 
 
 @pytest.mark.parametrize(
     ("query", "filters", "reason"),
     [
-        ("garden", NO_FOLDER, "no note passes the filters"),
-        ("garden -meetings", NO_FOLDER, "no note passes the filters"),
-        ('"garden soil"', NO_FOLDER, "no note passes the filters"),
+        ("garden", Filters(folders=("none",)), "no note is in the folder none"),
+        ("garden", NO_NOTE, "no note passes the filters"),
+        ("garden -meetings", NO_NOTE, "no note passes the filters"),
+        ('"garden soil"', NO_NOTE, "no note passes the filters"),
         ("garden -soil", Filters(folders=("work",)), 'every note that passes the filters has "soil", which'),
         ('"worms live"', Filters(domains=("work",)), "no note that passes the filters has the phrase"),
         (
