@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipelines.context.quotations import unbroken
-from pipelines.retrieval.excerpts import split_sentences
+from pipelines.retrieval.splitting import split_sentences
 
 Kind = Literal["heading", "quote", "item", "row", "fence", "code", "plain", "sentence"]
 

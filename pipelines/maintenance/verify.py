@@ -19,7 +19,7 @@ from pipelines.indexing.pipeline import Ingest, split_otherwise
 from pipelines.indexing.reconcile import rules_of
 from pipelines.model import Chunk, FoundFile, Link, Note
 from pipelines.retrieval.compared import Compared
-from pipelines.retrieval.excerpts import split_sentences
+from pipelines.retrieval.splitting import split_sentences
 from pipelines.store import check, derived
 from pipelines.store.cache import Cache
 from pipelines.store.ranks import forget_ranks

@@ -10,22 +10,12 @@ from dataclasses import dataclass
 from pipelines.chunk import CJK
 from pipelines.documents.formats import format_of
 from pipelines.retrieval.plain_text import PlainText, plain_text
+from pipelines.retrieval.splitting import HEADING, Sentence
 
-_SENTENCE = re.compile(r"(?=\S)(?:.*?(?:[.!?](?=\s)|[\u3002\uff01\uff1f])|.+)")
-_HEADING = re.compile(r"#{1,6}\s")
 _CJK = re.compile(f"[{CJK}]")
 _SENTENCES = 2
 _LONGEST = 320
 _READ, _OPENING_LINES, _LONGEST_LINE = 1_000, 4, 300
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence of a text, `text[start:end]`, with its white space collapsed."""
-
-    text: str
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +27,6 @@ class Excerpt:
     sentences: tuple[tuple[int, int], ...]
 
 
-def split_sentences(text: str) -> list[Sentence]:
-    """Split a text at line ends, and after `.`, `!` or `?` before a space and their CJK forms.
-
-    Headings are left out because they say little on their own, unless there is nothing else.
-    """
-    found = [
-        Sentence(" ".join(match[0].split()), match.start(), match.start() + len(match[0].rstrip()))
-        for match in _SENTENCE.finditer(text)
-    ]
-    return [s for s in found if not _HEADING.match(s.text)] or found
-
-
 def opening(text: str) -> list[str]:
     """Return the first lines of a Markdown text as a reader sees them, without headings and empty lines."""
     beginning = text[:_READ]
@@ -56,7 +34,7 @@ def opening(text: str) -> list[str]:
     for line in beginning.splitlines(keepends=True):
         shown = reading.between(start, start + len(line))
         start += len(line)
-        if shown and not _HEADING.match(line):
+        if shown and not HEADING.match(line):
             lines.append(shown[:_LONGEST_LINE])
         if len(lines) == _OPENING_LINES:
             break

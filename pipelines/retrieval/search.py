@@ -12,10 +12,11 @@ from pipelines import lexical
 from pipelines.disk import vault
 from pipelines.errors import CacheError
 from pipelines.retrieval.by_rank import Placed
-from pipelines.retrieval.excerpts import Excerpt, excerpt, read_passage, split_sentences
+from pipelines.retrieval.excerpts import Excerpt, excerpt, read_passage
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for
 from pipelines.retrieval.merging import Asked
+from pipelines.retrieval.splitting import split_sentences
 from pipelines.retrieval.stages import stage
 from pipelines.retrieval.thresholds import Match
 from pipelines.store import passages

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import BadVectorError, ModelUnavailableError
-from pipelines.retrieval.excerpts import split_sentences
 from pipelines.retrieval.quantized import quantize
 from pipelines.retrieval.search import Similarities
+from pipelines.retrieval.splitting import split_sentences
 from pipelines.store import sentences as store
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.sentences import Quantized

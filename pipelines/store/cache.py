@@ -102,6 +102,7 @@ class Cache:
             older.replace_pipeline(self.con, meta.pipeline)
             self.ledger.want_again()
             privacy_rows.forget_all(self.con)
+            self.con.execute("UPDATE vault_sentence SET codes = NULL")  # a text may have other sentences now
         self.meta = meta
 
     # Vectors

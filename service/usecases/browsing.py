@@ -11,6 +11,7 @@ from typing import TypeVar
 from pipelines.documents.formats import format_of
 from pipelines.filters import fold
 from pipelines.retrieval.excerpts import read_passage
+from pipelines.retrieval.splitting import Sentence, split_sentences
 from pipelines.store import neighbours, notes
 from pipelines.store.cache import Cache
 from pipelines.store.filters import facets, values_in_use
@@ -103,19 +104,18 @@ class Browsing:
         for chunk in self._questions.node(path, audience=audience).chunks:
             start, end = chunk.range
             if start <= min(at) < end:
-                return Passage(
-                    path=path, lines=list(_lines(path, chunk.text, [place - start for place in at]))
-                )
+                chosen = [one for one in split_sentences(chunk.text) if start + one.start in at]
+                return Passage(path=path, lines=list(_lines(path, chunk.text, chosen)))
         return Passage(path=path, lines=[])
 
 
-def _lines(path: str, text: str, at: Sequence[int]) -> Iterator[PassageLine]:
-    """Yield the lines of a text that show anything."""
+def _lines(path: str, text: str, chosen: Sequence[Sentence]) -> Iterator[PassageLine]:
+    """Yield the lines of a text that show anything; those with a part of a chosen sentence answer."""
     plain, start = read_passage(path, text), 0
     for line in text.splitlines(keepends=True):
         end = start + len(line)
         if shown := plain.between(start, end):
-            yield PassageLine(text=shown, answers=any(start <= place < end for place in at))
+            yield PassageLine(text=shown, answers=any(one.start < end and start < one.end for one in chosen))
         start = end
 
 

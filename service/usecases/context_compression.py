@@ -15,7 +15,7 @@ from pipelines.context.boilerplate import boilerplate_share, repeated_lines
 from pipelines.context.candidates import Candidate
 from pipelines.context.compressing import Aim, Mode, compress
 from pipelines.context.tokens import Tokens
-from pipelines.retrieval.excerpts import split_sentences
+from pipelines.retrieval.splitting import split_sentences
 from pipelines.store import passages
 from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector

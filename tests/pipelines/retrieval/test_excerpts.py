@@ -5,9 +5,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipelines.retrieval.excerpts import Excerpt, opening, read_passage, split_sentences
+from pipelines.retrieval.excerpts import Excerpt, opening, read_passage
 from pipelines.retrieval.excerpts import excerpt as cut_excerpt
 from pipelines.retrieval.plain_text import plain_text
+from pipelines.retrieval.splitting import split_sentences
 
 LONGEST = 320
 CUT = 2 * (LONGEST + 2) + 3
@@ -105,15 +106,6 @@ def test_no_other_sentence_is_more_similar(similarities):
     assert len(chosen) == min(2, len(similarities))
     rest = [value for number, value in enumerate(similarities) if number not in chosen]
     assert min(similarities[number] for number in chosen) >= max(rest, default=-1)
-
-
-@given(st.text(max_size=300))
-def test_every_sentence_is_at_its_stated_position(text):
-    at = 0
-    for sentence in split_sentences(text):
-        assert at <= sentence.start < sentence.end
-        assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
-        at = sentence.end
 
 
 # Without Markdown

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.retrieval.citations import check_quote
-from pipelines.retrieval.excerpts import excerpt, split_sentences
+from pipelines.retrieval.excerpts import excerpt
 from pipelines.retrieval.plain_text import plain, plain_text
+from pipelines.retrieval.splitting import split_sentences
 
 
 @pytest.mark.parametrize(

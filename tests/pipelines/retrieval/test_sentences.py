@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pipelines.errors import BadVectorError, ModelUnavailableError
-from pipelines.retrieval.excerpts import split_sentences
 from pipelines.retrieval.sentences import BUDGET_SECONDS, SentenceVectors, prepare
+from pipelines.retrieval.splitting import split_sentences
+from pipelines.store.cache import Cache
 from pipelines.store.passages import chunks_of
 from pipelines.store.sentences import keep_quantized, owed_texts, owes_sentences, quantized_of_chunks
 
@@ -101,6 +104,14 @@ def test_prepared_sentences_are_as_similar_as_encoded_ones_and_cost_nothing(hous
     assert SentenceVectors(never).similarities(question)(sentences, quantized) == pytest.approx(
         made, abs=0.01
     )
+
+
+def test_another_version_splits_and_prepares_every_text_again(house, encode):
+    house.save("a.md", NOTE)
+    assert prepare_all(house, encode) == 3
+    Cache.create(house.cache.path, replace(house.cache.meta, pipeline="another")).close()
+    assert owes_sentences(house.cache)
+    assert prepare_all(house, encode) == 3
 
 
 def test_only_what_is_new_is_prepared(house, encode):

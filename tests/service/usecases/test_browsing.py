@@ -135,6 +135,16 @@ def test_a_passage_is_shown_by_line_as_plain_text_and_says_where_it_answers(vaul
     assert [line for line, answers in shown if answers] == ["Heavy soil, see Soil."]
 
 
+def test_each_line_of_a_wrapped_sentence_answers(vault, questions, browsing):
+    text = (
+        "Clay is heavy.\nIt holds the water of a whole winter, and in the summer it\nbreaks. Sand does not.\n"
+    )
+    (vault / "Clay.md").write_text(text)
+    index_once(questions.resources, lambda *_: None)
+    passage = browsing.passage("Clay.md", [text.index("It holds")])
+    assert [line.answers for line in passage.lines] == [False, True, True]
+
+
 def test_a_place_that_a_note_does_not_have_any_more_gives_no_lines(browsing):
     assert browsing.passage("River.md", [10_000]).lines == []
 

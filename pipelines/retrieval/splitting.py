@@ -1,0 +1,88 @@
+"""Split a text into sentences, also one whose lines an editor wrapped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+HEADING = re.compile(r"#{1,6}\s")
+"""The beginning of a line that is a heading."""
+
+# No sentence ends with "e.g.", "z.B." or the number of a list item, or after these abbreviations.
+_ABBREVIATED = (
+    r"(?<!\b\w\.\w)(?<!\b(?:Dr|Mr|Ms|No|Nr|ca|cf|eg|ft|ie|pp|vs))(?<!\b(?:Abs|Fig|Mrs|Vol|bzw|vgl))"
+)
+_SENTENCE = re.compile(
+    r"(?=\S)(?:\d{1,3}[.)][ \t]+)?"
+    rf"(?:.*?(?:(?:{_ABBREVIATED}\.|[!?])(?=\s)|[\u3002\uff01\uff1f])|.+)"
+)
+_FENCE = re.compile(r"[ \t>]*(?:`{3}|~{3})")
+_MARGIN = re.compile(r"[ \t]*(?:>[ \t]?)*")
+_NO_PROSE = re.compile(r"[={}<>\\]|->|::|\w\(| \| |://|\A(?:\||\[!|#{1,6}\s)")
+_ITEM = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s")
+_GOES_ON = re.compile(r"[\w,)\]\"'\u2019\u201d\u00bb*_`\u2013\u2014-]\Z")
+_CONTINUES = re.compile(r"[(\[\"'\u2018\u201c\u00ab*_`]*\w")
+_BREAK = "  \n"
+_SHORTEST_WRAPPED = 40
+# Before a line that begins with a capital, only lines of the usual widths count as wrapped.
+_WIDTHS = range(50, 121)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a text, `text[start:end]`, with its white space collapsed."""
+
+    text: str
+    start: int
+    end: int
+
+
+def split_sentences(text: str) -> list[Sentence]:
+    """Split a text after `.`, `!` or `?` before a space and their CJK forms, and where a line ends.
+
+    A line that an editor wrapped ends no sentence. Headings are left out because they say little on their own,
+    unless there is nothing else.
+    """
+    found = [
+        Sentence(" ".join(match[0].split()), match.start(), match.start() + len(match[0].rstrip()))
+        for match in _SENTENCE.finditer(_unwrapped(text))
+    ]
+    return [s for s in found if not HEADING.match(s.text)] or found
+
+
+def _unwrapped(text: str) -> str:
+    """Return a text with a space in place of the end of each line that was wrapped: it keeps its length."""
+    return "".join(_lines(text)) if "\n" in text else text
+
+
+def _lines(text: str) -> Iterator[str]:
+    is_code = False
+    for line, following in pairwise([*text.splitlines(keepends=True), ""]):
+        is_code ^= bool(_FENCE.match(line))
+        yield line if is_code or not _is_wrapped(line, following) else f"{line[:-1]} "
+
+
+def _is_wrapped(line: str, following: str) -> bool:
+    """Say whether a sentence goes on in the next line: both are prose, and neither ends or begins anything."""
+    margin, next_margin = _margin(line), _margin(following)
+    words, next_words = line[len(margin) :].rstrip(), following[len(next_margin) :]
+    if (
+        len(line) < _SHORTEST_WRAPPED
+        or not line.endswith("\n")
+        or line.endswith(_BREAK)
+        or margin.count(">") != next_margin.count(">")
+        or _ITEM.match(next_words)
+        or not (_GOES_ON.search(words) and _CONTINUES.match(next_words))
+        or any(map(_NO_PROSE.search, (words, next_words)))
+    ):
+        return False
+    is_of_usual_width = len(line) in _WIDTHS and (words[-1].islower() or words[-1] == ",")
+    return next_words[0].islower() or is_of_usual_width
+
+
+def _margin(line: str) -> str:
+    """Return what stands before a line's words: its indentation, and the signs of quotes."""
+    found = _MARGIN.match(line)
+    return found[0] if found else ""
