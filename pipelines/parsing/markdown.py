@@ -66,8 +66,9 @@ def parse_note(path: str, text: str) -> Note:
     body = _parse_part(text, below, body_end, starts, headings=True)
     properties = read_properties(front.values, [*block.tags, *body.tags])
     no_titles = excalidraw.HEADINGS if excalidraw.PROPERTY in front.values else ()
-    named = (h.text for h in body.headings if h.level == 1 and h.text and h.text not in no_titles)
-    title = properties.title or next(named, "")
+    # A heading of level 1 below others names a part of the note, and not the note.
+    first = next((h for h in body.headings if h.text and h.text not in no_titles), None)
+    title = properties.title or (first.text if first and first.level == 1 else "")
     warnings = (*front.warnings, *properties.warnings)
     return Note(
         path=path,

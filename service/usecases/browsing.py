@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import TypeVar
 
 from pipelines.documents.formats import format_of
@@ -66,20 +66,23 @@ class Browsing:
             yield from ((domain.slug, row) for row in found if row[0] in there - set(domain.configuration))
 
     def facets(self, hits: Sequence[SearchHit], used: Sequence[tuple[str, str]], today: date) -> list[Facet]:
-        """Return the filters not in use that some of the hits pass: tags, folders, formats, and spans of time."""
+        """Return the filters not in use that some of the hits pass, and not all: tags, folders, formats, times."""
         rows = [
             row
             for domain, cache in self._questions.readers()
             for row in facets(cache, [hit.path for hit in hits if hit.domain == domain.slug])
         ]
-        folder = next((value.strip("/") for name, value in used if name == "folder"), "")
+        paths, all_of = [path for path, *_ in rows], len(rows)
         tags = {fold(value.removeprefix("#")) for name, value in used if name == "tag"}
         return [
             *_counted(
-                "tag", "#{}", (tag for _, names, _ in rows for tag in {*names} if fold(tag) not in tags)
+                "tag",
+                "#{}",
+                (tag for _, names, _ in rows for tag in {*names} if fold(tag) not in tags),
+                all_of,
             ),
-            *_counted("folder", "{}/", _folders((path for path, *_ in rows), folder)),
-            *([] if "format" in dict(used) else _formats([path for path, *_ in rows])),
+            *_counted("folder", "{}/", _folders(paths), all_of),
+            *([] if "format" in dict(used) else _counted("format", "{}", _formats(paths), all_of)),
             *([] if {"since", "until"} & dict(used).keys() else _past([day for *_, day in rows], today)),
         ]
 
@@ -119,14 +122,17 @@ def _lines(path: str, text: str, chosen: Sequence[Sentence]) -> Iterator[Passage
         start = end
 
 
-def _counted(name: str, label: str, values: Iterable[str]) -> list[Facet]:
-    """Return the values that most notes have, each as it is written once, whatever its case."""
+def _counted(name: str, label: str, values: Iterable[str], all_of: int) -> list[Facet]:
+    """Return the values that most notes have, each as it is written once, whatever its case.
+
+    What all of the notes have is left out: it narrows nothing down.
+    """
     written = sorted(values, reverse=True)
     spelled = {fold(value): value for value in written}
     return [
         Facet(filter=name, value=spelled[value], label=label.format(spelled[value]), count=count)
         for value, count in Counter(map(fold, reversed(written))).most_common(_MOST_OF_A_FILTER)
-        if count >= _FEWEST_NOTES
+        if _FEWEST_NOTES <= count < all_of
     ]
 
 
@@ -140,19 +146,15 @@ def _most_frequent(counts: Counter[str]) -> list[str]:
     return [spelled[value] for value, _ in together.most_common(_MOST_SUGGESTED)]
 
 
-def _folders(paths: Iterable[str], within: str) -> Iterator[str]:
-    """Yield of each path the folder one level below the folder in use."""
-    depth = within.count("/") + 1 if within else 0
-    for path in paths:
-        parts = path.split("/")[:-1]
-        if len(parts) > depth:
-            yield "/".join(parts[: depth + 1])
+def _folders(paths: Sequence[str]) -> Iterator[str]:
+    """Return of each path the folder one level below the folder that all of them are in."""
+    folders = [path.split("/")[:-1] for path in paths]
+    depth = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, zip(*folders, strict=False)))
+    return ("/".join(parts[: depth + 1]) for parts in folders if len(parts) > depth)
 
 
-def _formats(paths: Sequence[str]) -> Iterable[Facet]:
-    """Return the formats of files, where they have more than one."""
-    names = [form.name for path in paths if (form := format_of(path))]
-    return _counted("format", "{}", names) if len(set(names)) > 1 else ()
+def _formats(paths: Sequence[str]) -> Iterator[str]:
+    return (form.name for path in paths if (form := format_of(path)))
 
 
 def _past(days: Sequence[str], today: date) -> Iterator[Facet]:

@@ -174,21 +174,19 @@ def test_communities_go_by_their_best_note_and_say_what_they_are_about(open_map)
     assert set(titles) & {one["text"] for one in written(page)}
 
 
-def test_the_map_counts_the_notes_that_orphans_lists_and_apart_those_linked_with_other_domains(open_map):
+def test_the_map_counts_the_notes_that_it_leaves_out(open_map):
     page = open_map()
     asked = (
         "(address) => fetch(address, { headers: { Accept: 'application/json' } }).then((one) => one.json())"
     )
-    orphans = len(page.evaluate(asked, "/orphans")["paths"])
-    listed = sum(one["notes"] for one in page.evaluate(asked, "/health")["domains"].values())
-    beyond = listed - len(page.evaluate(asked, "/graph?limit=10000")["nodes"]) - orphans
+    domains = page.evaluate(asked, "/health")["domains"]
+    listed = sum(one["notes"] for one in domains.values())
+    absent = listed - len(page.evaluate(asked, "/graph?limit=10000")["nodes"])
     told = page.locator("#facts").inner_text().split(" · ")
-    said = [
-        f"{orphans} unlinked {'note' if orphans == 1 else 'notes'} left out",
-        f"{beyond} {'note' if beyond == 1 else 'notes'} linked only with other domains left out",
-    ]
-    assert orphans
-    assert [one for one in told if "left out" in one] == said[: 1 + bool(beyond)]
+    assert absent
+    notes = "1 note" if absent == 1 else f"{absent} notes"
+    others = "other notes of their domain" if len(domains) > 1 else "other notes"
+    assert [one for one in told if "left out" in one] == [f"{notes} without links to {others} left out"]
 
 
 @pytest.mark.parametrize("look", SHOWN)

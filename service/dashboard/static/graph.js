@@ -259,7 +259,7 @@ function setUpKeys() {
 
 // The whole
 
-function describe(picture, { communities, isolated }, orphans) {
+function describe(picture, { communities, isolated }) {
   const drawn = groups.filter((group) => group.known).length;
   const facts = [plural(notes.length, "note"), plural(picture.edges.length, "link")];
   if (drawn) facts.push(drawn === 1 ? "1 community" : `${drawn.toLocaleString("en")} communities`);
@@ -269,8 +269,8 @@ function describe(picture, { communities, isolated }, orphans) {
   const unranked = Object.values(isolated).reduce((sum, count) => sum + count, 0);
   const absent = unranked - notes.filter((note) => note.community === null).length;
   const filtered = new URLSearchParams(location.search).has("community");
-  if (!filtered && orphans > 0) facts.push(`${plural(orphans, "unlinked note")} left out`);
-  if (!filtered && absent > orphans) facts.push(`${plural(absent - orphans, "note")} linked only with other domains left out`);
+  const others = Object.keys(isolated).length > 1 ? "other notes of their domain" : "other notes";
+  if (!filtered && absent > 0) facts.push(`${plural(absent, "note")} without links to ${others} left out`);
   $("#facts").textContent = facts.join(" · ");
   if (location.search.length > 1) {
     const link = Object.assign(document.createElement("a"), { href: location.pathname, textContent: "show everything" });
@@ -306,14 +306,13 @@ async function start() {
   const domain = new URLSearchParams(location.search).get("domain");
   const canDraw = hasWebGL();
   const within = domain === null ? "" : `?domain=${encodeURIComponent(domain)}`;
-  const [picture, around, orphans] = await Promise.all([
+  const [picture, around] = await Promise.all([
     ask(location.pathname + location.search),
     ask("/communities" + within),
-    ask("/orphans" + within),
     canDraw && loadSigma(),
   ]);
   ({ notes, groups } = read(picture, around.communities));
-  describe(picture, around, orphans.paths.length);
+  describe(picture, around);
   if (!notes.length) {
     if (location.search.length > 1) tell("There is nothing to draw here.");
     else tell("There is nothing to draw: no note links to another yet. The map shows notes and the links between them.");

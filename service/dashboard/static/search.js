@@ -175,7 +175,8 @@ const toField = () => (field.focus(), field.select(), true);
 const KEYS = {
   ArrowDown: () => move(1),
   ArrowUp: () => move(-1),
-  Escape: () => $("main").contains(document.activeElement) && toField(),
+  // In the field it does nothing: a browser would empty it, and with it the answers.
+  Escape: () => document.activeElement === field || ($("main").contains(document.activeElement) && toField()),
   "/": (types) => !types && toField(),
   "?": (types) => !types && (help.showModal(), true),
 };

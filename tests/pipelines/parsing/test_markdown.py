@@ -186,12 +186,13 @@ def test_frontmatter_values_can_be_written_as_json():
     [
         ("---\ntitle: From here\n---\n# Not here", "From here"),
         ("---\ntitle: 1984\n---\n", "1984"),
-        ("---\ntitle: ''\n---\n## H2\n# *The* `H1` [[x|y]]", "The H1 y"),
+        ("---\ntitle: ''\n---\nText.\n\n# *The* `H1` [[x|y]]", "The H1 y"),
+        ("## Books\n\n# Clippings\n", "My note"),
         ("no heading", "My note"),
         ("> # quoted", "My note"),
     ],
 )
-def test_the_title_is_frontmatters_then_the_first_h1_then_the_files_name(text, title):
+def test_the_title_is_frontmatters_then_the_first_heading_of_level_1_then_the_files_name(text, title):
     assert parse_note("folder/My note.md", text).title == title
 
 

@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 
 from pipelines.errors import NoteNotFoundError
+from pipelines.filters import Filters
 from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
 from service.usecases.browsing import Browsing
@@ -109,9 +110,17 @@ def test_answers_are_counted_by_tag_folder_and_time(browsing, questions):
     ]
 
 
-def test_a_filter_in_use_is_not_offered_again_and_a_folder_offers_what_is_in_it(browsing, questions):
-    used = [("tag", "#earth"), ("folder", "Garden"), ("since", "2026-01-01")]
-    assert facets(browsing, questions, *used) == [("tag", "Work/wet", 2), ("folder", "Garden/Beds", 2)]
+def test_a_filter_in_use_is_not_offered_again(browsing, questions):
+    used = [("tag", "#earth"), ("since", "2026-01-01")]
+    assert facets(browsing, questions, *used) == [("tag", "Work/wet", 2), ("folder", "Garden", 3)]
+
+
+def test_what_all_answers_have_is_not_offered_and_their_folder_offers_what_is_in_it(browsing, questions):
+    hits = questions.search("earth water sleep", 10, Filters(folders=("garden",))).results
+    found = [
+        (one.filter, one.value, one.count) for one in browsing.facets(hits, [("folder", "Garden")], TODAY)
+    ]
+    assert [one for one in found if one[0] != "since"] == [("folder", "Garden/Beds", 2)]
 
 
 def test_formats_narrow_down_where_the_answers_have_several(vault, questions, browsing):
