@@ -16,12 +16,13 @@ from pipelines.retrieval.excerpts import Excerpt, excerpt, read_passage
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for
 from pipelines.retrieval.merging import Asked
-from pipelines.retrieval.splitting import split_sentences
+from pipelines.retrieval.splitting import Sentence, split_sentences, whole_sentences
 from pipelines.retrieval.stages import stage
 from pipelines.retrieval.thresholds import Match
 from pipelines.store import passages
 from pipelines.store.sentences import Quantized, quantized_of_chunks
 
+_BEYOND = 400  # characters before and after a passage, for the sentences that it cuts off
 _Stat = tuple[str, int, int, bool]
 Similarities = Callable[[Sequence[str], Quantized | None], Sequence[float] | None]
 """Return sentences' similarities to the question, by their vectors if prepared; None if it would take too long."""
@@ -32,7 +33,8 @@ class Found:
     """A note among the answers: its best chunk, its place in each layer, whether the file changed since indexing.
 
     `stale` is None if that is unknown, because the vault is unavailable. `sentences` are the quantized vectors of the
-    chunk's sentences if they are prepared. `match`: how near it is in meaning, None if that is unknown.
+    chunk's sentences if they are prepared. `match`: how near it is in meaning, None if that is unknown. `around`: the
+    text before and after the chunk.
     """
 
     domain: str
@@ -42,6 +44,7 @@ class Found:
     stale: bool | None
     sentences: Quantized | None
     match: Match | None = None
+    around: tuple[str, str] = ("", "")
 
 
 def find(
@@ -72,9 +75,10 @@ def find(
     found = []
     for one, stale in kept:
         slug, chunk_id = one.source.domain.slug, one.hit.chunk_id
-        rows, quantized = chunks.get(slug, ({}, {}))
+        rows, around, quantized = chunks.get(slug, ({}, {}, {}))
         if row := rows.get(chunk_id):
-            found.append(Found(slug, one.hit, row, one.ranks, stale, quantized.get(chunk_id), one.match))
+            own = quantized.get(chunk_id)
+            found.append(Found(slug, one.hit, row, one.ranks, stale, own, one.match, around[chunk_id]))
     return found, asked.failed
 
 
@@ -84,9 +88,13 @@ def _paths_of(source: Source, ranked: Sequence[Placed]) -> list[str]:
 
 def _chunks_of(
     source: Source, kept: Sequence[Placed]
-) -> tuple[dict[int, passages.ChunkRow], dict[int, Quantized]]:
-    ids = [one.hit.chunk_id for one in kept if one.source is source]
-    return passages.chunk_rows(source.cache, ids), quantized_of_chunks(source.cache, ids)
+) -> tuple[dict[int, passages.ChunkRow], dict[int, tuple[str, str]], dict[int, Quantized]]:
+    ids, cache = [one.hit.chunk_id for one in kept if one.source is source], source.cache
+    return (
+        passages.chunk_rows(cache, ids),
+        passages.text_around(cache, ids, _BEYOND),
+        quantized_of_chunks(cache, ids),
+    )
 
 
 @stage("excerpts")
@@ -103,11 +111,23 @@ def excerpts(
             if one.domain in similarities
             else None
         )
-        shown = excerpt(read_passage(one.hit.path, one.chunk.text), sentences, terms, similar)
-        if one.chunk.is_names_alone and not shown.text:
-            shown = replace(shown, text=one.chunk.title)  # a name may look like Markdown
-        cut.append((shown, similar is not None))
+        cut.append((_excerpt_of(one, sentences, terms, similar), similar is not None))
     return cut
+
+
+def _excerpt_of(
+    one: Found, sentences: Sequence[Sentence], terms: Sequence[str], similar: Sequence[float] | None
+) -> Excerpt:
+    """Cut the excerpt of a hit's passage; its ranges are in the passage."""
+    own, (before, after) = one.chunk.text, one.around
+    text, at = before + own + after, len(before)
+    shown = excerpt(read_passage(one.hit.path, text), whole_sentences(text, at, sentences), terms, similar)
+    ranges = tuple((max(start - at, 0), min(end - at, len(own))) for start, end in shown.sentences)
+    if shown.text:
+        return replace(shown, sentences=ranges)
+    # A name may look like Markdown; and a passage of nothing but embeds is shown as it is written.
+    written = " ".join(" ".join(own[start:end] for start, end in ranges).split())
+    return Excerpt(one.chunk.title if one.chunk.is_names_alone else written[:_BEYOND], (), ranges)
 
 
 def _on_disk(

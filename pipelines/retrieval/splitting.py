@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 HEADING = re.compile(r"#{1,6}\s")
@@ -51,6 +51,20 @@ def split_sentences(text: str) -> list[Sentence]:
         for match in _SENTENCE.finditer(_unwrapped(text))
     ]
     return [s for s in found if not HEADING.match(s.text)] or found
+
+
+def whole_sentences(text: str, at: int, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Return the sentences of a part of a text, which begins `at` an offset, where they are in the text.
+
+    The first one is given the beginning, and the last one the end, that the part cut off.
+    """
+    moved = [replace(one, start=one.start + at, end=one.end + at) for one in sentences]
+    for piece in split_sentences(text) if moved else ():
+        if piece.start < moved[0].start < piece.end:
+            moved[0] = replace(moved[0], start=piece.start)
+        if piece.start < moved[-1].end < piece.end:
+            moved[-1] = replace(moved[-1], end=piece.end)
+    return moved
 
 
 def _unwrapped(text: str) -> str:

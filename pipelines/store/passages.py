@@ -131,6 +131,28 @@ def chunk_rows(cache: Cache, ids: Sequence[int]) -> dict[int, ChunkRow]:
     return {row[0]: _chunk(row) for row in rows}
 
 
+def text_around(cache: Cache, ids: Sequence[int], most: int) -> dict[int, tuple[str, str]]:
+    """Return, by chunk id, up to `most` characters before and after each chunk that overlaps with its neighbours.
+
+    Only windows of a long section overlap; their edges may be anywhere in a sentence.
+    """
+    rows = select(
+        cache.con,
+        "SELECT c.id, c.start_offset, c.end_offset, b.text, b.start_offset, a.text, a.start_offset FROM vault_chunk c"
+        " LEFT JOIN vault_chunk b ON b.path = c.path AND b.position = c.position - 1"
+        " AND b.end_offset > c.start_offset"
+        " LEFT JOIN vault_chunk a ON a.path = c.path AND a.position = c.position + 1"
+        " AND a.start_offset < c.end_offset"
+        " WHERE c.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(ids),),
+    )
+    found = {}
+    for chunk_id, start, end, before, before_start, after, after_start in rows:
+        lead = before[: start - before_start][-most:] if before else ""
+        found[chunk_id] = lead, after[end - after_start :][:most] if after else ""
+    return found
+
+
 def chunks_of(cache: Cache, path: str) -> list[ChunkRow]:
     """Return a note's chunks in order."""
     rows = select(

@@ -1,4 +1,4 @@
-"""A hit says whether its file changed since it was indexed, if that is known."""
+"""A hit says whether its file changed since it was indexed, and shows whole sentences."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from pipelines.domains import load
+from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source
-from pipelines.retrieval.search import excerpts, find
+from pipelines.retrieval.search import Found, excerpts, find
+from pipelines.retrieval.splitting import split_sentences
+from pipelines.store import passages
 
 
 def asked(house, query, *, present=True):
@@ -59,9 +62,12 @@ def test_while_the_vault_is_unavailable_no_hit_is_left_out_and_none_is_called_ch
         ("***.md", " \n", "***"),
         ("%%x%%.md", "---\nrating: 3\n---\n", "%%x%%"),
         ("Told.md", "---\ndescription: What it is for.\n---\n", "Told … What it is for."),
+        ("Embeds.md", "# What\n\n![[Tasks.base]]\n![[Notes.base]]\n", "![[Tasks.base]] ![[Notes.base]]"),
     ],
 )
-def test_the_excerpt_of_a_note_without_text_is_its_title_and_its_description(house, path, text, shown):
+def test_the_excerpt_of_a_note_without_text_is_its_title_and_its_description_or_its_embeds(
+    house, path, text, shown
+):
     house.write(path, text)
     house.index()
     (domain,) = load(house.root).domains
@@ -69,3 +75,29 @@ def test_the_excerpt_of_a_note_without_text_is_its_title_and_its_description(hou
     found, _ = find([source], "what", 10, root=house.root, present=True, now=datetime.now(UTC))
     ((cut, _),) = excerpts(found, "what", {})
     assert cut.text == shown
+
+
+def test_a_sentence_at_the_edge_of_a_passage_is_shown_whole(house):
+    sentences = [
+        f"The bed number {n} has beans {'and peas ' * (n % 4)}that were sown in week {n} of the year."
+        for n in range(60)
+    ]
+    house.write("Beds.md", "# Beds\n\n" + " ".join(sentences))
+    house.index()
+    chunks = passages.chunks_of(house.cache, "Beds.md")
+    assert len(chunks) > 2
+    around = passages.text_around(house.cache, [chunk.chunk_id for chunk in chunks], 400)
+    cuts = 0
+    for chunk in chunks:
+        one = Found(
+            "d", Hit("Beds.md", chunk.chunk_id, {}), chunk, {}, None, None, around=around[chunk.chunk_id]
+        )
+        own = split_sentences(chunk.text)
+        for at in (0, len(own) - 1):
+            # The sentences of a passage that begin or end it are the most similar ones.
+            chosen = [float(n == at) for n in range(len(own))]
+            ((cut, _),) = excerpts([one], "beans", {"d": lambda *_, chosen=chosen: chosen})
+            assert set(cut.text.split(" … ")) <= set(sentences)
+            cuts += own[at].text not in sentences
+            assert all(0 <= start < end <= len(chunk.text) for start, end in cut.sentences)
+    assert cuts
