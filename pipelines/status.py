@@ -17,6 +17,7 @@ from pipelines.store.cache import Cache
 from pipelines.store.facts import EMBEDDING_SPEED
 from pipelines.store.filters import count_warned
 from pipelines.store.ledger import LedgerRow
+from pipelines.store.notes import has_note_called, unindexed_files_called
 from pipelines.store.overview import ParkedRow, parked_notes
 from pipelines.store.state import State
 
@@ -60,7 +61,10 @@ def percent(counts: Counts) -> float:
 def why(
     path: str, root: Path, registry: Registry, rules: IgnoreRules, caches: Mapping[str, Cache]
 ) -> dict[str, Any]:
-    """Say whether a path is indexed, pending, parked, ignored, a folder or unknown, and why."""
+    """Say whether a path is indexed, pending, parked, ignored, a folder or unknown, and why.
+
+    The name of a single file that is not indexed stands for its path.
+    """
     key = vault.note_key(path)
     answer: dict[str, Any] = {"path": key, "domain": None, "state": "unknown", "reason": None}
     owner = registry.owner(key)
@@ -81,7 +85,9 @@ def why(
         return answer | _of_indexed(row, raw, rules)
     if not vault.is_note(key):
         has_notes = any(cache.ledger.paths_below(key) for cache in caches.values())
-        return answer | _of_no_note(root, raw, rules, has_notes=has_notes)
+        found = answer | _of_no_note(root, raw, rules, has_notes=has_notes)
+        file = _file_called(key, caches) if found["state"] == "unknown" else None
+        return why(file, root, registry, rules, caches) if file else found
     if rule := rules.for_file(raw):
         return answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(raw))
     return (
@@ -89,6 +95,14 @@ def why(
         if vault.look(root, raw)
         else nothing_at(key, registry)
     )
+
+
+def _file_called(name: str, caches: Mapping[str, Cache]) -> str | None:
+    """Return the file that a name means if it is that of one file without an index, and of no indexed note."""
+    if any(has_note_called(cache, name) for cache in caches.values()):
+        return None
+    found = [path for cache in caches.values() for path in unindexed_files_called(cache, name)]
+    return found[0] if len(found) == 1 else None
 
 
 def _of_indexed(row: LedgerRow, raw: str, rules: IgnoreRules) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from pipelines.lexical import index_text
+from pipelines.parsing.links import NOTE_SUFFIXES
 from pipelines.store.cache import Cache, Vector
-from pipelines.store.connection import one, rows
+from pipelines.store.connection import one, row, rows
 
 _OPENING = 4_000
+_CALLED = "EXISTS (SELECT 1 FROM json_each(?2) WHERE substr('/' || file.path, -length(value)) = value COLLATE NOCASE)"
 
 
 def data_version(cache: Cache) -> int:
@@ -32,6 +34,33 @@ def settling(cache: Cache) -> frozenset[str]:
     waiting = "applied_generation < generation AND parked = 0 AND wanted_hash IS NOT NULL"
     sql = f"SELECT path FROM vault_file WHERE {waiting}"
     return frozenset(path for (path,) in rows(cache.con, sql))
+
+
+def has_note_called(cache: Cache, name: str) -> bool:
+    """Say whether an indexed note has a title, an alias or a file called so, whatever the case of ASCII letters."""
+    found = row(
+        cache.con,
+        "SELECT 1 FROM vault_node file WHERE title = ?1 COLLATE NOCASE OR EXISTS"
+        f" (SELECT 1 FROM json_each(aliases) WHERE value = ?1 COLLATE NOCASE) OR {_CALLED} LIMIT 1",
+        (name, json.dumps(_files_called(name))),
+    )
+    return found is not None
+
+
+def unindexed_files_called(cache: Cache, name: str) -> list[str]:
+    """Return the notes that are ignored, parked or not indexed yet and whose file is called so."""
+    found = rows(
+        cache.con,
+        "SELECT file.path FROM"
+        " (SELECT path FROM vault_ignored UNION SELECT path FROM vault_file WHERE indexed_hash IS NULL) file"
+        f" WHERE ?1 <> '' AND {_CALLED} ORDER BY file.path",
+        (name, json.dumps(_files_called(name))),
+    )
+    return [path for (path,) in found]
+
+
+def _files_called(name: str) -> list[str]:
+    return [f"/{name}{suffix}" for suffix in NOTE_SUFFIXES]
 
 
 def names_since(cache: Cache, newest: int) -> dict[str, tuple[str, str]]:

@@ -15,8 +15,8 @@ from service.commands.filtering import Pairs, filter_options
 from service.commands.naming import (
     about_note,
     ambiguous,
-    files_called,
     in_vault,
+    is_of_file,
     is_path,
     notes_named,
     state_of,
@@ -186,14 +186,10 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
         return state_of(given, found)
 
     answer, meant = ask(path), ""
-    if answer["state"] in NO_NOTE and not answer.get("renamed_to"):
+    if answer["state"] in NO_NOTE and not (answer.get("renamed_to") or is_of_file(path, answer)):
         same, alike = notes_named(given, path)
         if len(same) == 1 and same[0] != path:
             answer = ask(same[0])
-        elif not (same or answer["state"] == "ignored") and (
-            files := [one for one in map(ask, files_called(path)) if one["state"] != "unknown"]
-        ):
-            answer = files[0]
         elif len(same) > 1 and answer["state"] == "unknown":
             raise ambiguous(path, same, answer)
         elif answer["state"] == "unknown" or (answer["state"] == "ignored" and not is_path(path)):

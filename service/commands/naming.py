@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -30,14 +29,13 @@ def about_note(given: dict[str, Any], name: str, ask: Callable[[str], Answer]) -
     try:
         return ask(name)
     except NoteNotFoundError as error:
+        if is_of_file(name, error.why):
+            return ask(error.why["path"])
         if error.why["state"] not in NO_NOTE or error.why.get("renamed_to"):
             raise
         same, alike = notes_named(given, name)
         if len(same) == 1 and same[0] != name:
             return ask(same[0])
-        for file in () if same else files_called(name):
-            with suppress(NoteNotFoundError):
-                return ask(file)
         if len(same) > 1:
             raise ambiguous(name, same, error.why) from None
         if error.why["state"] == "folder":
@@ -86,9 +84,9 @@ def is_path(name: str) -> bool:
     return name.lower().endswith(_NOTE_SUFFIXES)
 
 
-def files_called(name: str) -> list[str]:
-    """Return the paths that a name without suffix may mean: a parked or ignored note is found by no title."""
-    return [] if is_path(name) else [f"{name}{suffix}" for suffix in _NOTE_SUFFIXES]
+def is_of_file(name: str, known: Mapping[str, Any]) -> bool:
+    """Say whether the answer of `why` to a name is about the one file without an index that is called so."""
+    return is_path(known["path"]) and not is_path(name)
 
 
 def suggestion(name: str, alike: Sequence[str]) -> str:

@@ -53,7 +53,8 @@ class NotePages:
         standing = self._questions.why(q) if q else None
         found: list[TitleHit] = []
         called: list[TitleHit] = []
-        if standing and standing["state"] in NO_NOTE:
+        is_file = standing is not None and vault.is_markdown(standing["path"]) and not vault.is_markdown(q)
+        if standing and standing["state"] in NO_NOTE and not is_file:
             # A path like "Soil" has no known format and is ignored: the user means the note of that title.
             found = self._names.titles(q, _MOST_NAMES).results
             called = [hit for hit in found if _is_called(hit, q)]

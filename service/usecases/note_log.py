@@ -20,8 +20,10 @@ def log_of_note(questions: SearchService, path: str, limit: int) -> NoteLogAnswe
     """
     path = vault.note_key(path)
     entries = log_entries(questions, path, limit)
-    if not entries and questions.why(path)["state"] in NO_NOTE:
-        raise questions.no_such_note(path)
+    if not entries:
+        known = questions.why(path)
+        if known["state"] in NO_NOTE or known["path"] != path:
+            raise questions.no_such_note(path)
     return NoteLogAnswer(path=path, entries=entries)
 
 

@@ -38,9 +38,9 @@ def _history_of(resources: Resources, path: str) -> dict[str, str]:
     return {"reason": f"it was taken out of the index on {moment(last.at)}; there is no such file"}
 
 
-def _vanished_because(resources: Resources, slug: str, path: str) -> str | None:
+def _vanished_because(resources: Resources, cache: Cache, slug: str, path: str) -> str | None:
     """Say that a note's file is gone while the index keeps the note, or return None."""
-    if path not in resources.vanished().waiting(slug):
+    if path not in resources.vanished().waiting(slug) and gone_because(resources, cache, path) is None:
         return None
     if resources.state().get(HELD, slug):
         return (
@@ -87,5 +87,9 @@ def explained(
         return {**known, "reason": paused_because(resources, slug) or known["reason"]}
     if state == "indexed":
         more = _as_read(resources, caches[slug], known) if is_owner else {}
-        return {**known, "reason": _vanished_because(resources, slug, path) or known["reason"], **more}
+        return {
+            **known,
+            "reason": _vanished_because(resources, caches[slug], slug, path) or known["reason"],
+            **more,
+        }
     return {**known, **(_history_of(resources, path) if state == "unknown" and is_owner else {})}

@@ -149,6 +149,28 @@ def test_why_asks_the_rules_as_they_are_now(run, vault):
     assert run("why", "Soon.md")[1].startswith("Soon.md is unknown: there is no such file")
 
 
+def test_a_file_that_a_rule_ignores_is_named_by_its_file_name_unless_a_note_is_called_so(run, vault):
+    for path in ("Drafts/Worms.md", "Drafts/Soil.md", "Drafts/Twice.md", "Drafts/More/Twice.md"):
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text("A draft.\n")
+    (vault / ".everindexignore").write_text("Drafts/\n")
+    assert run("index")[0] == 0
+    ignored = "Drafts/Worms.md is ignored: .everindexignore:1: Drafts/\n"
+    assert run("why", "Worms")[1] == run("why", "worms")[1] == run("why", "Drafts/Worms")[1] == ignored
+    assert "Drafts/Worms.md is ignored" in run("show", "Worms")[2]
+    assert run("why", "How to sleep")[1].startswith("Sleep/Protecting Sleep.md is indexed")
+    assert "is the name of several notes" in run("why", "Soil")[2]
+    assert run("why", "Twice")[1].startswith("Twice is unknown: no note has this path or title")
+
+
+def test_a_file_that_was_just_deleted_is_said_to_be_gone(run, vault):
+    (vault / "Sleep/Protecting Sleep.md").unlink()
+    gone = "Sleep/Protecting Sleep.md is indexed: its file is gone, so no answer has it"
+    assert run("why", "Sleep/Protecting Sleep.md")[1].startswith(gone)
+    code, _, complaint = run("show", "Sleep/Protecting Sleep.md")
+    assert (code, gone in complaint) == (1, True)
+
+
 def test_an_answer_without_a_running_everindex_says_that_saves_are_missing(run):
     assert "Everindex is not running, so notes saved since are missing" in run("search", "worms")[1]
     code, said, complaint = run("status", "--wait")

@@ -130,8 +130,8 @@ def test_in_an_empty_vault_the_page_says_how_to_begin(vault, tmp_path, tiny_mode
 
 
 def test_a_filter_that_narrows_down_keeps_the_question_and_the_filters_in_use(browser):
-    page = shown(browser, "/?q=soil&folder=Soils")
-    assert re.search(r'class="chip refine" href="/\?q=soil&amp;folder=Soils&amp;tag=soil">#soil', page)
+    page = shown(browser, "/?q=soil&folder=fitness")
+    assert re.search(r'class="chip refine" href="/\?q=soil&amp;folder=fitness&amp;tag=garden">#garden', page)
 
 
 def test_what_filters_offer_is_bounded_and_text(browser, monkeypatch):
