@@ -211,7 +211,7 @@ class Supervisor:
 
 
 def _how_it_ended(code: int) -> str:
-    return f"ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else "it logged none"
+    return f"ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else "it logged no reason"
 
 
 def last_words(log_path: Path, begin: int) -> str:
