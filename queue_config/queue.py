@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from queue_config.messages import ForeignMessageError, SignedJsonSerializer, rea
 QUEUE_FILE = "queue.db"
 _RETRY_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
+_CHECK_SECONDS = 60.0
 _MOST_PRIORITIES = 16
 ONCE_SECONDS = 3600.0
 """A run-once message older than this is refused: its request may be out of date."""
@@ -161,19 +162,38 @@ class _QueueFile(CySqliteStorage):  # type: ignore[misc]  # huey has no types
         return connection is not None
 
     def initialize_schema(self) -> None:
-        """Create missing tables, and a new file in place of a damaged one."""
+        """Create missing tables, and a new file in place of a damaged or a deleted one."""
+        self.damaged |= self._was_deleted()
         if not self.damaged:
             try:
                 super().initialize_schema()
+                self.check()
             except QueueUnavailableError:
                 if not self.damaged:
                     raise
         if self.damaged:
-            log.warning("the queue's file is damaged and was recreated; the ledger records the pending work")
-            for end in ("", "-wal", "-shm"):
-                Path(self.filename + end).unlink(missing_ok=True)
+            log.warning(
+                "the queue's file is damaged or was deleted; it is created again, and the ledger has the pending work"
+            )
+            for path in (Path(self.filename), *self._journal()):
+                path.unlink(missing_ok=True)
             self.damaged = False
             super().initialize_schema()
+
+    def _journal(self) -> list[Path]:
+        return [Path(self.filename + end) for end in ("-wal", "-shm")]
+
+    def _was_deleted(self) -> bool:
+        """Say whether a journal is left of a file that is gone: it would be taken for the new file's."""
+        # In this order, because a process that creates the file now creates its journal afterwards.
+        return any(path.exists() for path in self._journal()) and not Path(self.filename).exists()
+
+    def check(self) -> None:
+        """Read the whole file, of which no message may need the damaged part. Raises QueueUnavailableError."""
+        found = self.sql("pragma quick_check(1)", results=True)
+        if [text for (text,) in found] != ["ok"]:
+            self.damaged = True
+            raise QueueUnavailableError(f"{self.filename} is damaged: {found}")
 
 
 class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has no types
@@ -184,6 +204,7 @@ class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has n
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._inode = self._inode_now()
+        self._checked_at = time.monotonic()
 
     def _inode_now(self) -> int | None:
         path = Path(self.storage.filename)
@@ -213,10 +234,17 @@ class EmbeddedQueue(_Guarded, CySqliteHuey):  # type: ignore[misc]  # huey has n
 
     def reopen_if_replaced(self) -> None:
         """Switch to a new file if ours is damaged or deleted: no process reads messages in a deleted file."""
+        self._check_now_and_then()
         if self.storage.damaged or self._inode_now() != self._inode:
             self.storage.close()
             self.storage.initialize_schema()
             self._inode = self._inode_now()
+
+    def _check_now_and_then(self) -> None:
+        if time.monotonic() - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = time.monotonic()
+            with suppress(QueueUnavailableError):  # `damaged` says whether that is the reason
+                self.storage.check()
 
 
 class RedisQueue(_Guarded, PriorityRedisHuey):  # type: ignore[misc]  # huey has no types

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ import sqlite_vec
 from pipelines.errors import (
     CacheCorruptError,
     CacheMissingError,
+    EverindexError,
     SqliteTooOldError,
     StateError,
     StorageUnavailableError,
@@ -49,15 +52,16 @@ def check_sqlite_version(number: int = apsw.SQLITE_VERSION_NUMBER) -> None:
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     """Open a database file with our pragmas and sqlite-vec.
 
-    Raises StateError (it cannot be opened or written), CacheMissingError (when reading) or CacheCorruptError.
+    Raises StateError (it cannot be opened or written; a cache: StorageUnavailableError), CacheMissingError (when
+    reading) or CacheCorruptError.
     """
     check_sqlite_version()
     try:
+        if not readonly and not path.exists():
+            _create_empty(path)
         con = apsw.Connection(str(path), flags=_READONLY if readonly else _READWRITE)
-    except apsw.Error as error:
-        raise StateError(
-            f"{path} cannot be opened ({error}); check the state folder's permissions"
-        ) from error
+    except (OSError, apsw.Error) as error:
+        raise _unavailable(path, f"opened ({error}); check the state folder's permissions") from error
     con.set_busy_timeout(BUSY_MS)
     with_vectors(con)
     # The views, triggers and indexes of a file may call only SQLite's own harmless functions.
@@ -75,8 +79,32 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
             # A rollback journal from before the switch to WAL, left by a process that died; only a writer can apply
             # it.
             raise CacheMissingError(f"{path} was left incomplete; `everindex up` creates it again") from error
-        raise StateError(f"{path} cannot be used ({error}); check the disk and its permissions") from error
+        raise _unavailable(path, f"used ({error}); check the disk and its permissions") from error
     return con
+
+
+def _unavailable(path: Path, what: str) -> EverindexError:
+    """Return the error that a file cannot be opened or used; the others of a vault are not affected by a cache's."""
+    kind = StorageUnavailableError if _is_cache(path) else StateError
+    return kind(f"{path} cannot be {what}")
+
+
+def _create_empty(path: Path) -> None:
+    """Create the file of a database without the journal of a file that was deleted, unless another process did.
+
+    Processes that have the deleted file open go on using its journal. A new file that shares it can be read by none.
+    """
+    if str(path) == ":memory:":
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if not path.exists():
+            for end in ("-wal", "-shm"):
+                path.with_name(path.name + end).unlink(missing_ok=True)
+            path.touch()
+    finally:
+        os.close(folder)
 
 
 def with_vectors(con: apsw.Connection) -> None:
@@ -112,9 +140,13 @@ def _patiently(con: apsw.Connection, pragma: str) -> None:
             return
 
 
+def _is_cache(path: Path) -> bool:
+    return path.name.startswith("cache-")
+
+
 def corrupt(path: Path | str, error: Exception) -> CacheCorruptError:
     """Return the error that names a damaged file and how to recover."""
-    if not Path(path).name.startswith("cache-"):
+    if not _is_cache(Path(path)):
         return CacheCorruptError(
             f"{path} is damaged ({error}); stop Everindex, then `everindex restore FILE` puts a backup in place, or"
             " `everindex index --rebuild` sets the file aside and keeps what can still be read of it"

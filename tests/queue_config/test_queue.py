@@ -371,6 +371,49 @@ def test_a_queue_that_is_damaged_while_it_is_open_takes_what_is_put_on_it(embedd
     assert [task.args for task in waiting(embedded())] == [("kept",)]
 
 
+def damage_what_no_message_needs(state):
+    """Overwrite a page of the queue's file that taking and putting messages does not read."""
+    queue = open_queue(state, None, "vault")
+    queue.storage.sql("create table other (id integer primary key, data blob)", commit=True)
+    queue.storage.sql("insert into other (data) values (zeroblob(20000))", commit=True)
+    (page,) = queue.storage.sql("select rootpage from sqlite_master where name = 'other'", results=True)
+    queue.storage.sql("pragma wal_checkpoint(truncate)", results=True)
+    (size,) = queue.storage.sql("pragma page_size", results=True)
+    queue.storage.close()
+    with (state / QUEUE_FILE).open("r+b") as file:
+        file.seek((page[0] - 1) * size[0])
+        file.write(os.urandom(size[0]))
+
+
+def test_a_queue_of_which_a_part_is_damaged_is_recreated_at_the_start(embedded):
+    damage_what_no_message_needs(embedded.state)
+    assert embedded().storage.sql("pragma quick_check", results=True) == [("ok",)]
+
+
+def test_a_queue_of_which_a_part_is_damaged_while_it_is_open_is_recreated_within_a_minute(
+    embedded, monkeypatch
+):
+    queue = embedded()
+    damage_what_no_message_needs(embedded.state)
+    queue.reopen_if_replaced()
+    monkeypatch.setattr("queue_config.queue._CHECK_SECONDS", 0.0)
+    queue.reopen_if_replaced()
+    assert queue.storage.sql("pragma quick_check", results=True) == [("ok",)]
+
+
+def test_a_queue_whose_file_alone_was_deleted_takes_what_is_put_on_it(embedded):
+    queue = embedded()
+    keep = queue.task(name="keep")(lambda *_: None)
+    other = embedded()
+    for number in range(100):
+        keep(str(number))
+    assert waiting(other, 1)
+    (embedded.state / QUEUE_FILE).unlink()
+    keep("kept")
+    other.reopen_if_replaced()
+    assert [task.args for task in waiting(other)] == [task.args for task in waiting(queue)] == [("kept",)]
+
+
 def test_a_queue_that_cannot_be_reached_gives_no_task_and_says_so_once(embedded, unused_port, capsys):
     there = embedded()
     there.storage.close()

@@ -251,6 +251,28 @@ def test_a_damaged_cache_is_reported_and_a_rebuild_keeps_the_old_file(user):
     assert user.json("search", "words")["results"][0]["path"] == "a.md"
 
 
+def test_an_index_that_is_deleted_while_it_is_open_is_made_again_and_stops_no_other(user):
+    slugs = ("bread", "river", "soil")
+    (user.root / "_domains.yaml").write_text("bread: {legacy: true}\nriver: {}\nsoil: {}\n")
+    for slug in slugs:
+        (user.root / slug).mkdir()
+        for n in range(20):
+            write(user, f"{slug}/{n}.md", f"Note {n} of {slug}: the market and the share.")
+    user.up()
+    for slug in (*slugs, *slugs):
+        # The journal beside it stays, and the processes go on using it.
+        (user.state / f"cache-{slug}.1.db").unlink()
+        wait_for(
+            lambda slug=slug: (
+                user.get("/health").json()["domains"].get(slug, {}).get("notes") == 20
+                and user.found(f'"Note 7 of {slug}"') == [f"{slug}/7.md"]
+            ),
+            f"the index of {slug}; {user.logs()}",
+        )
+        assert user.get("/health").status_code == 200
+    user.wait_until_quiet()
+
+
 def test_another_model_is_refused_and_reembed_changes_over_while_search_goes_on(user, tmp_path, tiny_model):
     import shutil
 

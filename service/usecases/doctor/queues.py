@@ -20,7 +20,7 @@ def check_queue(looked_at: Installation) -> Iterator[Finding]:
             yield warning(
                 "queue",
                 f"{file} is damaged ({problem})",
-                "Everindex creates it again while it runs, or when you start `everindex up`; nothing is lost",
+                "Everindex creates it again, within a minute while it runs or when you start it; nothing is lost",
             )
         elif file.exists():
             yield ok("queue", f"SQLite file {file}")

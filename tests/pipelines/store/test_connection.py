@@ -42,6 +42,50 @@ def test_many_that_open_a_new_file_at_once_all_succeed(tmp_path):
     assert failed == []
 
 
+WRITER = """
+import sys, time
+from pathlib import Path
+from pipelines.store.connection import connect
+con = connect(Path(sys.argv[1]))
+con.execute("CREATE TABLE t (a)")
+con.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(10_000)])
+con.execute("BEGIN")
+con.execute("SELECT count(*) FROM t").fetchall()
+print("open", flush=True)
+sys.stdin.read()
+con.close()
+"""
+
+
+def test_a_file_that_was_deleted_leaves_its_journal_to_no_other(tmp_path):
+    path = tmp_path / "cache-vault.1.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "open\n"
+        path.unlink()
+        con = connect(path)
+        with transaction(con):
+            con.execute("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+        reading = connect(path, readonly=True)
+        assert reading.execute("SELECT a FROM t").fetchall() == [(1,)]
+        other.communicate()  # it closes the deleted file
+    with transaction(con):
+        con.execute("INSERT INTO t VALUES (2)")
+    assert reading.execute("SELECT a FROM t").fetchall() == [(1,), (2,)]
+    assert connect(path, readonly=True).execute("SELECT a FROM t").fetchall() == [(1,), (2,)]
+    assert con.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("cache-vault.1.db", StorageUnavailableError), ("state.db", StateError)]
+)
+def test_a_cache_that_cannot_be_opened_is_an_error_of_that_cache_alone(tmp_path, name, error):
+    (tmp_path / name).mkdir()
+    with pytest.raises(error, match="cannot be opened"):
+        connect(tmp_path / name)
+
+
 def test_a_transaction_that_fails_leaves_nothing(tmp_path):
     con = connect(tmp_path / "x.db")
     con.execute("CREATE TABLE t (a)")
