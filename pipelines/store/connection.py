@@ -57,8 +57,8 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     """
     check_sqlite_version()
     try:
-        if not readonly and not path.exists():
-            _create_empty(path)
+        if not readonly:
+            _leave_old_journal(path)
         con = apsw.Connection(str(path), flags=_READONLY if readonly else _READWRITE)
     except (OSError, apsw.Error) as error:
         raise _unavailable(path, f"opened ({error}); check the state folder's permissions") from error
@@ -89,22 +89,31 @@ def _unavailable(path: Path, what: str) -> EverindexError:
     return kind(f"{path} cannot be {what}")
 
 
-def _create_empty(path: Path) -> None:
-    """Create the file of a database without the journal of a file that was deleted, unless another process did.
+def _leave_old_journal(path: Path) -> None:
+    """Create a database's file without the journal of a file that was deleted, unless another process does.
 
     Processes that have the deleted file open go on using its journal. A new file that shares it can be read by none.
     """
-    if str(path) == ":memory:":
+    if not _has_old_journal(path):
         return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        if not path.exists():
-            for end in ("-wal", "-shm"):
-                path.with_name(path.name + end).unlink(missing_ok=True)
+        if _has_old_journal(path):
+            for journal in _journal(path):
+                journal.unlink(missing_ok=True)
             path.touch()
     finally:
         os.close(folder)
+
+
+def _has_old_journal(path: Path) -> bool:
+    # In this order, because a process that creates the file now creates its journal afterwards.
+    return any(journal.exists() for journal in _journal(path)) and not path.exists()
+
+
+def _journal(path: Path) -> list[Path]:
+    return [path.with_name(path.name + end) for end in ("-wal", "-shm")]
 
 
 def with_vectors(con: apsw.Connection) -> None:

@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 from pipelines.disk.durable_files import write_atomic
 from pipelines.errors import NotRunningError, ServiceError
 from queue_config.folders import state_home
+from queue_config.private import TOKEN
 from service.runtime.proof import LOOPBACK, PROOF_PATH, new_nonce, proof
 from service.runtime.refusals import refusal
 from service.runtime.tokens import read_token
@@ -69,6 +70,11 @@ class Service:
 
         Raises ServiceError.
         """
+        if not os.path.lexists(self.state / TOKEN.name):
+            raise ServiceError(
+                f"the token of {self.address} is gone, so nothing can ask it; stop Everindex and start it again:"
+                " that creates a new one"
+            )
         token = read_token(self.state)
         # The standard library's client: any other takes longer to load than the answer takes.
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_PATIENCE_SECONDS)

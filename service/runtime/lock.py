@@ -13,6 +13,18 @@ from workers.vault_paths import cannot_be_written
 _LOCK_FILE = "watch.lock"
 
 
+def is_watched(state: Path) -> bool:
+    """Say whether a watcher holds the lock of a state folder."""
+    try:
+        with (state / _LOCK_FILE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # there is no such file
+    return False
+
+
 @contextmanager
 def only_one(state: Path) -> Iterator[None]:
     """Hold the lock of a state folder's watcher. Raises AlreadyRunningError, StateError."""

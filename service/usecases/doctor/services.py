@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
 from pipelines.errors import ConfigurationError, EverindexError
-from queue_config.private import TOKEN, NotPrivateError, check_secrets
+from queue_config.private import NotPrivateError, check_secrets
 from service.runtime.client import running
 from service.runtime.listeners import listener
 from service.runtime.sockets import bind
 from service.runtime.systemd import UnitPaths, unit_folder
-from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
+from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 from workers.vault_paths import VaultPaths, remembered
 
 
@@ -44,18 +43,11 @@ def check_service(looked_at: Installation) -> Iterator[Finding]:
         return
     try:
         check_secrets(place.state)
-        if not os.path.lexists(place.state / TOKEN.name):
-            yield failure(
-                "service",
-                f"the token of {service.address} is gone, so nothing can ask it",
-                "stop Everindex and start it again: that creates a new one",
-            )
-            return
         problems = service.call("GET", "/health")["problems"]
     except NotPrivateError:
         return  # its own check says so
     except EverindexError as error:
-        yield failure("service", str(error), "stop what listens there, then run `everindex up`")
+        yield failure("service", *cured(error))
         return
     for problem in problems:
         yield warning("service", problem, "see `everindex status`")

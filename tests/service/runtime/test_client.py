@@ -29,7 +29,10 @@ from workers.vault_paths import VAULT_FILE, locate_vault
 
 @pytest.fixture
 def state(vault, tmp_path):
-    return locate_vault(vault, tmp_path / "state").state
+    """The state folder of a vault that was served before: it has a token."""
+    folder = locate_vault(vault, tmp_path / "state").state
+    read_token(folder)
+    return folder
 
 
 @contextmanager
@@ -226,6 +229,17 @@ def test_a_stranger_who_sends_a_byte_now_and_then_keeps_no_client_waiting(vault,
         threading.Thread(target=drip, daemon=True).start()
         with pytest.raises(ServiceError, match=r"127\.0\.0\.1"):
             Service(vault, state, server.getsockname()[1], 1).call("GET", "/health")
+
+
+def test_a_token_that_is_gone_is_said_to_be_gone(vault, state):
+    (state / "token").unlink()
+    with (
+        listening(lambda _: strange("nothing")) as (port, heard),
+        pytest.raises(ServiceError, match="is gone"),
+    ):
+        Service(vault, state, port, 1).call("GET", "/health")
+    assert heard == []
+    assert not (state / "token").exists()
 
 
 @pytest.fixture(scope="module")
