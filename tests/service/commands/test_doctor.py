@@ -300,7 +300,7 @@ def test_a_damaged_queue(place):
     (place.state / "queue.db").write_bytes(b"no database" * 1000)
     code, found = diagnose(place.root)
     assert code == 0
-    assert "`everindex up`; nothing is lost" in found["queue"]["cure"]
+    assert "when you start it; nothing is lost" in found["queue"]["cure"]
 
 
 # The vault
