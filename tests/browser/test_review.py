@@ -164,6 +164,20 @@ def test_a_decision_that_is_not_taken_leaves_the_proposal_and_says_why(review, o
     open_page.expected.append("503")
 
 
+def test_the_message_of_a_decision_covers_no_proposal_with_the_focus(review):
+    _, page = review
+    page.set_viewport_size({"width": 1000, "height": 700})
+    toast = page.locator("#toast")
+    page.keyboard.press("j")
+    key = focused(page)
+    page.keyboard.press("a")
+    gone(page, key)
+    for _ in range(12):
+        page.keyboard.press("j")
+        box = page.locator(".proposal:focus").bounding_box()
+        assert box["y"] + box["height"] <= toast.bounding_box()["y"]
+
+
 def test_a_new_proposal_appears_without_a_reload(review):
     stage, page = review
     with closing(Proposals(stage.state)) as proposals:
