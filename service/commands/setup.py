@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 app = click.Group()
 _MOST_ASKED = 20  # folders to ignore; one more question covers the others
-_ANSWERS = {"": True, "y": True, "yes": True, "n": False, "no": False}
+_NO = ("n", "no")
+_ANSWERS = {"": True, "y": True, "yes": True} | dict.fromkeys(_NO, False)
 
 
 @app.command()
@@ -155,7 +156,8 @@ def _ask_domains(offered: Mapping[str, int]) -> tuple[str, ...]:
         out.say(f"  {number}  {folder}/ ({counted(count, 'note')})")
     folders = list(offered)
     while True:
-        words = _answer("Domains of their own, as numbers (Enter: none):").replace(",", " ").split()
+        answer = _answer("Domains of their own, as numbers (Enter: none):").lower()
+        words = [] if answer in _NO else answer.replace(",", " ").split()
         if all(word.isdecimal() and 1 <= int(word) <= len(folders) for word in words):
             return tuple(folders[number - 1] for number in dict.fromkeys(map(int, words)))
         out.say(f"Type numbers from 1 to {len(folders)}, as in 1 3, or nothing.")
@@ -182,14 +184,21 @@ def _print_plan(seen: Survey, choices: Choices, files: Sequence[PlannedFile]) ->
     for file in files:
         if file.exists:
             out.say(f"{file.path} exists, and stays as it is.", "dim")
+            if file.lacks:
+                out.say("Add these lines to it yourself:", "yellow")
+                _print_lines(file.lacks)
             continue
         out.say(file.path, "bold")
-        for line in file.content.splitlines():
-            out.say(f"    {line}" if line else "")
+        _print_lines(file.content)
     if not files:
         out.say(
             f"There is nothing to set up: no tag is on {LEAST_USES} notes or more, and no folder to ignore."
         )
+
+
+def _print_lines(text: str) -> None:
+    for line in text.splitlines():
+        out.say(f"    {line}" if line else "")
 
 
 def _print_documents(seen: Survey) -> None:

@@ -62,11 +62,15 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file to create: its path in the vault and its text. One that `exists` is left as it is."""
+    """A file to create: its path in the vault and its text.
+
+    One that `exists` is left as it is; `lacks` are then the lines that the user has to add.
+    """
 
     path: str
     content: str
     exists: bool = False
+    lacks: str = ""
 
 
 def offered_domains(seen: Survey) -> dict[str, int]:
@@ -109,16 +113,20 @@ def plan(seen: Survey, choices: Choices) -> tuple[PlannedFile, ...]:
     files: list[PlannedFile] = []
     registry = seen.registry
     others = left.others if choices.documents and offered_formats(left) else ()
-    if owned or others:
+    if _exists(seen.root, DOMAINS_FILE):
+        files.append(PlannedFile(DOMAINS_FILE, "", lacks=_lacking(owned, registry)))
+    elif owned or others:
         text = _domains_text(owned, others)
         files.append(PlannedFile(DOMAINS_FILE, text))
-        if not _exists(seen.root, DOMAINS_FILE):
-            registry = Registry(domains.parse(text), text)
+        registry = Registry(domains.parse(text), text)
     if choices.vocabulary:
         files += _vocabularies(left, registry)
-    if ignored:
-        lines = [ignore_file.line_for(folder, is_folder=True) for folder in ignored]
-        files.append(PlannedFile(IGNORE_FILE, "".join(f"{line}\n" for line in [ignore_file.HEAD, *lines])))
+    if _exists(seen.root, IGNORE_FILE):
+        # A folder that the file ignores already has no notes in the survey.
+        lacking = [folder for folder in ignored if len(seen.without([folder]).notes) < len(seen.notes)]
+        files.append(PlannedFile(IGNORE_FILE, "", lacks=_ignoring(lacking)))
+    elif ignored:
+        files.append(PlannedFile(IGNORE_FILE, f"{ignore_file.HEAD}\n{_ignoring(ignored)}"))
     return tuple(replace(file, exists=_exists(seen.root, file.path)) for file in files)
 
 
@@ -199,6 +207,18 @@ def _domains_text(folders: Sequence[str], others: Sequence[str]) -> str:
     for slug, names in wanted.items():
         values[slug]["formats"] = _InOneLine(name for name in NAMES if name in names)
     return _DOMAINS_HEAD + _dumped(values, readable=readable)
+
+
+def _ignoring(folders: Iterable[str]) -> str:
+    return "".join(f"{ignore_file.line_for(folder, is_folder=True)}\n" for folder in folders)
+
+
+def _lacking(folders: Sequence[str], registry: Registry) -> str:
+    """Return the lines that an existing `_domains.yaml` lacks for these folders to be domains."""
+    taken, owned = {domain.slug for domain in registry.domains}, {domain.path for domain in registry.domains}
+    missing = [folder for folder in (normalize("NFC", one) for one in folders) if folder not in owned]
+    values: dict[str, dict[str, object]] = {_slug(folder, taken): {"path": folder} for folder in missing}
+    return _dumped(values, readable=all(map(str.isprintable, missing))) if values else ""
 
 
 def _dumped(values: dict[str, dict[str, object]], *, readable: bool) -> str:

@@ -20,7 +20,7 @@ from service.runtime.client import announced
 from tests.terminal import Terminal
 from workers.resources import Resources
 
-QUESTIONS = ("Ignore Templates/ (10 notes)? [Y/n]", "(Enter: none):", "Write 4 files? [Y/n]")
+QUESTIONS = ("Ignore Templates/ (10 notes)? [Y/n]", "(Enter: none):", "files? [Y/n]")
 
 
 @pytest.fixture
@@ -100,6 +100,24 @@ def test_documents_are_named_with_what_to_install_before_they_can_be_read(notes,
     assert "formats: [" not in everindex(notes, "--dry-run", "--no-documents").stdout
 
 
+def test_what_an_existing_file_lacks_is_shown_for_the_user_to_add(notes):
+    assert everindex(notes, "--yes", "--domain", "Garden", "--ignore", "Templates").exit_code == 0
+    before = (notes / "_domains.yaml").read_text()
+    done = everindex(notes, "--yes", "--domain", "Work", "--domain", "Garden")
+    lines = "work:\n  path: Work\n"
+    assert done.exit_code == 0
+    assert (
+        "_domains.yaml exists, and stays as it is.\nAdd these lines to it yourself:\n    work:\n      path: Work\n"
+        in done.stdout
+    )
+    assert ".everindexignore exists, and stays as it is.\nNext:" in done.stdout
+    assert (notes / "_domains.yaml").read_text() == before
+    (notes / "_domains.yaml").write_text(before + lines)
+    assert {one.path for one in domains.load(notes).domains} == {"", "Garden", "Work"}
+    assert "Add these lines" not in everindex(notes, "--yes", "--domain", "Work").stdout
+    assert "yourself:\n    /Work/\n" in everindex(notes, "--yes", "--ignore", "Work").stdout
+
+
 def test_a_program_reads_what_is_planned_and_what_was_written(notes):
     (notes / "_taxonomy.md").write_text("- mine\n")
     planned = json.loads(everindex(notes, "--json").stdout)
@@ -133,6 +151,11 @@ def test_on_a_terminal_each_decision_is_asked_for(notes):
     assert [(one.slug, one.path) for one in domains.load(notes).domains] == [("vault", ""), ("work", "Work")]
     assert (notes / ".everindexignore").read_text().endswith("\n/Templates/\n")
     assert created(notes) == [".everindexignore", "Work/_taxonomy.md", "_domains.yaml", "_taxonomy.md"]
+
+
+def test_on_a_terminal_no_is_an_answer_to_the_question_for_domains(notes):
+    assert "Write 2 files?" in at_a_terminal(notes, "y", "no", "n")
+    assert created(notes) == []
 
 
 def test_on_a_terminal_many_folders_to_ignore_are_asked_for_together(notes):

@@ -199,7 +199,8 @@ def test_domains_that_share_a_vocabulary_get_one_with_the_tags_of_both(vault):
     (vault / "_domains.yaml").write_text("a: {legacy: true, taxonomy: q/_taxonomy.md}\nb: {path: q}\n")
     notes_in(vault, 3, "#inbox\n")
     notes_in(vault / "q", 3, "#soil\n")
-    (planned,) = plan(survey(vault), Choices())
+    existing, planned = plan(survey(vault), Choices())
+    assert (existing.path, existing.exists, existing.lacks) == ("_domains.yaml", True, "")
     assert planned.path == "q/_taxonomy.md"
     assert planned.content.endswith("- inbox\n- soil\n")
 
@@ -210,8 +211,10 @@ def test_no_vocabulary_is_created_where_another_file_belongs(vault, path):
     (vault / ".obsidian").mkdir()
     notes_in(vault, 3, "#soil\n")
     notes_in(vault / "Templates")
-    assert [file.path for file in plan(survey(vault), Choices(ignored=("Templates",)))] == [
-        ".everindexignore"
+    planned = plan(survey(vault), Choices(ignored=("Templates",)))
+    assert [(file.path, file.exists) for file in planned] == [
+        ("_domains.yaml", True),
+        (".everindexignore", False),
     ]
 
 
