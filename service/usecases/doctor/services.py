@@ -10,7 +10,7 @@ import psutil
 from pipelines.errors import ConfigurationError, EverindexError
 from queue_config.private import NotPrivateError, check_secrets
 from service.runtime.client import running
-from service.runtime.listeners import listener
+from service.runtime.listeners import listener, service_on
 from service.runtime.sockets import bind
 from service.runtime.systemd import UnitPaths, unit_folder
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
@@ -26,11 +26,11 @@ def check_port(looked_at: Installation) -> Iterator[Finding]:
     try:
         bind(port).close()
     except ConfigurationError:
-        yield failure(
-            "port",
-            f"port {port} is used by {listener(port)}",
-            "choose another with --port or EVERINDEX_PORT, or end that program",
-        )
+        used = f"port {port} is used by {listener(port)}"
+        if looked_at.place is None and service_on(port):
+            yield ok("port", used)  # no vault was chosen, so that it is in nobody's way
+        else:
+            yield failure("port", used, "choose another with --port or EVERINDEX_PORT, or end that program")
     else:
         yield ok("port", f"{port} is free")
 

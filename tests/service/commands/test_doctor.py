@@ -490,6 +490,24 @@ def test_a_port_that_another_vault_uses(place, port, tmp_path):
     assert found["port"]["message"] == f"port {port} is used by Everindex on {other}"
 
 
+def test_outside_of_two_running_vaults_the_port_of_one_is_no_fault(place, port, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    other.mkdir()
+    state = indexed(other).state
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        announced(state, port, f"here:{os.getpid()}/1.0"),
+        announced(place.state, 1, f"here:{os.getpid()}/1.0"),
+    ):
+        done = CliRunner().invoke(app, ["doctor", "--json"])
+    found = {one["check"]: one for one in json.loads(done.stdout)["findings"]}
+    assert found["port"]["level"] == "ok"
+    assert found["port"]["message"] == f"port {port} is used by Everindex on {other}"
+
+
 def test_a_stranger_at_the_services_port_does_not_get_the_token(place, port):
     heard = []
     with socket.create_server(("127.0.0.1", port)) as server:
