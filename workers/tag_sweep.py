@@ -139,13 +139,13 @@ class TagSweep:
         """Say whether notes are due; checked when the cache changed and every half minute."""
         cache = self.context.resources.cache(domain)
         state = self.context.resources.state()
-        if cache.ledger.pending()[0] or cache.vectors_pending():
-            return False
         if state.get(TAGGING_BEGAN, domain.slug) is None:
-            if last_comparison(state) is None:
+            compared = last_comparison(state)
+            if compared is None or domain.slug not in compared.found:
                 return False  # existing notes are not known yet, and would seem new
             begin(cache, self.context.proposals(), domain.slug)
             state.put(TAGGING_BEGAN, now_iso(), domain.slug)
+        if cache.ledger.pending()[0] or cache.vectors_pending():
             return False
         version, (last, at) = data_version(cache), self.versions.get(domain.slug, (-1, 0.0))
         if version == last and self.clock() - at < _LOOK_ANYWAY_SECONDS:

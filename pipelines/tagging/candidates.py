@@ -24,6 +24,7 @@ _CHANCE = np.random.default_rng(1)
 _FACTORS = _CHANCE.integers(1, 2**32 - 1, _SIZE, dtype=np.uint64)
 _SUMMANDS = _CHANCE.integers(0, 2**32 - 1, _SIZE, dtype=np.uint64)
 _STILL_THE_SAME = 0.5
+_NOT_SKETCHED = b""
 
 
 def sketch(texts: Sequence[str]) -> bytes:
@@ -43,20 +44,34 @@ def likeness(one: bytes, other: bytes) -> float:
 
 
 def is_another(one: bytes, other: bytes) -> bool:
-    """Say whether more than half of a text has changed."""
+    """Say whether more than half of a text has changed; one that was not sketched has not."""
+    if not one or not other:
+        return False
     # Two sets of equal size that share half of their members share a third of their union (Jaccard).
     shared = likeness(one, other)
     return 2 * shared / (1 + shared) < _STILL_THE_SAME
 
 
 def begin(cache: Cache, proposals: Proposals, domain: str) -> None:
-    """Record the notes that exist when a domain gets its vocabulary as baseline, so that they do not count as new."""
+    """Record the notes that exist when a domain gets its vocabulary as baseline, so that they do not count as new.
+
+    What the ledger knows exists; the texts of those that are not indexed yet are sketched when they are.
+    """
     settled, known = cache.ledger.settled(), proposals.looked_at(domain)
+    existing = cache.ledger.hashes_of(cache.ledger.paths_below("")) | settled
     proposals.look(
         domain,
         {
-            path: Looked(settled[path], sketch(texts_of(cache, path)), "baseline", None, 0, None)
-            for path in settled.keys() - known.keys()
+            path: Looked(
+                note_hash,
+                sketch(texts_of(cache, path)) if path in settled else _NOT_SKETCHED,
+                "baseline",
+                None,
+                0,
+                None,
+            )
+            for path, note_hash in existing.items()
+            if path not in known
         },
     )
 
@@ -133,10 +148,11 @@ def due(
         elif last.outcome == "failed":
             if last.next_attempt is None or last.next_attempt <= now:
                 found.append(path)
-        elif last.note_hash != note_hash:
-            if is_another(last.sketch, sketch(texts_of(cache, path))):
+        elif last.note_hash != note_hash or last.sketch == _NOT_SKETCHED:
+            body = sketch(texts_of(cache, path))
+            if is_another(last.sketch, body):
                 found.append(path)
             else:
-                little[path] = replace(last, note_hash=note_hash)
+                little[path] = replace(last, note_hash=note_hash, sketch=last.sketch or body)
     proposals.look(domain, little)
     return found

@@ -195,8 +195,12 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
             answer = ask(same[0])
         elif len(same) > 1 and answer["state"] == "unknown":
             raise ambiguous(path, same, answer)
-        elif answer["state"] == "unknown" or (answer["state"] == "ignored" and not is_path(path)):
+        elif answer["state"] == "unknown":
             meant = suggestion(path, same or alike)
+        elif answer["state"] == "ignored" and not is_path(path):
+            meant = suggestion(
+                path, same
+            )  # a file or a folder has the very name, so names like it are not meant
     if as_json:
         print_json(answer)
     else:

@@ -201,6 +201,8 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
         eta = f", about {max(left)} s left" if left else ""
         owed = counted(facts["vectors_pending"], "passage is", "passages are")
         console.print(f"{owed} not searched by meaning yet{eta}")
+    elif facts.get("refining"):
+        console.print("until every sentence has its vector, close notes may change places in answers")
     _print_reembed(console, facts["domains"])
     _print_warned(console, sum(domain.get("warned", 0) for domain in facts["domains"].values()))
     if facts["last_reconcile"]:

@@ -25,6 +25,7 @@ from pipelines.store.connection import snapshot
 from pipelines.store.facts import HELD, REFUSED, WATCHER, Fact, RefusedMessages, WatcherFacts
 from pipelines.store.processes import Process
 from pipelines.store.search import generation, visible_generation
+from pipelines.store.sentences import owes_sentences
 from pipelines.store.starving import last_trouble, waiting, was_worked_on
 from pipelines.store.state_file import STATE_FILE
 from queue_config.queue import QUEUE_ERRORS, Queue
@@ -49,13 +50,17 @@ _NO_VECTORS_SECONDS = 90.0
 
 
 class DomainIndex(NamedTuple):
-    """How far a domain's index is behind the disk: seconds of the longest wait, vectors that wait, its generation."""
+    """How far a domain's index is behind the disk: seconds of the longest wait, vectors that wait, its generation.
+
+    `refining`: sentences wait for vectors, which may change the order of close notes.
+    """
 
     pending: int
     oldest: float
     vectors: int
     ready: bool
     generation: str
+    refining: bool
 
 
 def index_of(domain: Domain, cache: Cache, audience: Audience, *, ready: bool) -> DomainIndex:
@@ -64,12 +69,13 @@ def index_of(domain: Domain, cache: Cache, audience: Audience, *, ready: bool) -
     A new note counts until it is indexed, because only then its privacy is known. `ready`: the model is loaded.
     """
     if audience.sees_all:
-        return DomainIndex(*cache.ledger.pending(), cache.vectors_pending(), ready, generation(cache))
+        behind = (*cache.ledger.pending(), cache.vectors_pending())
+        return DomainIndex(*behind, ready, generation(cache), owes_sentences(cache))
     with snapshot(cache.con):
         hidden = audience.hidden(domain.slug)
         pending = cache.ledger.pending(audience.known_private(domain.slug))
         name = visible_generation(cache, hidden)
-        return DomainIndex(*pending, cache.vectors_pending(hidden), ready, name)
+        return DomainIndex(*pending, cache.vectors_pending(hidden), ready, name, refining=False)
 
 
 def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: dict[str, str]) -> IndexState:
@@ -81,6 +87,7 @@ def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: 
         vectors_pending=sum(one.vectors for one in states),
         model_ready=all(one.ready for one in states),
         generation=blake2b(names.encode(), digest_size=6).hexdigest(),
+        refining=any(one.refining for one in states),
         failed=failed,
         waits=vault_problem(resources) or storage_problem(resources.place.state),
         model_problem=model_problem(resources),
@@ -131,6 +138,7 @@ def describe_health(
         pending=index.pending,
         oldest_pending_s=index.oldest_pending_s,
         vectors_pending=index.vectors_pending,
+        refining=index.refining,
         last_reconcile=(
             {"age_s": round(compared.age_s, 1), "took_ms": compared.took_ms, "found": compared.found}
             if compared

@@ -48,7 +48,7 @@ def _vanished_because(resources: Resources, cache: Cache, slug: str, path: str) 
             " until `everindex confirm-deletions`, or until nothing about them has changed for an hour while"
             " Everindex runs"
         )
-    return "its file is gone, so no answer has it; the index forgets it within a minute"
+    return "its file is gone, so no answer has it; the index forgets it within a minute while Everindex runs"
 
 
 def paused_because(resources: Resources, slug: str) -> str | None:

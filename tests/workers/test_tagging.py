@@ -23,6 +23,7 @@ from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once
 from workers.attention import _RECORDER
+from workers.comparing import compare
 from workers.renaming import rename_tags
 from workers.resources import Resources
 from workers.tag_sweep import QUIET_SECONDS, TagSweep
@@ -70,6 +71,36 @@ def gardener(settings):
     made.write("_taxonomy.md", TAXONOMY)
     made.index()
     return made
+
+
+# New notes
+
+
+def test_a_note_that_is_saved_during_the_first_index_is_new(settings):
+    gardener = Gardener(Resources(settings))
+    gardener.write("_taxonomy.md", TAXONOMY)
+    for n in range(4):
+        gardener.write(f"old {n}.md", f"Bed {n} has soil and compost.")
+    compare(gardener.resources)
+    gardener.sweep()
+    gardener.write("new.md", "The new bed has soil and compost, too.")
+    gardener.index()
+    cache, proposals = gardener.resources.cache(gardener.domain), gardener.context.proposals()
+    assert due(cache, proposals, gardener.domain.slug, time.time(), gardener.domain.configuration) == [
+        "new.md"
+    ]
+
+
+def test_notes_of_a_domain_that_no_comparison_has_read_are_not_new(gardener):
+    gardener.write("kitchen/_taxonomy.md", TAXONOMY)
+    gardener.write("kitchen/bread.md", "Flour and soil.")
+    gardener.write("_domains.yaml", "kitchen:\n  path: kitchen\n")
+    gardener.sweep()
+    gardener.index()
+    gardener.sweep()
+    (kitchen,) = gardener.resources.domains()
+    cache, proposals = gardener.resources.cache(kitchen), gardener.context.proposals()
+    assert due(cache, proposals, "kitchen", time.time(), kitchen.configuration) == []
 
 
 # A vocabulary that cannot be read

@@ -33,6 +33,10 @@ class IndexState(BaseModel):
     generation: str = Field(
         "", description="changes whenever notes, links or vectors change, and when the model is loaded"
     )
+    refining: bool = Field(
+        description="sentences still get their vectors, so that the order of close notes may change; false for those"
+        " who do not see all notes"
+    )
     waits: str | None = Field(description="why saves cannot be indexed now; null: they can")
     model_problem: str | None = Field(None, description="why search by meaning fails; null: no problem")
     held: str | None = Field(
@@ -42,7 +46,7 @@ class IndexState(BaseModel):
 
 INDEX_EXAMPLE = {
     "pending": 0, "oldest_pending_s": 0.0, "vectors_pending": 0, "model_ready": True, "failed": {}, "waits": None,
-    "model_problem": None, "held": None,
+    "refining": False, "model_problem": None, "held": None,
 }  # fmt: skip
 _LAYER = {"layer": "decayed", "rank": 1, "score": 0.0325, "parts": {"decay": 0.98}}
 

@@ -31,6 +31,19 @@ def test_notes_that_were_there_before_the_vocabulary_are_no_news(tagging):
     assert found(tagging) == ["b.md"]
 
 
+def test_notes_that_are_not_indexed_yet_when_the_vocabulary_comes_are_no_news_either(tagging):
+    tagging.house.write("a.md", WORDS)
+    tagging.house.notice("a.md")
+    begin(tagging.house.cache, tagging.proposals, "vault")
+    tagging.note("b.md", "Saved before the others are indexed.")
+    assert found(tagging) == ["b.md"]
+    look(tagging, "b.md")
+    tagging.note("a.md", WORDS + " and a little more")
+    assert found(tagging) == []
+    tagging.note("a.md", " ".join(f"other{n}" for n in range(200)))
+    assert found(tagging) == ["a.md"]
+
+
 def test_a_note_is_examined_once_and_again_when_most_of_it_changed(tagging):
     tagging.note("a.md", WORDS)
     look(tagging, "a.md")

@@ -117,6 +117,8 @@ def test_why_names_the_line_of_the_rule_that_decides(run, vault):
     assert answer["rule"] == {"file": ".everindexignore", "line": 2, "pattern": "drafts/"}
     (vault / "drafts" / "old").mkdir(parents=True)
     assert run("why", "drafts/old")[1].startswith("drafts/old is ignored: .everindexignore:2: drafts/")
+    (vault / "drafts" / "Protecting Slep").mkdir()  # a note is called almost so
+    assert run("why", "drafts/Protecting Slep")[1].endswith(" is ignored: .everindexignore:2: drafts/\n")
 
 
 def test_why_knows_a_file_that_was_not_read_yet_and_what_became_of_one_that_is_gone(run, vault):

@@ -178,6 +178,12 @@ def state_of(domain):
     }
 
 
+def test_a_status_says_that_close_notes_may_change_places_while_sentences_wait_for_vectors():
+    line = "until every sentence has its vector, close notes may change places in answers"
+    assert line in said(print_status, state_of({}) | {"refining": True}, parked=[])
+    assert line not in said(print_status, state_of({}), parked=[])
+
+
 @pytest.mark.parametrize(("width", "shown"), [(80, "  all-MiniLM-L6-v2"), (120, "  org/all-MiniLM-L6-v2")])
 def test_a_status_names_the_model_whole_at_any_width(width, shown):
     terminal = Terminal()

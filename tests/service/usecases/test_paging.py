@@ -17,6 +17,7 @@ from pipelines.retrieval import thresholds
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.tokens import read_token
+from service.usecases.audience import Audience
 from service.usecases.indexing import index_once
 from service.usecases.search import SearchService
 from workers.resources import Resources
@@ -208,6 +209,30 @@ def test_the_index_has_another_generation_once_sentences_links_or_ranks_changed(
     (domain,) = resources.domains()
     resources.cache(domain).con.execute(change)
     assert questions.index_state().generation != before
+
+
+def test_while_sentences_wait_for_vectors_the_page_and_the_status_say_that_close_notes_may_change_places(
+    vault, tmp_path, tiny_model
+):
+    (vault / "a.md").write_text("# A\n\nOne. Two.")
+    settings = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+    resources = Resources(settings)
+    index_once(resources, lambda *_: None)
+    client = TestClient(create_app(settings, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    client.headers["Authorization"] = f"Bearer {read_token(settings.state)}"
+
+    def said():
+        foot = client.get("/").text.split('<footer id="state">')[1]
+        later = client.get("/", params={"q": "one", "generation": "x"}).text
+        is_said = ["close notes may change places" in foot, "may have changed places" in later]
+        in_answer = client.get("/search", params={"q": "one"}).json()["index"]["refining"]
+        return [*is_said, client.get("/health").json()["refining"], in_answer]
+
+    assert said() == [False] * 4
+    (domain,) = resources.domains()
+    resources.cache(domain).con.execute("UPDATE vault_sentence SET codes = NULL")
+    assert said() == [True] * 4
+    assert not SearchService(resources).index_state(audience=Audience(resources)).refining
 
 
 def test_the_index_has_another_generation_once_tags_changed_or_the_model_is_loaded(
