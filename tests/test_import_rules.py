@@ -34,6 +34,7 @@ MAY_IMPORT = {
         "workers.tagging_context",
         "workers.resources",
         "workers.vault_paths",
+        "workers.watchers",
     ),
     "service.commands.services": (
         "service",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,14 @@ from pipelines.disk.identity import (
     identify_anew,
     read_id,
 )
-from pipelines.errors import ConfigurationError, NotFoundError, StateError, VaultIdError, VaultNotFoundError
+from pipelines.errors import (
+    AlreadyRunningError,
+    ConfigurationError,
+    NotFoundError,
+    StateError,
+    VaultIdError,
+    VaultNotFoundError,
+)
 from queue_config.folders import state_home
 from queue_config.private import NotPrivateError, check_secrets, secure_folder
 
@@ -71,7 +79,8 @@ def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) 
     """Return the paths of a vault and its state folder, whether or not the state folder exists.
 
     Writes the vault's id if `create` is true, and nothing else. Raises VaultNotFoundError, VaultIdError,
-    ConfigurationError, and StateError if the state folder is inside the vault.
+    ConfigurationError, StateError if the state folder is inside the vault, and AlreadyRunningError for a copy that is
+    watched with another state folder: a new id would take it from that one.
     """
     if vault is None:
         raise ConfigurationError(
@@ -81,6 +90,7 @@ def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) 
     root = vault.expanduser().resolve()
     identity = identify(root, lambda: _seen(root, state), create=create)
     if state is None and create and _is_copy(root, identity):
+        _require_unwatched(root)
         identity = identify_anew(root)
     folder = (state or state_home() / identity.vault_id).expanduser().resolve()
     if folder.is_relative_to(root):
@@ -128,6 +138,8 @@ def was_indexed(place: VaultPaths, *, named: bool) -> bool:
 def why_not_indexed(place: VaultPaths) -> tuple[str, str]:
     """Return what is wrong with a vault for which `was_indexed` is false, and the cure."""
     root, state = place.root, place.state
+    if running := _named(root):
+        return f"{root} has no index in {state}", running
     if place.identity.marked and not state.exists():
         cure = (
             f"put it back, restore a backup (`everindex restore FILE`), or run `everindex up {root}`, which indexes"
@@ -135,6 +147,20 @@ def why_not_indexed(place: VaultPaths) -> tuple[str, str]:
         )
         return f"the state folder {state} of {root} is not there", cure
     return f"{root} was never indexed", f"run `everindex up {root}`"
+
+
+def _require_unwatched(root: Path) -> None:
+    if running := _named(root):
+        raise AlreadyRunningError(f"{root} is in use: {running}, or stop it first")
+
+
+def _named(root: Path) -> str | None:
+    """Return which Everindex watches a vault, and how to choose it; None: none does."""
+    from workers.watchers import watchers  # noqa: PLC0415 - only errors need it
+
+    for folder, process in watchers(root).items():
+        return f"Everindex (process {process}) runs on it; choose that one with `--state {shlex.quote(str(folder))}`"
+    return None
 
 
 def remembered(root: Path) -> list[Path]:

@@ -22,6 +22,7 @@ _BATCH = 500
 class Report:
     """The result of a comparison for one domain.
 
+    `unchanged` counts files with the content that is known, whether or not they had to be read to see that.
     `unsettled` are files that were being written, `held` counts deletions that wait for confirmation; `complaints`
     are sentences about the whole vault: rules that are not applied, folders that cannot be read. `others` counts, by
     format, the files that could be indexed if their domain's `formats:` named it.
@@ -104,6 +105,7 @@ class LedgerWriter:
                     self.report.unsettled.append(file.raw)
             events = self.cache.ledger.record(self.slug, seen, () if start else gone, priority=self.priority)
             self.report.count(events)
+            self.report.unchanged += len(seen) - sum(event.kind != "deleted" for event in events)
         return late
 
     def _released(self, vanished: Sequence[str], looked: Looked) -> AbstractSet[str]:

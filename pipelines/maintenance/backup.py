@@ -155,9 +155,10 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
     return entry
 
 
-def restore_backup(file: Path, state: Path, *, vault_id: str, root: Path) -> Mapping[str, Path]:
+def restore_backup(file: Path, state: Path, *, vault_id: str | None, root: Path) -> Mapping[str, Path]:
     """Put a backup's databases into a state folder that no process writes to; return each domain's new cache.
 
+    It has to be a backup of the vault with this id; None: any vault's.
     A cache gets the number after the highest existing one, so that no file is overwritten. `state.db` is replaced
     last, in one transaction; a damaged one is set aside. Raises NotABackupError, BackupDamagedError, OtherVaultError,
     BackupError, and then changes nothing.
@@ -181,7 +182,7 @@ def restore_backup(file: Path, state: Path, *, vault_id: str, root: Path) -> Map
     return paths
 
 
-def _unpack(file: Path, folder: Path, vault_id: str, root: Path) -> Manifest:
+def _unpack(file: Path, folder: Path, vault_id: str | None, root: Path) -> Manifest:
     """Check every byte of an archive, and unpack it into a temporary folder."""
     with file.open("rb") as raw:
         _check_seal(file, raw)
@@ -189,11 +190,10 @@ def _unpack(file: Path, folder: Path, vault_id: str, root: Path) -> Manifest:
         try:
             with tarfile.open(fileobj=raw, mode="r:") as tar:
                 manifest = _read_manifest(file, tar)
-                if manifest.vault_id != vault_id:
+                if vault_id not in (None, manifest.vault_id):
                     raise OtherVaultError(
                         f"{file} is a backup of the vault {manifest.vault_id} ({manifest.root}), and {root} is "
-                        f"{vault_id}; name that vault with --vault. If these are its notes, write "
-                        f"{manifest.vault_id} into {root / '.everindex' / 'id'} first"
+                        f"{vault_id}; name that vault with --vault. If these are its notes, add --same-notes"
                     )
                 for member in manifest.members:
                     _unpack_member(file, tar, member, folder / member.name)

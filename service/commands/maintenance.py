@@ -125,13 +125,15 @@ def backup(file: Path, vault: Path | None, state: Path | None, *, attention: boo
 
 @app.command()
 @click.argument("file", type=PATH, help="A file that `everindex backup` wrote.")
+@click.option("--same-notes", is_flag=True, help="Also a backup of another vault id: these are its notes.")
 @vault_option
 @state_option
-def restore(file: Path, vault: Path | None, state: Path | None) -> None:
+def restore(file: Path, vault: Path | None, state: Path | None, *, same_notes: bool) -> None:
     """Restore a backup. Everindex must not be running."""
     from service.usecases.maintenance import restore as put_in_force  # noqa: PLC0415
 
-    _print_plain(put_in_force(resources_of(options_given(vault, state), create=True), file))
+    resources = resources_of(options_given(vault, state), create=True)
+    _print_plain(put_in_force(resources, file, same_notes=same_notes))
 
 
 def _print_plain(lines: list[str]) -> None:

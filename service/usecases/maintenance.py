@@ -156,14 +156,17 @@ def back_up(resources: Resources, file: Path, *, attention: bool = False, replac
     return f"{file}: state and {caches} of {manifest.root}, {file.stat().st_size / 1e6:.1f} MB"
 
 
-def restore(resources: Resources, file: Path) -> list[str]:
-    """Restore a backup; return the messages for the user. Raises AlreadyRunningError, BackupError."""
+def restore(resources: Resources, file: Path, *, same_notes: bool = False) -> list[str]:
+    """Restore a backup, of another vault only with `same_notes`; return the messages for the user.
+
+    Raises AlreadyRunningError, BackupError.
+    """
     try:
         with only_one(resources.place.state):
             placed = restore_backup(
                 file,
                 resources.place.state,
-                vault_id=resources.place.identity.vault_id,
+                vault_id=None if same_notes else resources.place.identity.vault_id,
                 root=resources.root,
             )
     except AlreadyRunningError as error:

@@ -174,6 +174,46 @@ def test_a_lost_state_is_restored_by_the_first_command(indexed, tmp_path, lost):
     user.run("verify", *user.place)
 
 
+@pytest.fixture
+def original(user):
+    """A vault with its state in the usual place."""
+    write(user, "garden.md", "# Garden\n\nThe soil is quetzal.")
+    user.run("index", str(user.root))
+    return user
+
+
+def id_of(root):
+    return (root / ".everindex" / "id").read_text()
+
+
+def test_a_backup_is_restored_into_a_copy_beside_its_original(original, tmp_path):
+    user, copy, file = original, str(tmp_path / "copy"), str(tmp_path / "backup.tar")
+    user.run("backup", "--vault", str(user.root), file)
+    shutil.copytree(user.root, copy)
+    refusal = user.run("restore", "--vault", copy, file, code=1)
+    assert "If these are its notes, add --same-notes" in refusal
+    assert "restored as" in user.run("restore", "--vault", copy, file, "--same-notes")
+    assert "quetzal" in user.run("search", "--vault", copy, "quetzal")
+    assert "1 as they were; 0 texts embedded" in user.run("index", copy)
+    assert id_of(tmp_path / "copy") != id_of(user.root)
+
+
+def test_a_copy_that_is_watched_with_another_state_keeps_its_id(original, tmp_path):
+    user, copy = original, tmp_path / "copy"
+    shutil.copytree(user.root, copy)
+    its_user = User(tmp_path / "its", copy, **user.environment)
+    try:
+        its_user.up()
+        before = id_of(copy)
+        for command in (("up", str(copy), "--port", str(user.port)), ("status", "--vault", str(copy))):
+            said = its_user.run(*command, code=1)
+            assert f"choose that one with `--state {its_user.state}`" in said
+        assert id_of(copy) == before == id_of(user.root)
+        assert its_user.health()["problems"] == []
+    finally:
+        its_user.stop()
+
+
 def test_a_search_of_a_damaged_index_is_an_error_that_names_the_cure(indexed):
     user = indexed
     (cache,) = user.state.glob("cache-*.db")

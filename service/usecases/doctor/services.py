@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
 from pipelines.errors import ConfigurationError, EverindexError
 from queue_config.private import NotPrivateError, check_secrets
 from service.runtime.client import running
@@ -15,6 +13,7 @@ from service.runtime.sockets import bind
 from service.runtime.systemd import UnitPaths, unit_folder
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 from workers.vault_paths import VaultPaths, remembered
+from workers.watchers import watchers
 
 
 def check_port(looked_at: Installation) -> Iterator[Finding]:
@@ -79,22 +78,8 @@ def check_others(looked_at: Installation) -> Iterator[Finding]:
 def others_running(place: VaultPaths) -> dict[Path, int]:
     """Return the processes that serve or watch this vault with another state folder, by that folder."""
     serving = {folder: service.pid for folder in remembered(place.root) if (service := running(folder))}
-    return {
-        folder: pid for folder, pid in (serving | dict(_watching(place))).items() if folder != place.state
-    }
-
-
-def _watching(place: VaultPaths) -> Iterator[tuple[Path, int]]:
-    """Yield the state folder and process of each watcher of this vault, wherever its state lies."""
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        vault, state = _after("--vault", words), _after("--state", words)
-        if "watch" in words and vault == str(place.root) and state:
-            yield Path(state), process.pid
-
-
-def _after(option: str, words: list[str]) -> str | None:
-    return words[words.index(option) + 1] if option in words[:-1] else None
+    found = serving | watchers(place.root)
+    return {folder: pid for folder, pid in found.items() if folder != place.state}
 
 
 def check_units(looked_at: Installation) -> Iterator[Finding]:  # noqa: ARG001 - every check takes it

@@ -28,6 +28,9 @@ def test_the_first_scan_finds_everything_and_the_second_nothing(house):
     assert found(house) == {"new": 3, "updated": 0, "removed": 0, "unchanged": 0, "ignored": 1, "held": 0}
     house.drain()
     assert found(house) == {"new": 0, "updated": 0, "removed": 0, "unchanged": 3, "ignored": 1, "held": 0}
+    for note in house.root.glob("*.md"):
+        note.touch()
+    assert found(house)["unchanged"] == 3
 
 
 def test_two_scans_in_a_row_owe_one_generation(house):
