@@ -90,7 +90,7 @@ def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) 
     root = vault.expanduser().resolve()
     identity = identify(root, lambda: _seen(root, state), create=create)
     if state is None and create and _is_copy(root, identity):
-        _require_unwatched(root)
+        _require_unwatched(root, state_home() / identity.vault_id)
         identity = identify_anew(root)
     folder = (state or state_home() / identity.vault_id).expanduser().resolve()
     if folder.is_relative_to(root):
@@ -138,7 +138,7 @@ def was_indexed(place: VaultPaths, *, named: bool) -> bool:
 def why_not_indexed(place: VaultPaths) -> tuple[str, str]:
     """Return what is wrong with a vault for which `was_indexed` is false, and the cure."""
     root, state = place.root, place.state
-    if running := _named(root):
+    if running := _running_elsewhere(root, state):
         return f"{root} has no index in {state}", running
     if place.identity.marked and not state.exists():
         cure = (
@@ -149,17 +149,19 @@ def why_not_indexed(place: VaultPaths) -> tuple[str, str]:
     return f"{root} was never indexed", f"run `everindex up {root}`"
 
 
-def _require_unwatched(root: Path) -> None:
-    if running := _named(root):
+def _require_unwatched(root: Path, state: Path) -> None:
+    if running := _running_elsewhere(root, state):
         raise AlreadyRunningError(f"{root} is in use: {running}, or stop it first")
 
 
-def _named(root: Path) -> str | None:
-    """Return which Everindex watches a vault, and how to choose it; None: none does."""
+def _running_elsewhere(root: Path, state: Path) -> str | None:
+    """Say which Everindex watches a vault with another state folder, and how to choose it; None: none does."""
     from workers.watchers import watchers  # noqa: PLC0415 - only errors need it
 
     for folder, process in watchers(root).items():
-        return f"Everindex (process {process}) runs on it; choose that one with `--state {shlex.quote(str(folder))}`"
+        if folder != state:
+            chosen = shlex.quote(str(folder))
+            return f"Everindex (process {process}) runs on it; choose that one with `--state {chosen}`"
     return None
 
 

@@ -44,8 +44,8 @@ def likeness(one: bytes, other: bytes) -> float:
 
 
 def is_another(one: bytes, other: bytes) -> bool:
-    """Say whether more than half of a text has changed; one that was not sketched has not."""
-    if not one or not other:
+    """Say whether more than half of a text has changed since a sketch; unknown without one, and taken for no."""
+    if one == _NOT_SKETCHED:
         return False
     # Two sets of equal size that share half of their members share a third of their union (Jaccard).
     shared = likeness(one, other)

@@ -198,9 +198,8 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
         elif answer["state"] == "unknown":
             meant = suggestion(path, same or alike)
         elif answer["state"] == "ignored" and not is_path(path):
-            meant = suggestion(
-                path, same
-            )  # a file or a folder has the very name, so names like it are not meant
+            # A file or a folder has this very name, so that names like it are not meant.
+            meant = suggestion(path, same)
     if as_json:
         print_json(answer)
     else:
