@@ -27,11 +27,11 @@ _EXAMPLES = 5
 class DeletionBrake:
     """Decides which vanished notes may be forgotten; a `Brake` that stores them in `state.db`.
 
-    Notes that vanished and notes forgotten within the last minutes count together. If they are a mass, all that still
-    wait are held until they are confirmed, come back, or stay the same for an hour. The hour begins again with each
-    process, which has run for `running_s` seconds: while nothing runs, nothing reports the hold, and an unmounted
-    disk cannot come back. `settle`: wait until no more vanish; a comparison requested by a person does not wait.
-    `confirmed`: let all of them go.
+    Notes that vanished and notes forgotten within the last minutes count together. If they are a mass, all that
+    still wait are held until they are confirmed, come back, or stay the same for an hour, however few are left. The
+    hour begins again with each process, which has run for `running_s` seconds: while nothing runs, nothing reports
+    the hold, and an unmounted disk cannot come back. `settle`: wait until no more vanish; a comparison requested by
+    a person does not wait. `confirmed`: let all of them go.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class DeletionBrake:
         waiting = {path: age for path, age in before.items() if path not in back} | dict.fromkeys(new, 0.0)
         if self._confirmed:
             return self._let_go(slug, gone)
-        if not self._is_mass(slug, len(waiting), known):
+        if not waiting or (hold is None and not self._is_mass(slug, len(waiting), known)):
             if hold:
                 self._state.delete(HELD, slug)
             going = gone & self._settled(waiting)
@@ -86,8 +86,6 @@ class DeletionBrake:
         return Release(gone)
 
     def _is_mass(self, slug: str, waiting: int, known: Callable[[], int]) -> bool:
-        if not waiting:
-            return False
         recent = self._vanished.forgotten(slug, WINDOW_SECONDS)
         return is_mass_deletion(waiting + recent, lambda: known() + recent)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import chain
 from math import isqrt
 from operator import add
 from pathlib import PurePosixPath
@@ -37,7 +38,10 @@ def with_grounds(
 def with_words(
     answers: Mapping[str, Sequence[passages.ChunkRow]], sources: Mapping[str, Source], query: str
 ) -> dict[str, set[int]]:
-    """Return what `with_grounds` returns, plus the chunks with all words of the question. Raises CacheError."""
+    """Return what `with_grounds` returns, plus the chunks with all words of the question. Raises CacheError.
+
+    A section that is cut into windows is cut anywhere: the windows beside a chunk count with it.
+    """
     return {
         slug: telling | complete for slug, (telling, complete) in _words_of(answers, sources, query).items()
     }
@@ -57,8 +61,10 @@ def _words_of(
     phrases = lexical.phrases(query)
     terms = list(dict.fromkeys([*wanted.weights, *phrases]))
     ids = {slug: [chunk.chunk_id for chunk in answers.get(slug, ())] for slug in sources}
+    beside = {slug: passages.overlapping(sources[slug].cache, ids[slug]) for slug in answers}
+    looked_up = {slug: [*ids[slug], *chain.from_iterable(beside[slug].values())] for slug in answers}
     found = {
-        slug: source.look_up(lexical.Wanted(dict.fromkeys(terms, 1)), ids[slug])
+        slug: source.look_up(lexical.Wanted(dict.fromkeys(terms, 1)), looked_up.get(slug, ()))
         for slug, source in sources.items()
     }
     over = reduce(add, (one.statistics for one in found.values()))
@@ -67,10 +73,16 @@ def _words_of(
     telling = {term for term, count in counts if count <= most and term in wanted.weights} | {*phrases}
     words = {}
     for slug, own in named.items():
-        having = dict(zip(terms, found[slug].having(ids[slug]), strict=True))
-        complete = set.intersection(*(having[word] for word in wanted.weights))
+        having = dict(zip(terms, found[slug].having(looked_up[slug]), strict=True))
+        each = [having[word] for word in wanted.weights]
+        complete = {one for one in ids[slug] if _has_all([one, *beside[slug].get(one, ())], each)}
         words[slug] = own.union(*(having[term] for term in telling)), complete
     return words
+
+
+def _has_all(windows: Sequence[int], having: Sequence[set[int]]) -> bool:
+    """Say whether the windows together have all words, given by the chunks that have each."""
+    return not any(has.isdisjoint(windows) for has in having)
 
 
 def _with_title(cache: Cache, query: str, chunks: Sequence[int]) -> set[int]:

@@ -286,13 +286,13 @@ class Ledger:
         return [(path, kind, reason) for path, kind, reason in select(self._con, sql)]
 
     def stat_of(self, paths: Sequence[str]) -> dict[str, tuple[str, int, int, bool]]:
-        """Return for each path the name that opens it, size, mtime in ns, and whether newer content is pending."""
+        """Return for each path that is to stay: the name that opens it, size, mtime in ns, whether it is dirty."""
         return {
             path: (os.fsdecode(raw), size, mtime, bool(dirty))
             for path, raw, size, mtime, dirty in select(
                 self._con,
                 "SELECT path, raw, size, mtime_ns, applied_generation < generation FROM vault_file"
-                " WHERE path IN (SELECT value FROM json_each(?))",
+                " WHERE wanted_hash IS NOT NULL AND path IN (SELECT value FROM json_each(?))",
                 (json.dumps(paths),),
             )
         }

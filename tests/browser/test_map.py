@@ -117,6 +117,12 @@ def test_no_name_covers_another_or_leaves_the_window(open_map, look, closer):
         assert not any(meet(one["box"], box) for box in lying_upon(page)), one
 
 
+@pytest.mark.parametrize("ratio", [1, 1.5, 2])
+def test_names_are_drawn_where_they_belong_at_any_scale_of_the_screen(open_map, ratio):
+    page = open_map(viewport={"width": 800, "height": 600}, device_scale_factor=ratio)
+    assert page.locator(".sigma-names").bounding_box() == page.locator("#map").bounding_box()
+
+
 def out_of_sight(page, title):
     """Return the boxes of the note and its neighbours that are beneath something or not wholly on the map."""
     x, y, width, height = page.locator("#map").bounding_box().values()

@@ -113,6 +113,19 @@ def test_back_from_a_note_shows_the_question_that_was_typed(page):
     assert page.get_by_role("searchbox").input_value() == "soil compost"
 
 
+def test_who_goes_on_typing_adds_to_the_question_that_the_page_came_with(page):
+    page.goto("/?q=soil")
+    page.keyboard.type(" compost")
+    assert page.get_by_role("searchbox").input_value() == "soil compost"
+    first_hit(page).wait_for()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/notes/**")
+    page.go_back()
+    page.keyboard.type(" garden")
+    assert page.get_by_role("searchbox").input_value() == "soil compost garden"
+
+
 def test_keys_reach_the_field_the_notes_and_the_help(page):
     page.goto("/?q=soil+compost")
     page.locator("h2").first.click(position={"x": 600, "y": 2})

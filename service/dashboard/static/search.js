@@ -187,6 +187,9 @@ document.addEventListener("keydown", (event) => {
   if (KEYS[event.key]?.(types)) event.preventDefault();
 });
 
+// A browser puts the cursor before a question that the page came with, but who goes on typing adds to its end.
+field.setSelectionRange(field.value.length, field.value.length);
+
 document.documentElement.classList.add("scripted");
 $("#help-button").hidden = false;
 $("#help-button").addEventListener("click", () => help.showModal());

@@ -22,6 +22,7 @@ NOTES = {
     "chinese.md": "# 食品\n\n发酵食品和豆腐。",
     "Capital Allocation.md": "---\naliases: [CAPX]\n---\nWhere it goes.",
     "phrase.md": "A patient ledger keeps it.",
+    "long.md": f"A gate. {'Some more of it. ' * 20}A garden.",
     **{f"common/{n}.md": f"A common garden and its gate, {n}." for n in range(60)},
 }
 
@@ -89,6 +90,13 @@ def test_only_where_the_tenth_is_an_answer_do_answers_go_on(source):
 )
 def test_a_note_that_has_the_words_is_an_answer_however_far_its_meaning_is(source, query, path):
     assert answers(source, query, ("nothing.md", "strong"), ("phrase.md", "weak"), (path, "none")) == 3
+
+
+def test_words_on_both_sides_of_where_a_section_is_cut_count_together(source):
+    before, after = passages.chunks_of(source.cache, "long.md")
+    assert ("gate" in before.text, "garden" in before.text) == (True, False)
+    assert ("gate" in after.text, "garden" in after.text) == (False, True)
+    assert answers(source, "garden gate", ("nothing.md", "strong"), ("long.md", "none")) == 2
 
 
 def test_one_common_word_of_several_is_no_answer(source):

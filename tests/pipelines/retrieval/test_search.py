@@ -48,6 +48,13 @@ def test_a_hit_is_stale_where_the_file_is_not_as_it_was_indexed(filled):
     }
 
 
+def test_a_note_that_is_ignored_from_now_on_is_no_hit_although_it_is_not_removed_yet(filled):
+    filled.write(".everindexignore", "touched.md\n")
+    filled.reconcile()
+    assert passages.chunks_of(filled.cache, "touched.md")
+    assert asked(filled, "garden").keys() == {"same.md", "longer.md", "gone.md", "noticed.md"}
+
+
 def test_while_the_vault_is_unavailable_no_hit_is_left_out_and_none_is_called_changed(filled):
     (filled.root / "gone.md").unlink()
     assert asked(filled, "garden", present=False) == dict.fromkeys(
