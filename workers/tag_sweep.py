@@ -15,7 +15,7 @@ from pipelines.disk.durable_files import write_atomic
 from pipelines.disk.late_writes import UNCLAIMED, Late, late_writes, leftovers, settle
 from pipelines.domains import DOMAINS_FILE, Registry
 from pipelines.errors import EverindexError, NoteChangedError
-from pipelines.indexing.comparison import last_comparison
+from pipelines.indexing.comparison import Comparison, last_comparison
 from pipelines.model import Domain
 from pipelines.moments import now_iso
 from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
@@ -143,7 +143,8 @@ class TagSweep:
             compared = last_comparison(state)
             if compared is None or domain.slug not in compared.found:
                 return False  # existing notes are not known yet, and would seem new
-            begin(cache, self.context.proposals(), domain.slug)
+            began_ns = self._began_ns(compared, domain)
+            begin(cache, self.context.proposals(), domain.slug, began_ns)
             state.put(TAGGING_BEGAN, now_iso(), domain.slug)
         if cache.ledger.pending()[0] or cache.vectors_pending():
             return False
@@ -154,6 +155,15 @@ class TagSweep:
         if not found:
             self.versions[domain.slug] = (version, self.clock())
         return bool(found)
+
+    def _began_ns(self, compared: Comparison, domain: Domain) -> float:
+        """Return the time (ns since the epoch) from which notes are new: of the vocabulary or the comparison.
+
+        The later one, because a clone of a vault writes the vocabulary and all notes at once.
+        """
+        root = self.context.resources.root
+        file = vault.look(root, vault.path_on_disk(root, domain.within(domain.taxonomy)))
+        return max(file.mtime_ns if file else 0, time.time_ns() - compared.age_s * 1e9)
 
     def _review_due(self, domain: Domain) -> bool:
         """Say whether a queue must be processed: its inputs changed, and its file is quiet."""

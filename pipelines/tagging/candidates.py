@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections.abc import Collection, Sequence
@@ -52,13 +53,16 @@ def is_another(one: bytes, other: bytes) -> bool:
     return 2 * shared / (1 + shared) < _STILL_THE_SAME
 
 
-def begin(cache: Cache, proposals: Proposals, domain: str) -> None:
+def begin(cache: Cache, proposals: Proposals, domain: str, began_ns: float = math.inf) -> None:
     """Record the notes that exist when a domain gets its vocabulary as baseline, so that they do not count as new.
 
-    What the ledger knows exists; the texts of those that are not indexed yet are sketched when they are.
+    What the ledger knows exists, unless it was saved after `began_ns` (since the epoch). The texts of notes that are
+    not indexed yet are sketched when they are.
     """
     settled, known = cache.ledger.settled(), proposals.looked_at(domain)
-    existing = cache.ledger.hashes_of(cache.ledger.paths_below("")) | settled
+    files = cache.ledger.stat_of(cache.ledger.paths_below(""))
+    before = [path for path, (_, _, saved_ns, _) in files.items() if saved_ns <= began_ns]
+    existing = cache.ledger.hashes_of(before)
     proposals.look(
         domain,
         {

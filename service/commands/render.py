@@ -150,7 +150,7 @@ def print_communities(console: Console, answer: dict[str, Any]) -> None:
         head = (
             Text(f"{found['notes']:>5}  ")
             .append(found["label"], "bold")
-            .append(f"  {found['domain']}", "dim")
+            .append(f"  {found['domain']}  -f community={found['id']}", "dim")
         )
         console.print(head)
         console.print(Text("       " + ", ".join(found["examples"]), "cyan"), soft_wrap=True)

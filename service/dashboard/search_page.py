@@ -28,6 +28,7 @@ from service.http.sessions import Sessions
 from service.http.static_files import Static, static_address
 from service.usecases.browsing import SUGGESTED, Browsing
 from service.usecases.health import count_notes
+from service.usecases.links import Graph
 from service.usecases.phrases import as_sum
 from service.usecases.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer
 from service.usecases.schemas.titles import TitleHit
@@ -39,6 +40,7 @@ from service.usecases.traversal import Traversal
 _SHOWN = 20
 _TITLES = 5
 _LINKED = 20
+_MOST_COMMUNITIES = 100
 _LONGEST_NAME = 500
 _DIGITS = 8
 _ONCE = ("since", "until")
@@ -110,6 +112,7 @@ class _SearchPage:
         self._questions = questions
         self._traversal = traversal
         self._browsing = Browsing(questions)
+        self._graph = Graph(questions)
         self._names = names
         self._templates = templates
 
@@ -123,6 +126,7 @@ class _SearchPage:
             has=HAS,
             formats=FORMATS,
             offered={name: [] for name in SUGGESTED},
+            communities=[],
             longest=SUGGESTED,
         )
 
@@ -142,7 +146,8 @@ class _SearchPage:
     def filter_values(self) -> HTMLResponse:
         """Show the suggestions for the fields of the filters."""
         template = self._templates.get_template("search/filter-values.html")
-        return HTMLResponse(template.render(offered=self._browsing.filter_values()))
+        communities = self._graph.communities(None).communities[:_MOST_COMMUNITIES]
+        return HTMLResponse(template.render(offered=self._browsing.filter_values(), communities=communities))
 
     def _titles(self, q: str) -> list[TitleHit]:
         # A question that leaves words out asks for passages: no note that has such a word may be offered by its name.
@@ -217,7 +222,7 @@ def _add_search_page(
 
     @app.get("/parts/filter-values", response_class=HTMLResponse, include_in_schema=False)
     def filter_values() -> HTMLResponse:
-        """Show the tags, folders and kinds that a filter accepts."""
+        """Show the tags, folders, kinds and communities that a filter accepts."""
         return page.filter_values()
 
     @app.get("/parts/passage", response_class=HTMLResponse, include_in_schema=False)

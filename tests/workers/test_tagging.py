@@ -91,6 +91,22 @@ def test_a_note_that_is_saved_during_the_first_index_is_new(settings):
     ]
 
 
+def test_a_note_that_is_saved_right_after_the_vocabulary_is_new_and_one_from_before_is_not(settings):
+    gardener = Gardener(Resources(settings))
+    gardener.write("before.md", "A bed of soil and compost.")
+    gardener.index()
+    gardener.sweep()
+    for path, text in (("_taxonomy.md", TAXONOMY), ("after.md", "The new bed has soil and compost, too.")):
+        time.sleep(0.02)  # two files do not have the same time
+        gardener.write(path, text)
+    reconcile(gardener.root, gardener.resources.registry(), gardener.resources.caches(), max_bytes=10_000)
+    gardener.sweep()
+    gardener.index()
+    cache, proposals = gardener.resources.cache(gardener.domain), gardener.context.proposals()
+    found = due(cache, proposals, gardener.domain.slug, time.time(), gardener.domain.configuration)
+    assert found == ["after.md"]
+
+
 def test_notes_of_a_domain_that_no_comparison_has_read_are_not_new(gardener):
     gardener.write("kitchen/_taxonomy.md", TAXONOMY)
     gardener.write("kitchen/bread.md", "Flour and soil.")

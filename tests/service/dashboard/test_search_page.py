@@ -136,10 +136,21 @@ def test_a_filter_that_narrows_down_keeps_the_question_and_the_filters_in_use(br
 
 def test_what_filters_offer_is_bounded_and_text(browser, monkeypatch):
     monkeypatch.setattr("service.usecases.browsing._MOST_SUGGESTED", 3)
+    monkeypatch.setattr("service.dashboard.search_page._MOST_COMMUNITIES", 2)
     part = shown(browser, "/parts/filter-values")
-    assert re.findall(r'<datalist id="([\w-]+)"', part) == ["folder-values", "tag-values", "kind-values"]
-    assert part.count("<option") == 6
+    names = ("folder", "tag", "kind", "community")
+    assert re.findall(r'<datalist id="([\w-]+)-values"', part) == [*names]
+    assert part.count("<option") == 8
     assert "<datalist" in shown(browser, "/")
+
+
+def test_the_communities_are_offered_by_number_and_called_by_their_names(browser):
+    offered = re.findall(r'<option value="(\d+)">([^<]+)</option>', shown(browser, "/parts/filter-values"))
+    listed = browser.get("/communities").json()["communities"]
+    assert listed
+    assert [(n, unescape(name)) for n, name in offered] == [
+        (str(one["id"]), f"{one['label']} ({one['domain']})") for one in listed
+    ]
 
 
 def test_a_hit_names_the_address_of_its_passage_which_is_text(browser):
