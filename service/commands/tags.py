@@ -159,7 +159,7 @@ def missing(domain: str | None, vault: Path | None, state: Path | None, *, as_js
 def rename(
     domain: str | None, vault: Path | None, state: Path | None, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Apply the renames of each vocabulary to every note of its domain: in all domains or in none."""
+    """Apply the renames in each vocabulary (`## Renames`) to every note of its domain: in all domains or in none."""
     answer = need_service(options_given(vault, state)).call(
         "POST", "/apply-renames", domain=domain, dry_run=dry_run
     )
