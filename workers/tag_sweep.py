@@ -21,7 +21,7 @@ from pipelines.moments import now_iso
 from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
 from pipelines.store.facts import REVIEWED, TAGGING_BEGAN
 from pipelines.store.notes import data_version
-from pipelines.tagging.candidates import begin, due, follow_domains, withdraw
+from pipelines.tagging.candidates import begin, drop_given, due, follow_domains, withdraw
 from pipelines.tagging.promote import merge_late
 from pipelines.tagging.review import review
 from queue_config.inspect import waits
@@ -128,11 +128,15 @@ class TagSweep:
             self.domains = registry.domains
 
     def _withdraw(self, domain: Domain) -> None:
-        """Hide the waiting tags of notes that are gone, when the cache changed and every half minute."""
+        """Hide the waiting tags of notes that are gone, and drop those that notes have by now.
+
+        Done when the cache changed, and every half minute.
+        """
         cache = self.context.resources.cache(domain)
         version, (last, at) = data_version(cache), self.withdrawn.get(domain.slug, (-1, 0.0))
         if version != last or self.clock() - at >= _LOOK_ANYWAY_SECONDS:
             withdraw(cache, self.context.proposals(), domain.slug)
+            drop_given(cache, self.context.proposals(), domain.slug, self.context.resources.root)
             self.withdrawn[domain.slug] = (version, self.clock())
 
     def _proposals_due(self, domain: Domain) -> bool:

@@ -107,6 +107,16 @@ def texts_of(cache: Cache, path: str) -> list[str]:
     return [text for (text,) in found]
 
 
+def tags_of(cache: Cache, paths: Collection[str]) -> dict[str, set[str]]:
+    """Return the tags of notes by path, in lower case."""
+    found = rows(
+        cache.con,
+        "SELECT path, tags FROM vault_node WHERE path IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(paths)),),
+    )
+    return {path: {tag.casefold() for tag in json.loads(tags)} for path, tags in found}
+
+
 def openings(cache: Cache, paths: Collection[str]) -> dict[str, tuple[str, str]]:
     """Return the title and the beginning of the text of each of these notes that is indexed."""
     found = rows(

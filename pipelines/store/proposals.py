@@ -259,6 +259,12 @@ class Proposals:
                 "DELETE FROM tag_proposal WHERE domain = ? AND path = ? AND state = 'waiting'", (domain, path)
             )
 
+    def drop(self, ids: Collection[int]) -> None:
+        """Delete waiting proposals by id; those already decided stay."""
+        sql = "DELETE FROM tag_proposal WHERE id IN (SELECT value FROM json_each(?)) AND state = 'waiting'"
+        with transaction(self._con):
+            self._con.execute(sql, (json.dumps(list(ids)),))
+
     def decide(
         self, ids: Collection[int], state: ProposalState, at: str, *, reason: str | None = None
     ) -> int:

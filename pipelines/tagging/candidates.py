@@ -8,13 +8,14 @@ import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
-from pipelines.disk.vault import is_markdown
+from pipelines.disk.vault import is_markdown, look
 from pipelines.domains import Registry
 from pipelines.store.cache import Cache
-from pipelines.store.notes import texts_of
+from pipelines.store.notes import tags_of, texts_of
 from pipelines.store.proposals import Looked, Proposals
 from pipelines.tagging.taxonomy import renamed
 
@@ -133,6 +134,23 @@ def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:
             proposals.forget(domain, path)
     if gone != before:
         proposals.set_gone(domain, gone)
+
+
+def drop_given(cache: Cache, proposals: Proposals, domain: str, root: Path) -> None:
+    """Delete the waiting proposals of tags that a person has given to the note.
+
+    The index has to be as the file is: while the undoing of a tag is not indexed yet, the note seems to have it.
+    """
+    waiting = proposals.of_state(domain, "waiting")
+    tags = tags_of(cache, {one.path for one in waiting})
+    given = [one for one in waiting if one.tag.casefold() in tags.get(one.path, ())]
+    files = cache.ledger.stat_of([one.path for one in given])
+    proposals.drop([one.id for one in given if one.path in files and _is_current(root, *files[one.path])])
+
+
+def _is_current(root: Path, raw: str, size: int, mtime_ns: int, is_dirty: bool) -> bool:  # noqa: FBT001 - a row
+    file = look(root, raw)
+    return not is_dirty and file is not None and (file.size, file.mtime_ns) == (size, mtime_ns)
 
 
 def due(

@@ -93,11 +93,12 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
         ids = [one.id for one in wanted]
         if before == after:
             notes.proposals.settle(ids, "applied", at)  # a person, or an interrupted run, did it before
+            done.refused += [(path, tag, "the note has it already") for tag in tags]
         else:
             notes.proposals.changes.record(
                 _change(notes.domain, path, tags, PROMOTED, before, after, at), ids
             )
-        done.applied += [(path, tag) for tag in tags]
+            done.applied += [(path, tag) for tag in tags]
 
 
 def _name_now(notes: Notes, one: Proposal) -> str:

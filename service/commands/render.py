@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from service.usecases.phrases import as_sum, by_format, counted
+from service.usecases.phrases import as_sum, counted, not_asked_for
 
 _MATCHES = {
     "strong": "a strong match in meaning",
@@ -208,12 +208,7 @@ def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str,
     if facts["last_reconcile"]:
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
     if others := facts.get("other_files"):
-        files = counted(sum(others.values()), "other file")
-        console.print(
-            f"{files} could be indexed: {by_format(others)} (add the format to `formats:` of the domain in"
-            " _domains.yaml; `everindex init` writes that file if there is none)",
-            soft_wrap=True,
-        )
+        console.print(not_asked_for(others), soft_wrap=True)
     if watcher := facts["watcher"]:
         console.print(_watcher_line(watcher))
     for problem in facts["problems"]:

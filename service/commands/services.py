@@ -129,6 +129,8 @@ def print_findable(health: dict[str, Any], service: Service) -> None:
     """Print how many notes the first index has, and the commands that use it; or that an index is damaged."""
     from rich.text import Text  # noqa: PLC0415
 
+    from service.usecases.phrases import not_asked_for  # noqa: PLC0415
+
     damaged = [problem for problem in health["problems"] if _REBUILD in problem]
     for problem in damaged:
         out.say(problem, "yellow")
@@ -139,6 +141,8 @@ def print_findable(health: dict[str, Any], service: Service) -> None:
         out.print(Text(count, "green"), "Save another, and it will be too.")
     elif not damaged:
         out.print("No note is findable yet. Save one, and it will be.")
+    if others := health["other_files"]:
+        out.print(not_asked_for(others), soft_wrap=True)
     chosen = vault_choice(service)
     if parked:
         why = f"`{this_command()} status{chosen}` says why."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -19,7 +20,7 @@ from pipelines.store.check import damage
 from pipelines.store.meta import CacheMeta
 from pipelines.store.note_log import NoteLog
 from pipelines.store.sentences import owes_sentences
-from service.usecases.phrases import counted
+from service.usecases.phrases import counted, not_asked_for
 from workers.comparing import compare
 from workers.models import chosen_chunking
 from workers.resources import Resources
@@ -28,7 +29,7 @@ Progress = Callable[[str, Counts], None]
 
 
 def index_once(resources: Resources, progress: Progress, *, confirmed: bool = False) -> list[str]:
-    """Bring every cache up to date with the disk; return a line per domain. `confirmed` applies held deletions."""
+    """Bring every cache up to date with the disk; return the lines to show. `confirmed` applies held deletions."""
     resources.check_models()
     reports = compare(resources, confirmed=confirmed)
     sweep_leftovers(resources.place.state, resources.state())
@@ -53,7 +54,8 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
             )
     for domain in resources.domains():
         _prepare_sentences(resources, resources.cache(domain))
-    return lines
+    others = sum((Counter(report.others) for report in reports.values()), Counter[str]())
+    return [*lines, *([not_asked_for(others)] if others else [])]
 
 
 def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:

@@ -16,6 +16,14 @@ def by_format(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
+def not_asked_for(counts: Mapping[str, int]) -> str:
+    """Say which files could be indexed, by format, and how; counts as `by_format` takes them."""
+    return (
+        f"{counted(sum(counts.values()), 'other file')} could be indexed: {by_format(counts)} (add the format to"
+        " `formats:` of the domain in _domains.yaml; `everindex init` writes that file if there is none)"
+    )
+
+
 def moment(at: str) -> str:
     """Return an ISO 8601 time to the minute, in this machine's time zone."""
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")

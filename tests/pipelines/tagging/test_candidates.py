@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.store.proposals import Looked
-from pipelines.tagging.candidates import begin, due, is_another, likeness, sketch, withdraw
+from pipelines.tagging.candidates import begin, drop_given, due, is_another, likeness, sketch, withdraw
 
 WORDS = " ".join(f"word{n}" for n in range(200))
 
@@ -138,6 +138,35 @@ def test_what_waits_for_a_note_that_is_back_is_shown_once_the_note_is_indexed(ta
     withdraw(tagging.house.cache, tagging.proposals, "vault")
     assert tagging.proposals.of_state(None, "waiting") == []
     assert waiting(tagging) == {"soil": "a.md"}
+
+
+def test_what_waits_goes_once_the_note_has_it_and_the_other_tags_wait_on(tagging):
+    cache, root = tagging.house.cache, tagging.house.root
+    tagging.note("a.md")
+    tagging.propose("a.md", "soil", "compost", "bread")
+    tagging.review()
+    tagging.edit("- [ ] `compost`", "- [x] `compost`")
+    tagging.house.write("a.md", "---\ntags: [Soil]\n---\nThe garden soil.")
+    drop_given(cache, tagging.proposals, "vault", root)
+    assert "soil" in tagging.states("a.md"), "that is not indexed yet"
+    tagging.house.notice("a.md")
+    drop_given(cache, tagging.proposals, "vault", root)
+    assert "soil" in tagging.states("a.md")
+    tagging.house.drain()
+    drop_given(cache, tagging.proposals, "vault", root)
+    assert tagging.states("a.md").keys() == {"compost", "bread"}
+    tagging.review()
+    assert tagging.states("a.md") == {"compost": "applied", "bread": "waiting"}
+    assert "`bread`" in tagging.queue.read_text()
+    assert "`soil`" not in tagging.queue.read_text()
+
+
+def test_a_tag_that_was_taken_back_waits_although_the_index_has_it_still(tagging):
+    tagging.note("a.md", "---\ntags: [soil]\n---\nThe garden soil.")
+    tagging.propose("a.md", "soil")
+    tagging.house.write("a.md", "The garden soil.")
+    drop_given(tagging.house.cache, tagging.proposals, "vault", tagging.house.root)
+    assert tagging.states("a.md") == {"soil": "waiting"}
 
 
 def test_a_deletion_that_is_held_keeps_what_waits_until_it_is_applied(tagging):

@@ -34,6 +34,14 @@ def test_an_accepted_tag_is_applied_and_written_down(accepted):
     assert accepted.states("a.md") == {"soil": "applied", "compost": "applied"}
 
 
+def test_a_tag_that_the_note_has_already_is_not_said_to_be_written(accepted):
+    accepted.house.write("a.md", add_tags(NOTE.encode(), ["soil", "compost"]))
+    done = promote(accepted.notes, AT)
+    assert done.applied == []
+    assert done.refused == [("a.md", tag, "the note has it already") for tag in ("soil", "compost")]
+    assert accepted.proposals.changes.latest(10) == []
+
+
 def test_a_tag_that_was_renamed_since_it_was_proposed_is_written_by_its_new_name(accepted):
     log = accepted.proposals.renames
     log.finish(

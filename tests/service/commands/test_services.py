@@ -68,18 +68,24 @@ def test_a_printed_command_names_a_state_folder_that_is_elsewhere(vault, tmp_pat
     ],
 )
 def test_after_the_first_index_up_says_how_many_notes_are_findable(tmp_path, capsys, notes, parked, said):
-    health = {"domains": {"vault": {"notes": notes, "parked": parked}}, "problems": []}
+    health = {"domains": {"vault": {"notes": notes, "parked": parked}}, "problems": [], "other_files": {}}
     print_findable(health, Service(tmp_path, tmp_path / "state", 1, os.getpid()))
     lines = capsys.readouterr().out.splitlines()
     for sentence in said:
         assert any(line.startswith(sentence) for line in lines), lines
 
 
+def test_after_the_first_index_up_says_which_files_it_could_index(tmp_path, capsys):
+    health = {"domains": {"vault": {"notes": 1, "parked": 0}}, "problems": [], "other_files": {"pdf": 2}}
+    print_findable(health, Service(tmp_path, tmp_path / "state", 1, os.getpid()))
+    assert "2 other files could be indexed: 2 pdf (add the format to `formats:`" in capsys.readouterr().out
+
+
 def test_after_the_first_index_up_says_that_an_index_is_damaged_instead_of_how_many_are_findable(
     tmp_path, capsys
 ):
     problem = str(corrupt(tmp_path / "cache-vault.1.db", ValueError("malformed")))
-    health = {"domains": {"vault": {"notes": 3, "parked": 0}}, "problems": [problem]}
+    health = {"domains": {"vault": {"notes": 3, "parked": 0}}, "problems": [problem], "other_files": {}}
     print_findable(health, Service(tmp_path, tmp_path / "state", 1, os.getpid()))
     said = capsys.readouterr().out
     assert "is damaged (malformed); `everindex index --rebuild` builds a new cache" in said
@@ -92,7 +98,7 @@ def test_where_several_vaults_run_each_command_that_up_prints_names_its_own(tmp_
         (tmp_path / name).mkdir()
         state = Resources(Settings(vault=tmp_path / name)).place.state
         services.append(Service(tmp_path / name, state, 1, os.getpid()))
-    health = {"domains": {"vault": {"notes": 3, "parked": 2}}, "problems": []}
+    health = {"domains": {"vault": {"notes": 3, "parked": 2}}, "problems": [], "other_files": {}}
     running = f"here:{os.getpid()}/1.0"
     with announced(services[0].state, 1, running), announced(services[1].state, 2, running):
         print_findable(health, services[0])

@@ -63,6 +63,12 @@ def found(resources, question):
     return [hit.path for hit in SearchService(resources, wait_for_model=True).search(question, 5).results]
 
 
+def test_an_index_says_which_files_it_could_have_besides(vault, opened):
+    assert not any("could be indexed" in line for line in index(opened()))
+    (vault / "report.pdf").write_bytes(b"%PDF-1.4")
+    assert "1 other file could be indexed: 1 pdf (add the format" in index(opened())[-1]
+
+
 @pytest.mark.parametrize("changed", OTHERS)
 def test_changed_settings_leave_an_index_as_it_is_and_the_status_says_what_the_switch_costs(opened, changed):
     index(opened())
