@@ -178,12 +178,15 @@ def _shown(tokens: Iterable[Token]) -> str:
 
 
 def _property_links(values: Mapping[str, object], block: str, starts: Sequence[int]) -> Iterator[Link]:
+    ends: dict[str, int] = {}  # of the same link before, because both are in the order of the text
     for name, value in values.items():
         for item in strings(value):
             for inner in wikilinks(item):
                 if (parts := split_wikilink(inner)) is None:
                     continue
                 # If YAML unescaped or folded the value, its line is unknown.
-                at = max(block.find(f"[[{inner}]]"), 0)
+                written = f"[[{inner}]]"
+                at = max(block.find(written, ends.get(inner, 0)), block.find(written), 0)
+                ends[inner] = at + 1
                 cites = name.lower() in CITING_PROPERTIES
                 yield Link("property", *parts, bisect_right(starts, at), "", name, cites)
