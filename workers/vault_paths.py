@@ -55,7 +55,7 @@ def locate_vault(vault: Path | None, state: Path | None, *, create: bool = True)
 
     Both are created at first use. Without `create` nothing is written, a vault that was never indexed raises
     NotFoundError, and one whose folder is moved away or not mounted is found by its state folder. Raises
-    VaultNotFoundError, VaultIdError, StateError, ConfigurationError.
+    VaultNotFoundError, VaultIdError, StateError, ConfigurationError, AlreadyRunningError.
     """
     place = (None if create else _unavailable(vault, state)) or find_vault(vault, state, create=create)
     root, identity, folder = place.root, place.identity, place.state
@@ -90,7 +90,8 @@ def find_vault(vault: Path | None, state: Path | None, *, create: bool = False) 
     root = vault.expanduser().resolve()
     identity = identify(root, lambda: _seen(root, state), create=create)
     if state is None and create and _is_copy(root, identity):
-        _require_unwatched(root, state_home() / identity.vault_id)
+        if running := _running_elsewhere(root, state_home() / identity.vault_id):
+            raise AlreadyRunningError(f"{root} is in use: {running}, or stop it first")
         identity = identify_anew(root)
     folder = (state or state_home() / identity.vault_id).expanduser().resolve()
     if folder.is_relative_to(root):
@@ -147,11 +148,6 @@ def why_not_indexed(place: VaultPaths) -> tuple[str, str]:
         )
         return f"the state folder {state} of {root} is not there", cure
     return f"{root} was never indexed", f"run `everindex up {root}`"
-
-
-def _require_unwatched(root: Path, state: Path) -> None:
-    if running := _running_elsewhere(root, state):
-        raise AlreadyRunningError(f"{root} is in use: {running}, or stop it first")
 
 
 def _running_elsewhere(root: Path, state: Path) -> str | None:

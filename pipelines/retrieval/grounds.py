@@ -28,8 +28,9 @@ def with_grounds(
     A word is rare if the number of chunks with it, over all domains asked, is at most three or the square root of the
     number of all chunks.
     """
+    alone = {slug: {chunk.chunk_id: [chunk.chunk_id] for chunk in chunks} for slug, chunks in answers.items()}
     grounds = {}
-    for slug, (telling, complete) in _words_of(answers, sources, query).items():
+    for slug, (telling, complete) in _words_of(answers, sources, query, alone).items():
         others = sorted(complete - telling)
         grounds[slug] = telling | (_with_title(sources[slug].cache, query, others) if others else set())
     return grounds
@@ -40,17 +41,42 @@ def with_words(
 ) -> dict[str, set[int]]:
     """Return what `with_grounds` returns, plus the chunks with all words of the question. Raises CacheError.
 
-    A section that is cut into windows is cut anywhere: the windows beside a chunk count with it.
+    A long section is cut into overlapping windows, which may separate the words of the question. The windows before
+    and after a chunk therefore count as part of it.
     """
+    windows = {slug: _windows(sources[slug].cache, chunks) for slug, chunks in answers.items()}
     return {
-        slug: telling | complete for slug, (telling, complete) in _words_of(answers, sources, query).items()
+        slug: telling | complete
+        for slug, (telling, complete) in _words_of(answers, sources, query, windows).items()
+    }
+
+
+def _windows(cache: Cache, chunks: Sequence[passages.ChunkRow]) -> dict[int, list[int]]:
+    """Return, by chunk id, the chunk itself and the chunks before and after it that overlap with it."""
+    around = passages.chunks_around(cache, [chunk.chunk_id for chunk in chunks], 1)
+    return {
+        chunk.chunk_id: [
+            chunk.chunk_id,
+            *(
+                other.chunk_id
+                for other in around.get(chunk.path, ())
+                if other.chunk_id != chunk.chunk_id and other.start < chunk.end and chunk.start < other.end
+            ),
+        ]
+        for chunk in chunks
     }
 
 
 def _words_of(
-    answers: Mapping[str, Sequence[passages.ChunkRow]], sources: Mapping[str, Source], query: str
+    answers: Mapping[str, Sequence[passages.ChunkRow]],
+    sources: Mapping[str, Source],
+    query: str,
+    windows: Mapping[str, Mapping[int, Sequence[int]]],
 ) -> dict[str, tuple[set[int], set[int]]]:
-    """Return, by domain, the chunks supported by a name, phrase or rare word, and those with all words."""
+    """Return, by domain, the chunks supported by a name, phrase or rare word, and those with all words.
+
+    `windows`: by domain and answering chunk, the chunks that have all words if they have them together.
+    """
     asked, wanted = _stems(query), lexical.wanted(query)
     named = {
         slug: {chunk.chunk_id for chunk in chunks if _is_named(chunk, asked)}
@@ -60,11 +86,9 @@ def _words_of(
         return {slug: (own, set()) for slug, own in named.items()}
     phrases = lexical.phrases(query)
     terms = list(dict.fromkeys([*wanted.weights, *phrases]))
-    ids = {slug: [chunk.chunk_id for chunk in answers.get(slug, ())] for slug in sources}
-    beside = {slug: passages.overlapping(sources[slug].cache, ids[slug]) for slug in answers}
-    looked_up = {slug: [*ids[slug], *chain.from_iterable(beside[slug].values())] for slug in answers}
+    ids = {slug: [*chain.from_iterable(windows.get(slug, {}).values())] for slug in sources}
     found = {
-        slug: source.look_up(lexical.Wanted(dict.fromkeys(terms, 1)), looked_up.get(slug, ()))
+        slug: source.look_up(lexical.Wanted(dict.fromkeys(terms, 1)), ids[slug])
         for slug, source in sources.items()
     }
     over = reduce(add, (one.statistics for one in found.values()))
@@ -73,9 +97,9 @@ def _words_of(
     telling = {term for term, count in counts if count <= most and term in wanted.weights} | {*phrases}
     words = {}
     for slug, own in named.items():
-        having = dict(zip(terms, found[slug].having(looked_up[slug]), strict=True))
+        having = dict(zip(terms, found[slug].having(ids[slug]), strict=True))
         each = [having[word] for word in wanted.weights]
-        complete = {one for one in ids[slug] if _has_all([one, *beside[slug].get(one, ())], each)}
+        complete = {one for one, several in windows[slug].items() if _has_all(several, each)}
         words[slug] = own.union(*(having[term] for term in telling)), complete
     return words
 

@@ -43,7 +43,7 @@ class Cache:
         self.leases = Leases(con, clock)
         self.edges = Edges(con, clock)
         self.chunks = ChunkRows(con)
-        self.generation: tuple[tuple[int, int], str] | None = None
+        self.generation: tuple[tuple[int, int], tuple[str, bool]] | None = None
         """The commits and own changes that this connection saw, and the name of the state that they left."""
         self.visible: tuple[object, str] | None = None
         """The same for those from whom notes are hidden; the hidden notes belong to what it depends on."""

@@ -153,21 +153,6 @@ def text_around(cache: Cache, ids: Sequence[int], most: int) -> dict[int, tuple[
     return found
 
 
-def overlapping(cache: Cache, ids: Sequence[int]) -> dict[int, list[int]]:
-    """Return, by chunk id, the windows before and after it in a long section; without them for any other chunk."""
-    found: dict[int, list[int]] = {}
-    for chunk_id, other in select(
-        cache.con,
-        "SELECT c.id, o.id FROM vault_chunk c JOIN vault_chunk o ON o.path = c.path"
-        " AND (o.position = c.position - 1 AND o.end_offset > c.start_offset"
-        " OR o.position = c.position + 1 AND o.start_offset < c.end_offset)"
-        " WHERE c.id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(ids)),),
-    ):
-        found.setdefault(chunk_id, []).append(other)
-    return found
-
-
 def chunks_of(cache: Cache, path: str) -> list[ChunkRow]:
     """Return a note's chunks in order."""
     rows = select(

@@ -14,6 +14,7 @@ from pipelines.store.connection import corrupt, one
 from pipelines.store.connection import rows as select
 from pipelines.store.fts_functions import COLUMN_WEIGHTS
 from pipelines.store.notes import data_version
+from pipelines.store.sentences import owes_sentences
 
 _ROUNDING = 1e-5  # between numpy's cosine and sqlite-vec's
 _KNN_LIMIT = 4096  # sqlite-vec refuses a larger k
@@ -160,9 +161,18 @@ def generation(cache: Cache) -> str:
     Made of its file, newest chunk, last change of a vector, links, ranks, texts that wait for sentence vectors, and
     number of notes and of their saves.
     """
+    return _ranking_state(cache)[0]
+
+
+def is_refining(cache: Cache) -> bool:
+    """Say whether sentences wait for vectors, so that close notes may change places; kept until the next commit."""
+    return _ranking_state(cache)[1]
+
+
+def _ranking_state(cache: Cache) -> tuple[str, bool]:
     commits = (data_version(cache), cache.con.total_changes())
     if cache.generation is None or cache.generation[0] != commits:
-        cache.generation = (commits, _generation(cache))
+        cache.generation = (commits, (_generation(cache), owes_sentences(cache)))
     return cache.generation[1]
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
@@ -24,15 +23,14 @@ from pipelines.store.cache import Cache
 from pipelines.store.connection import snapshot
 from pipelines.store.facts import HELD, REFUSED, WATCHER, Fact, RefusedMessages, WatcherFacts
 from pipelines.store.processes import Process
-from pipelines.store.search import generation, visible_generation
-from pipelines.store.sentences import owes_sentences
+from pipelines.store.search import generation, is_refining, visible_generation
 from pipelines.store.starving import last_trouble, waiting, was_worked_on
 from pipelines.store.state_file import STATE_FILE
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.usecases.audience import Audience
 from service.usecases.domain_state import passages_problems
 from service.usecases.notes import uncounted
-from service.usecases.phrases import counted, moment
+from service.usecases.phrases import added, counted, moment
 from service.usecases.schemas.health import DomainHealth, Health
 from service.usecases.schemas.search import IndexState
 from workers.resources import Resources
@@ -70,7 +68,7 @@ def index_of(domain: Domain, cache: Cache, audience: Audience, *, ready: bool) -
     """
     if audience.sees_all:
         behind = (*cache.ledger.pending(), cache.vectors_pending())
-        return DomainIndex(*behind, ready, generation(cache), owes_sentences(cache))
+        return DomainIndex(*behind, ready, generation(cache), is_refining(cache))
     with snapshot(cache.con):
         hidden = audience.hidden(domain.slug)
         pending = cache.ledger.pending(audience.known_private(domain.slug))
@@ -147,16 +145,8 @@ def describe_health(
         watcher=asdict(watcher.value) | {"said_s": round(watcher.age_s, 1)} if watcher else None,
         refused_messages=asdict(refused.value if refused else RefusedMessages()),
         problems=problems,
-        other_files=_added(compared.others.values()) if compared else {},
+        other_files=added(compared.others.values()) if compared else {},
     )
-
-
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add the counts of all domains, the most frequent format first."""
-    total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
-    return dict(total.most_common())
 
 
 def find_problems(resources: Resources, queue: Queue) -> list[str]:

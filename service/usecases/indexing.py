@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -20,7 +19,7 @@ from pipelines.store.check import damage
 from pipelines.store.meta import CacheMeta
 from pipelines.store.note_log import NoteLog
 from pipelines.store.sentences import owes_sentences
-from service.usecases.phrases import counted, not_asked_for
+from service.usecases.phrases import added, counted, not_asked_for
 from workers.comparing import compare
 from workers.models import chosen_chunking
 from workers.resources import Resources
@@ -54,7 +53,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
             )
     for domain in resources.domains():
         _prepare_sentences(resources, resources.cache(domain))
-    others = sum((Counter(report.others) for report in reports.values()), Counter[str]())
+    others = added(report.others for report in reports.values())
     return [*lines, *([not_asked_for(others)] if others else [])]
 
 

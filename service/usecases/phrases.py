@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 
@@ -14,6 +15,14 @@ def counted(number: int, one: str, many: str = "") -> str:
 def by_format(counts: Mapping[str, int]) -> str:
     """Return how many files have each format: `9 pdf, 4 csv`."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add the counts of all domains, the most frequent format first."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total.most_common())
 
 
 def not_asked_for(counts: Mapping[str, int]) -> str:
