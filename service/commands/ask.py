@@ -31,12 +31,11 @@ from service.commands.terminal import (
     service_of,
     state_option,
     vault_option,
+    why_behind,
 )
 from service.runtime.refusals import standing_of
 
 app = click.Group()
-_STARTING = "the query worker is being started again; until then, what is saved now may be missing"
-_NOT_RUNNING = "Everindex is not running, so notes saved since are missing; `everindex up` starts it"
 
 
 class _Nth(click.IntRange):
@@ -139,15 +138,13 @@ def _found(
     if service:
         return service.root, service.call("GET", "/search", filters, q=question, **wanted)
     from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
-    from service.runtime.lock import is_watched  # noqa: PLC0415 - likewise
 
     questions = questions_of(given)
     # The answer says it, in a form for people.
     logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
     parsed = filters_of(questions.resources.root, filters)
     answer = questions.search(question, wanted.pop("k"), parsed, **wanted).model_dump(mode="json")
-    why_behind = _STARTING if is_watched(questions.resources.place.state) else _NOT_RUNNING
-    answer["index"]["waits"] = answer["index"]["waits"] or why_behind
+    answer["index"]["waits"] = answer["index"]["waits"] or why_behind(questions.resources)
     return questions.resources.root, answer
 
 

@@ -187,10 +187,13 @@ def print_node(console: Console, node: dict[str, Any]) -> None:
         console.print(Text(chunk["text"]))
 
 
-def print_status(console: Console, facts: dict[str, Any], parked: list[dict[str, str]]) -> None:
-    """Print one row per domain, then the problems."""
-    where = "running" if facts["running"] else "not running"
-    console.print(f"{facts['vault']} ({where})", soft_wrap=True)
+def print_status(
+    console: Console, facts: dict[str, Any], parked: list[dict[str, str]], behind: str | None = None
+) -> None:
+    """Print why the index may be behind, one row per domain, then the problems."""
+    console.print(facts["vault"] if behind else f"{facts['vault']} (running)", soft_wrap=True)
+    if behind:
+        console.print(behind, soft_wrap=True)
     _print_domains(console, facts["domains"])
     if facts["pending"]:
         console.print(

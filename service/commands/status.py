@@ -19,6 +19,7 @@ from service.commands.terminal import (
     service_of,
     state_option,
     vault_option,
+    why_behind,
 )
 
 app = click.Group()
@@ -53,7 +54,8 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool)
     if as_json:
         print_json(facts | {"parked_notes": _parked(given)})
     else:
-        print_status(out, facts, _parked(given))
+        behind = None if facts["running"] else why_behind(resources_of(given))
+        print_status(out, facts, _parked(given), behind)
 
 
 def _parked(given: dict[str, Any]) -> list[dict[str, str]]:

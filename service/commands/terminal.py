@@ -166,6 +166,15 @@ def need_service(given: dict[str, Any]) -> Service:
     return service
 
 
+def why_behind(resources: Resources) -> str:
+    """Say why the caches may lack what was saved last, where no service answers."""
+    from service.runtime.lock import is_watched  # noqa: PLC0415
+
+    if is_watched(resources.place.state):
+        return "the query worker is being started again; until then, what is saved now may be missing"
+    return "Everindex is not running, so notes saved since are missing; `everindex up` starts it"
+
+
 def resources_of(given: dict[str, Any], *, create: bool = False) -> Resources:
     """Open the selected vault with its state; log to standard error.
 

@@ -29,7 +29,9 @@ from service.http.static_files import Static, static_address
 from service.usecases.browsing import SUGGESTED, Browsing
 from service.usecases.health import count_notes
 from service.usecases.links import Graph
+from service.usecases.listing import list_notes
 from service.usecases.phrases import as_sum
+from service.usecases.schemas.listing import ListAnswer
 from service.usecases.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer
 from service.usecases.schemas.titles import TitleHit
 from service.usecases.schemas.traversal import KeptNode
@@ -155,7 +157,7 @@ class _SearchPage:
         return self._names.titles(q, _TITLES).results if is_name else []
 
     def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
-        answer, complaint = self._answer(asked)
+        answer, listed, complaint = self._answer(asked)
         results, answers = (answer.results, answer.answers) if answer else ([], 0)
         # A further page includes results that are no answers, too.
         end = len(results) if asked.offset else answers
@@ -166,7 +168,8 @@ class _SearchPage:
             rest=results[end:],
             facets=self._browsing.facets(results[:end], asked.filters, datetime.now(UTC).date()),
             linked=self._linked(asked.q, answer) if answer and asked.deep else None,
-            start=None if answer or complaint else self._browsing.start(),
+            listed=listed,
+            start=None if answer or listed or complaint else self._browsing.start(),
             changed=bool(answer and asked.generation and asked.generation != answer.index.generation),
             problem=complaint,
             shown_at_once=_SHOWN,
@@ -185,15 +188,18 @@ class _SearchPage:
         nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
         return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
 
-    def _answer(self, asked: _Asked) -> tuple[SearchAnswer | None, str | None]:
-        """Return the answer, or why a filter cannot be used."""
-        if not asked.q.strip():
-            return None, None
+    def _answer(self, asked: _Asked) -> tuple[SearchAnswer | None, ListAnswer | None, str | None]:
+        """Return the answer; for filters without a question, the notes that pass; or why a filter cannot be used."""
+        if not (asked.filters or asked.q.strip()):
+            return None, None, None
         try:
             filters = filters_of(self._questions.resources.root, asked.filters)
-            return self._questions.search(asked.q, _SHOWN, filters, explain=True, offset=asked.offset), None
+            if asked.q.strip():
+                answer = self._questions.search(asked.q, _SHOWN, filters, explain=True, offset=asked.offset)
+                return answer, None, None
+            return None, list_notes(self._questions, filters, "date"), None
         except (FilterError, DomainNotFoundError, ScopesFileError) as error:
-            return None, str(error)
+            return None, None, str(error)
 
 
 def _add_search_page(

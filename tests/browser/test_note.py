@@ -95,6 +95,19 @@ def test_the_lines_that_the_address_names_are_marked_and_seen(reading, open_page
     assert seen(page)
 
 
+def test_a_mark_from_the_title_on_leaves_out_the_path_and_the_properties(reading, open_page):
+    page = open_page(*reading)
+    page.goto("/notes/Everything.md#L5-L7")
+    page.wait_for_function("CSS.highlights.has('passage')")
+    title, text = marked(page).split(",", 1)
+    assert title == "Everything"
+    assert text.strip().startswith("Text with bold")
+    assert not {"Everything.md", "soil\n"} & {*marked(page).splitlines()}
+    page.goto("/notes/Everything.md?raw=1#L5-L7")
+    page.wait_for_function("CSS.highlights.has('passage')")
+    assert marked(page).startswith("# Everything\n\nText with **bold**")
+
+
 def test_a_passage_of_the_first_screen_leaves_the_page_at_its_top(reading, open_page):
     page = open_page(*reading)
     page.goto("/notes/Long.md#L7")

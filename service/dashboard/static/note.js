@@ -16,39 +16,50 @@ function blocks({ first, last }) {
 
 const startOf = (block) => Number(block.id.slice(1));
 
+// The parts of the page that show these lines, from the top to the bottom.
 function passage() {
   const wanted = lines();
-  if (!wanted) return null;
-  const range = new Range();
+  if (!wanted) return [];
   const raw = $("#raw")?.firstChild;
-  if (raw) {
-    const ends = [...raw.data.matchAll(/\n|$/g)].map((end) => end.index);
-    range.setStart(raw, wanted.first > 1 ? Math.min((ends[wanted.first - 2] ?? raw.length - 1) + 1, raw.length) : 0);
-    range.setEnd(raw, ends[wanted.last - 1] ?? raw.length);
-    return range;
-  }
+  if (raw) return [rawLines(raw, wanted)];
   const named = blocks(wanted);
-  if (!named.length) return null;
-  range.setStartBefore(named[0]);
-  range.setEndAfter(named.at(-1));
+  // The path of the note, and its properties, are between its title and the rest of its text.
+  const title = named.filter((block) => block.closest(".head"));
+  const rest = named.filter((block) => !block.closest(".head"));
+  return [title, rest].filter((part) => part.length).map(around);
+}
+
+function rawLines(raw, { first, last }) {
+  const range = new Range();
+  const ends = [...raw.data.matchAll(/\n|$/g)].map((end) => end.index);
+  range.setStart(raw, first > 1 ? Math.min((ends[first - 2] ?? raw.length - 1) + 1, raw.length) : 0);
+  range.setEnd(raw, ends[last - 1] ?? raw.length);
+  return range;
+}
+
+function around(blocks) {
+  const range = new Range();
+  range.setStartBefore(blocks[0]);
+  range.setEndAfter(blocks.at(-1));
   return range;
 }
 
 // A highlight leaves the page's elements as they are, so that a refresh does not take them for changed.
 function mark() {
-  const range = passage();
+  const parts = passage();
   CSS.highlights?.delete("passage");
-  if (range) CSS.highlights?.set("passage", new Highlight(range));
+  if (parts.length) CSS.highlights?.set("passage", new Highlight(...parts));
   const other = $("#other"); // the same note raw, or rendered; a note that is always raw has none
   if (other) other.hash = location.hash;
-  return range;
+  return parts;
 }
 
 function show() {
-  const range = mark();
-  if (range) {
+  const parts = mark();
+  if (parts.length) {
     const above = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) * 6;
-    const { top, bottom } = range.getBoundingClientRect();
+    const { top } = parts[0].getBoundingClientRect();
+    const { bottom } = parts.at(-1).getBoundingClientRect();
     scrollTo({ top: scrollY + bottom <= innerHeight ? 0 : scrollY + top - above });
   } else if (location.hash && !document.getElementById(named(location.hash))) {
     document.getElementById(`h-${slug(named(location.hash))}`)?.scrollIntoView();

@@ -175,11 +175,14 @@ def test_a_file_that_was_just_deleted_is_said_to_be_gone(run, vault):
 
 
 def test_an_answer_without_a_running_everindex_says_that_saves_are_missing(run, tmp_path):
-    assert "Everindex is not running, so notes saved since are missing" in run("search", "worms")[1]
+    asked = [("search", "worms"), ("status",)]
+    for command in asked:
+        assert "Everindex is not running, so notes saved since are missing" in run(*command)[1]
     with only_one(tmp_path / "state"):  # what the watcher does
-        said = run("search", "worms")[1]
-    assert "the query worker is being started again" in said
-    assert "not running" not in said
+        for command in asked:
+            said = run(*command)[1]
+            assert "the query worker is being started again" in said
+            assert "running" not in said
     code, said, complaint = run("status", "--wait")
     assert (code, said) == (1, "")
     assert complaint.startswith("error: Everindex is not running on this vault")

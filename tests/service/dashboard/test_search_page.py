@@ -123,6 +123,21 @@ def test_before_a_question_the_page_lists_notes_and_says_what_can_be_typed(brows
     assert "exactly these words in a row" in page
 
 
+def test_filters_without_a_question_list_the_notes_that_pass_the_newest_first(browser):
+    page = shown(browser, "/?folder=Soils")
+    listed = hits(page)
+    assert listed
+    assert all(address.startswith("/notes/Soils/") for address in listed)
+    days = re.findall(r'<time datetime="([^"]+)"', page)
+    assert days == sorted(days, reverse=True)
+    assert len(days) == len(listed) <= 20
+    assert "Recently changed" not in page
+    assert f'<span id="count">{len(listed)} note' in page or "the newest 20 are below" in page
+    none = shown(browser, "/parts/answers?tag=no-such-tag")
+    assert '0 notes pass these filters</span>: no note has the tag no-such-tag' in unescape(none)
+    assert "tag cannot be" in shown(browser, "/parts/answers?tag=two+words", 422)
+
+
 def test_in_an_empty_vault_the_page_says_how_to_begin(vault, tmp_path, tiny_model):
     empty = signed_in(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     assert "There is no note in this vault yet" in shown(empty, "/")
