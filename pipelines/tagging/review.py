@@ -271,7 +271,8 @@ def _message(context: ReviewContext, reading: Reading, promotion: Promotion) -> 
     said = []
     if reading.damaged:
         said.append(
-            f"This file was incomplete: {reading.damaged}. Missing items wait again; marked items count."
+            f"This file was incomplete: {reading.damaged}. Marked tags count; missing ones wait again."
+            " To reject those, put a - into their boxes."
         )
     said += [f"{tag} was not given to {path}: {why}." for path, tag, why in promotion.refused]
     accepted = context.notes.proposals.of_state(context.domain.slug, "accepted")

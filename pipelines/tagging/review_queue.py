@@ -26,7 +26,7 @@ LONGEST_TITLE = 120
 TITLE = "# Tags to review"
 INTRO = (
     "Put an `x` into a box to accept a tag, a `-` to reject it. A box that stays empty waits.",
-    "Deleting a line rejects its tag, too.",
+    "Deleting a line rejects its tag, too, as long as more than half of the tags are left.",
     "To give a note another tag, write it below the note on a line of its own, such as `- [x] soil`.",
 )
 NOTHING = "There is nothing to review."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +130,15 @@ def test_a_page_that_was_cut_is_restored_and_says_so(shown):
     page = shown.queue.read_text()
     assert "was incomplete" in page
     assert "`soil`" in page
+
+
+def test_a_page_of_two_tags_of_which_one_was_deleted_says_how_to_reject_it(shown):
+    shown.queue.write_text(re.sub(r"- \[ \] `soil`.*\n", "", shown.queue.read_text()))
+    assert shown.review().rejected == 0
+    assert "To reject those, put a - into their boxes." in shown.queue.read_text()
+    shown.edit("- [ ] `soil`", "- [-] `soil`")
+    assert shown.review().rejected == 1
+    assert "was incomplete" not in shown.queue.read_text()
 
 
 def test_a_page_that_was_deleted_comes_back(shown):

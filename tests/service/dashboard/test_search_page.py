@@ -134,7 +134,7 @@ def test_filters_without_a_question_list_the_notes_that_pass_the_newest_first(br
     assert "Recently changed" not in page
     assert f'<span id="count">{len(listed)} note' in page or "the newest 20 are below" in page
     none = shown(browser, "/parts/answers?tag=no-such-tag")
-    assert '0 notes pass these filters</span>: no note has the tag no-such-tag' in unescape(none)
+    assert "0 notes pass these filters</span>: no note has the tag no-such-tag" in unescape(none)
     assert "tag cannot be" in shown(browser, "/parts/answers?tag=two+words", 422)
 
 
