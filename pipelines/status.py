@@ -21,6 +21,7 @@ from pipelines.store.notes import has_note_called, unindexed_files_called
 from pipelines.store.overview import ParkedRow, parked_notes
 from pipelines.store.state import State
 
+_NEXT = "a worker indexes it next; `everindex status` says if none runs"
 _NO_NOTE = "no note has this path or title"
 _UNSEEN = "it was not read yet; `everindex up` indexes it, and so does `everindex reload` while it runs"
 
@@ -78,7 +79,7 @@ def why(
             "attempts": row.attempts,
         }
     if row and row.pending:
-        reason = row.error or ("it is being removed" if row.wanted_hash is None else "it is next")
+        reason = row.error or ("it is being removed" if row.wanted_hash is None else _NEXT)
         return answer | {"state": "pending", "reason": reason, "attempts": row.attempts}
     raw = vault.path_on_disk(root, key)
     if row:

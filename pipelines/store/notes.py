@@ -12,6 +12,7 @@ from pipelines.parsing.links import NOTE_SUFFIXES
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import one, row, rows
 
+_OPENING_CHUNKS = 4  # the first ones may be nothing but a heading
 _OPENING = 4_000
 _CALLED = "EXISTS (SELECT 1 FROM json_each(?2) WHERE substr('/' || file.path, -length(value)) = value COLLATE NOCASE)"
 
@@ -121,10 +122,10 @@ def openings(cache: Cache, paths: Collection[str]) -> dict[str, tuple[str, str]]
     """Return the title and the beginning of the text of each of these notes that is indexed."""
     found = rows(
         cache.con,
-        "SELECT n.path, n.title, coalesce(c.text, '') FROM vault_node n"
-        " LEFT JOIN vault_chunk c ON c.path = n.path AND c.position = 0"
-        " WHERE n.path IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(paths)),),
+        "SELECT path, title, coalesce((SELECT group_concat(text, char(10)) FROM"
+        " (SELECT text FROM vault_chunk c WHERE c.path = n.path ORDER BY position LIMIT ?)), '')"
+        " FROM vault_node n WHERE path IN (SELECT value FROM json_each(?))",
+        (_OPENING_CHUNKS, json.dumps(list(paths))),
     )
     return {path: (title, text[:_OPENING]) for path, title, text in found}
 

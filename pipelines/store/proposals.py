@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -219,11 +220,11 @@ class Proposals:
         """Return a value that changes whenever a page of the domain would: a summary of each state's proposals."""
         found = rows(
             self._con,
-            "SELECT state, count(*), max(id), sum(id) FROM tag_proposal"
-            f" WHERE domain = ? AND {_SHOWN} GROUP BY state ORDER BY state",
+            "SELECT state, count(*), max(id), sum(id), group_concat(iif(state IN ('waiting','addition'), path, NULL))"
+            f" FROM tag_proposal WHERE domain = ? AND {_SHOWN} GROUP BY state ORDER BY state",
             (domain,),
         )
-        return [list(row) for row in found]
+        return [[*row, sha256((paths or "").encode()).hexdigest()] for *row, paths in found]
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Count the proposals by domain and state, without those that wait for a note that is gone."""

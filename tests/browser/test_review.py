@@ -126,6 +126,26 @@ def test_a_tag_that_is_in_its_note_already_is_taken_out_of_it_again(review):
     assert states_of(stage)[key] == "waiting"
 
 
+def test_undoing_a_written_tag_says_first_that_others_may_leave_the_note_with_it(review):
+    stage, page = review
+    note = page.locator("article").filter(has=page.get_by_role("button", name="Accept all")).first
+    keys = keys_of(note)
+    with working(stage.settings):
+        note.get_by_role("button", name="Accept all").click()
+        gone(page, *keys)
+        assert page.request.post("/promote", data={}, headers={"Origin": page.url.partition("/ops")[0]}).ok
+        page.goto("/ops/review?state=applied")
+        page.locator(f"[data-key='{keys[0]}']").get_by_role("button", name="Undo").click()
+        asked = page.get_by_role("dialog")
+        assert "written into the note together with it" in asked.inner_text()
+        asked.get_by_role("button", name="Cancel").click()
+        assert states_of(stage)[keys[0]] == "applied"
+        page.locator(f"[data-key='{keys[0]}']").get_by_role("button", name="Undo").click()
+        asked.get_by_role("button", name="Undo").click()
+        page.get_by_text("Waits again").wait_for()
+    assert {states_of(stage)[key] for key in keys} == {"waiting"}
+
+
 def test_a_rejected_proposal_can_wait_again_from_its_own_list(review):
     stage, page = review
     page.goto("/ops/review?state=rejected")

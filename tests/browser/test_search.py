@@ -259,6 +259,33 @@ def test_an_unavailable_service_is_named_and_asked_again(page, open_page):
     open_page.expected.append("ERR_FAILED")
 
 
+def test_names_are_asked_for_again_like_answers(page, open_page):
+    page.goto("/?q=soil+1")
+    page.locator("#titles .hit", has_text="Soil 1").first.wait_for()
+    page.route("**/parts/**", lambda route: route.abort())
+    page.get_by_role("searchbox").fill("xylophone")
+    page.get_by_role("alert").get_by_text("The service cannot be reached").wait_for()
+    page.unroute("**/parts/**")
+    page.locator("#titles").wait_for(state="hidden")
+    open_page.expected.append("ERR_FAILED")
+
+
+def test_answers_by_word_only_are_replaced_once_the_model_is_there(page):
+    def loading(route):
+        text = route.fetch().text().replace('<div id="found">', '<div id="found" data-loading>')
+        route.fulfill(body=text, content_type="text/html")
+
+    page.route("**/parts/answers**", loading)
+    page.get_by_role("searchbox").press_sequentially("soil")
+    page.locator("#found[data-loading] .hit").first.wait_for()
+    page.locator(".passage summary").first.click()
+    page.unroute("**/parts/answers**")
+    page.wait_for_timeout(3000)
+    assert page.locator(".passage[open]").count() == 1  # it is being read
+    page.locator(".passage summary").first.click()
+    page.locator("#found:not([data-loading]) .hit").first.wait_for()
+
+
 def test_a_session_that_ended_during_typing_is_reported_with_its_cure(page, open_page):
     page.context.clear_cookies()
     page.get_by_role("searchbox").press_sequentially("soil")

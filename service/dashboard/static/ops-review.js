@@ -60,8 +60,9 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-decide], [data-undo]");
   if (!button) return;
   const holder = holderOf(button);
+  if (button.dataset.ask && !(await ask(button))) return;
   if ("undo" in button.dataset) undo({ ids: idsOf(holder), name: holder.dataset.name });
-  else if (!button.dataset.ask || (await ask(button))) decide(holder, button.dataset.decide);
+  else decide(holder, button.dataset.decide);
 });
 
 const keys = {

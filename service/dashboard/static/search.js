@@ -78,11 +78,20 @@ function complain(reason, { again = false } = {}) {
 async function ask() {
   clearTimeout(pausing);
   clearTimeout(waiting);
+  if (waiting) name(); // the names may have failed instead of the answers
+  waiting = null;
   $("main").ariaBusy = "true";
   if (await draw("answers", question())) {
     $("main").ariaBusy = null;
     $("#said").textContent = $("#count")?.textContent ?? $("#found .none p")?.textContent ?? "";
+    whenLoaded();
   }
+}
+
+// Answers by word only are replaced once the model is there, but not while one reads a passage that is open.
+function whenLoaded() {
+  if (!("loading" in $("#found").dataset)) return;
+  waiting = setTimeout(() => ($("#found details[open]") ? whenLoaded() : ask()), AGAIN);
 }
 
 function name() {
@@ -190,6 +199,7 @@ document.addEventListener("keydown", (event) => {
 // A browser puts the cursor before a question that the page came with, but who goes on typing adds to its end.
 field.setSelectionRange(field.value.length, field.value.length);
 
+whenLoaded();
 document.documentElement.classList.add("scripted");
 $("#help-button").hidden = false;
 $("#help-button").addEventListener("click", () => help.showModal());

@@ -41,6 +41,14 @@ def test_a_notes_proposals_are_found_whatever_became_of_them(proposals):
     assert [one.state for one in proposals.of_note("d", "a.md")] == list(states)
 
 
+def test_the_version_changes_when_a_note_with_waiting_tags_is_renamed(proposals):
+    add(proposals, "d", "a.md", ("soil", 0.9))
+    before = proposals.version("d")
+    assert proposals.version("d") == before
+    proposals.keys.move("d", "a.md", "b.md")
+    assert proposals.version("d") != before
+
+
 def test_proposals_are_found_by_tag_in_any_case_and_by_confidence(proposals):
     add(proposals, "d", "a.md", ("Soil", 0.9), ("river", 0.8))
     add(proposals, "e", "b.md", ("soil", 0.4))

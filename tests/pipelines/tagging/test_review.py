@@ -141,6 +141,13 @@ def test_a_page_of_two_tags_of_which_one_was_deleted_says_how_to_reject_it(shown
     assert "was incomplete" not in shown.queue.read_text()
 
 
+def test_the_first_lines_are_shown_below_the_headings_that_a_note_begins_with(tagging):
+    tagging.note("a.md", "# Soil\n\n## Highlights\n\n### Sand\n\nIt drains.\n\n## Notes\n\nMy own.\n")
+    tagging.propose("a.md", "soil")
+    tagging.review()
+    assert "\n> It drains.\n" in tagging.queue.read_text()
+
+
 def test_a_page_that_was_deleted_comes_back(shown):
     shown.queue.unlink()
     shown.review()

@@ -225,7 +225,7 @@ def test_why_says_of_a_note_that_waits_that_its_domain_is_paused(resources, oper
     assert (known["state"], known["reason"][:22]) == ("pending", "vault is paused since ")
     assert known["reason"].endswith("when an operator resumes vault (`/ops/queue`)")
     operator.post("/ops/queue/resume", params={"domain": "vault"})
-    assert questions.why("a.md")["reason"] == "it is next"
+    assert questions.why("a.md")["reason"] == "a worker indexes it next; `everindex status` says if none runs"
 
 
 def test_why_says_of_a_note_whose_file_vanished_that_no_answer_has_it_and_what_holds_it(resources, vault):
