@@ -146,7 +146,7 @@ def test_why_a_hit_is_there_and_where_it_leads_is_one_click_away(large, open_pag
     page.get_by_role("searchbox").fill("soil")
     page.keyboard.press("Enter")
     page.wait_for_url("**q=soil&folder=Soils**")
-    page.locator("h2 + .where").first.wait_for()  # the page lists the folder's notes until the answers are there
+    page.locator("h2 + .where").first.wait_for()  # until then, it lists the notes of the folder
     found = page.locator("h2 + .where").all_inner_texts()
     assert found
     assert all(where.startswith("Soils/") for where in found)
