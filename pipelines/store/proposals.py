@@ -217,7 +217,7 @@ class Proposals:
         )
 
     def version(self, domain: str) -> list[Any]:
-        """Return a value that changes whenever a page of the domain would: a summary of each state's proposals."""
+        """Return a value that changes whenever a page would: counts and ids by state, and the notes that wait."""
         found = rows(
             self._con,
             "SELECT state, count(*), max(id), sum(id), group_concat(iif(state IN ('waiting','addition'), path, NULL))"

@@ -88,7 +88,7 @@ async function ask() {
   }
 }
 
-// Answers by word only are replaced once the model is there, but not while one reads a passage that is open.
+// Replace answers by word only once the model is loaded, unless something in them is open.
 function whenLoaded() {
   if (!("loading" in $("#found").dataset)) return;
   waiting = setTimeout(() => ($("#found details[open]") ? whenLoaded() : ask()), AGAIN);
