@@ -242,6 +242,12 @@ def test_changes_are_shown_without_a_reload_and_never_replace_what_the_user_is_e
     assert page.evaluate("window.same")
 
 
+def finish_a_job(stage, task):
+    with closing(History(stage.state)) as history:
+        number = history.start(task, "drain", "notes", worker=process_name())
+        history.finish(number, Result("done", 1.0))
+
+
 def test_a_selection_stays_when_the_page_is_redrawn(small, open_page):
     stage, address = small
     page = open_page(stage, address)
@@ -250,13 +256,26 @@ def test_a_selection_stays_when_the_page_is_redrawn(small, open_page):
     page.get_by_label("Choose pipe.md").check()
     page.get_by_label("Choose pipe.md").focus()
     page.locator("#parked").evaluate("part => part.dataset.old = 'yes'")
-    with closing(History(stage.state)) as history:
-        history.finish(
-            history.start("task-new", "drain", "notes", worker=process_name()), Result("done", 1.0)
-        )
+    finish_a_job(stage, "task-new")
     gone(page, "#parked[data-old]")
     assert page.get_by_label("Choose pipe.md").is_checked()
     assert page.evaluate("document.activeElement.value") == "pipe.md"
+
+
+def test_a_button_is_not_redrawn_while_it_is_pressed(small, open_page):
+    stage, address = small
+    page = open_page(stage, address)
+    page.goto("/ops/parked")
+    page.get_by_text("live", exact=True).wait_for()
+    page.locator("#parked").evaluate("part => part.dataset.old = 'yes'")
+    page.get_by_role("button", name="Retry all that are not-a-file").hover()
+    page.mouse.down()
+    for task in ("first", "second"):  # the page asks for the second after it has shown the first
+        with page.expect_response("**/ops/parked"):
+            finish_a_job(stage, task)
+    page.mouse.up()
+    page.get_by_text("They are tried again").wait_for()
+    gone(page, "#parked[data-old]")
 
 
 def test_an_action_that_fails_says_why(small, open_page):

@@ -279,7 +279,7 @@ def test_answers_by_word_only_are_replaced_once_the_model_is_there(page):
     page.get_by_role("searchbox").press_sequentially("soil")
     page.locator("#found[data-loading] .hit").first.wait_for()
     page.locator(".passage summary").first.click()
-    page.unroute("**/parts/answers**")
+    page.unroute_all(behavior="wait")
     page.wait_for_timeout(3000)
     assert page.locator(".passage[open]").count() == 1  # it is being read
     page.locator(".passage summary").first.click()

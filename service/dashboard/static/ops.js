@@ -87,8 +87,10 @@ export async function refresh() {
   }
 }
 
-// A part is not replaced while the user types, chooses or decides in it.
-const isBusy = (part) => Boolean($("dialog[open]") || part.querySelector("[aria-busy], input:not([type=checkbox]):focus, select:focus"));
+// A part is not replaced while the user types, chooses, decides or presses in it: a button that is gone when it is let
+// go does nothing.
+const BUSY = "[aria-busy], input:not([type=checkbox]):focus, select:focus, :active";
+const isBusy = (part) => Boolean($("dialog[open]") || part.querySelector(BUSY));
 
 function replace(part, other) {
   if (part.isEqualNode(other)) return;
