@@ -283,7 +283,7 @@ def _of_waiting_notes(resources: Resources) -> Iterator[str]:
             if reason
             else "no job was started for them; is a worker running?"
         )
-        yield f"{domain.slug}: {what} wait to be indexed for {since:.0f} s, without progress; {why}"
+        yield f"{domain.slug}: {what} waiting to be indexed for {since:.0f} s, without progress; {why}"
 
 
 def _notes(count: int) -> str:

@@ -175,7 +175,7 @@ def test_faults_of_the_vault_its_model_and_its_processes_are_reported_for_as_lon
     spoil_rules(trio.root)
     for name in ("watcher", "query"):
         trio.begin(name)
-    waiting = f"garden: {BEDS} notes wait to be indexed"
+    waiting = f"garden: {BEDS} notes waiting to be indexed"
     says(trio, waiting, "is a worker running?", RULES, FILTERS, DEEP, NO_MODEL)
     # Domains that cannot be read, a domain that is paused, tagging that waits, limits that are too low, many notes
     # that vanish; and a model that is another one by now, which gives no numbers.
