@@ -12,6 +12,7 @@ import click
 from service.commands.agent_clients import CLIENTS, AgentClient
 from service.commands.console import out
 from service.commands.terminal import (
+    Commands,
     located,
     options_given,
     questions_of,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 app = click.Group()
 
 
-@app.group(invoke_without_command=True)
+@app.group(cls=Commands, invoke_without_command=True)
 @vault_option
 @state_option
 @click.pass_context

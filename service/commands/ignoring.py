@@ -35,17 +35,18 @@ def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> 
     place = locate_vault(vault_of(given), given.get("state"), create=False)
     if notes.find(place.root, place.identity) is None:
         raise not_there(place.root)
-    name = in_vault(given, path)
+    key = notes.note_key(in_vault(given, path))
+    raw = notes.path_on_disk(place.root, key)
     later = "" if service_of(given) else "; Everindex is not running, and does so when it is started"
     if undo:
-        line = ignore_file.stop_ignoring(place.root, name, place.displaced)
-        known = state_of(given, name)
+        line = ignore_file.stop_ignoring(place.root, raw, place.displaced)
+        known = state_of(given, key)
         so = (
             f"it is still ignored: {known['reason']}"
             if known["state"] == "ignored"
             else "it is indexed again"
         )
-        out.say(f"{line} was removed from {ignore_file.IGNORE_FILE}; {so}{later}")
+        out.say(f"{notes.note_key(line)} was removed from {ignore_file.IGNORE_FILE}; {so}{later}")
     else:
-        line = ignore_file.ignore(place.root, name, place.displaced)
-        out.say(f"{name} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it{later}")
+        line = notes.note_key(ignore_file.ignore(place.root, raw, place.displaced))
+        out.say(f"{key} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it{later}")

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 PATH = click.Path(path_type=Path)
 
+
+class _Text(click.types.StringParamType):
+    r"""A text. A byte that is not UTF-8 becomes `\xff`, as in the path of a note whose name has it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return os.fsencode(super().convert(value, param, ctx)).decode("utf-8", "backslashreplace")
+
+
+_TEXT = _Text()
+
 folder_argument = click.argument(
     "folder", required=False, type=PATH, metavar="[VAULT]", help="The folder of notes."
 )
@@ -40,6 +50,14 @@ class Commands(click.Group):
     """
 
     sections: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command that takes any bytes for a text: a file's name may have them."""
+        command = super().get_command(ctx, cmd_name)
+        for parameter in command.params if command else ():
+            if parameter.type is click.STRING:
+                parameter.type = _TEXT
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click passes it
         """Write the lists; click's own is sorted by name and truncates descriptions."""

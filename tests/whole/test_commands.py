@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 
 from tests.service.commands.test_commands import arguments, each, ends, is_one_sentence, named, program
@@ -15,6 +16,18 @@ def everindex(example, monkeypatch, capsys):
     """Run the program against the service of the example vault, in this process."""
     run = program(monkeypatch, capsys)
     return lambda *words: run(*words, *example.place)
+
+
+ODD = "odd \udcff.md"
+"""How Python reads an argument with a byte that is not UTF-8."""
+
+
+def is_text(parameter):
+    return parameter.type.name == "text"
+
+
+def takes_text(command):
+    return any(map(is_text, command.params))
 
 
 @each(lambda words, one: ends(words) and named(one, "path"))
@@ -33,6 +46,17 @@ def test_an_unknown_domain_is_answered_with_the_known_ones(everindex, words, com
     assert (code, said) == (1, "")
     known = "finance, fitness, nutrition, learning, archive"
     assert complaint == f"error: there is no domain 'nope'; the vault has {known}\n"
+
+
+@each(lambda words, one: ends(words) and takes_text(one))
+def test_bytes_that_are_not_utf_8_are_answered_like_any_text(everindex, words, command, tmp_path):
+    asked = [ODD if one in ("nope", "nope.md", "soil") else one for one in arguments(command, tmp_path)]
+    options = [one for one in command.params if isinstance(one, click.Option) and is_text(one)]
+    for option in [[], *([one.opts[0], ODD] for one in options if not one.required)]:
+        code, said, complaint = everindex(*words, *option, *asked)
+        assert code in (0, 1, 2)
+        assert "Traceback" not in complaint
+        assert "\\udcff" not in said + complaint
 
 
 @pytest.mark.parametrize(

@@ -78,3 +78,23 @@ def test_of_a_vault_that_is_moved_away_no_note_is_called_missing(everindex, vaul
     vault.rename(vault.with_name("moved"))
     with pytest.raises(VaultNotFoundError, match="is not there"):
         everindex("ignore", "[Soil]*.md", *undo)
+
+
+@pytest.mark.parametrize("said", ["odd \udcff.md", r"odd \xff.md"], ids=["bytes", "as-printed"])
+def test_a_name_that_is_not_utf_8_is_ignored_and_comes_back(everindex, settings, vault, said):
+    (vault / "odd \udcff.md").write_text("peat")
+    assert r"odd \xff.md" in listed(everindex, settings)
+    assert everindex("ignore", said).stdout.startswith(r"odd \xff.md is ignored: /odd \xff.md was added")
+    assert r"odd \xff.md" not in listed(everindex, settings)
+    assert everindex("ignore", "--undo", said).stdout.startswith(r"/odd \xff.md was removed")
+    assert r"odd \xff.md" in listed(everindex, settings)
+
+
+@pytest.mark.parametrize("said", ["Büro", "Büro/", "Bu\u0308ro/"])
+def test_a_folder_is_named_with_or_without_its_slash(everindex, settings, vault, said):
+    (vault / "Büro").mkdir()
+    (vault / "Büro" / "desk.md").write_text("oak")
+    assert everindex("ignore", said).exit_code == 0
+    assert "Büro/desk.md" not in listed(everindex, settings)
+    assert everindex("ignore", "--undo", said).exit_code == 0
+    assert "Büro/desk.md" in listed(everindex, settings)
