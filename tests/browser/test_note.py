@@ -172,16 +172,39 @@ def test_nothing_of_a_note_runs_or_loads(reading, open_page):
     assert "<script>alert(1)</script>" in page.locator("article").inner_text()
 
 
+def hear(page):
+    """Wait for a message: the first says how all stood, and the page is drawn again when a later one differs."""
+    page.evaluate(
+        "new Promise((heard) => { const other = new EventSource('/ops/events');"
+        " other.onmessage = () => { other.close(); heard(); }; })"
+    )
+
+
+def test_the_open_page_of_a_renamed_note_leads_to_it_and_goes_on_once_it_is_back(reading, open_page):
+    stage, address = reading
+    page = open_page(stage, address)
+    page.goto("/notes/Other.md")
+    hear(page)
+    note, elsewhere = stage.settings.vault / "Other.md", stage.settings.vault / "Else <b>where.md"
+    note.rename(elsewhere)
+    index_once(stage.resources, lambda *_: None)
+    gone = page.get_by_role("alert").filter(has_text="Other.md is unknown: it was renamed to")
+    assert gone.get_by_role("link").get_attribute("href") == "/notes/Else%20%3Cb%3Ewhere.md"
+    assert page.locator("#text").is_visible()  # who was reading it can go on
+    assert not page.get_by_text("indexed", exact=True).is_visible()
+    elsewhere.rename(note)
+    index_once(stage.resources, lambda *_: None)
+    gone.wait_for(state="detached")
+    page.get_by_text("indexed", exact=True).wait_for()
+    open_page.expected.append("404")
+
+
 def test_a_page_that_is_open_shows_the_note_as_it_is_saved_and_keeps_the_mark(reading, open_page):
     stage, address = reading
     page = open_page(stage, address)
     page.goto("/notes/Other.md#L3")
     page.wait_for_function("CSS.highlights.has('passage')")
-    # The first message says how all stood; the page is drawn again when a later one differs.
-    page.evaluate(
-        "new Promise((heard) => { const other = new EventSource('/ops/events');"
-        " other.onmessage = () => { other.close(); heard(); }; })"
-    )
+    hear(page)
     (stage.settings.vault / "Other.md").write_text("# Other\n\nWritten just now. [[Everything]] [[Long]]\n")
     index_once(stage.resources, lambda *_: None)
     page.get_by_text("Written just now.").wait_for()

@@ -69,12 +69,9 @@ export async function refresh() {
   refreshing = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    if (answer.status === 404) {
-      showLive(false);
-      tell("This is no longer there under its name. Reload the page to see what became of it.", { bad: true });
-    }
-    if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    showGone(answer.status === 404 ? $("main.message > p", fresh) : null);
+    if (!answer.ok) return;
     setClocks(fresh);
     for (const part of $$("[data-live]")) {
       const other = fresh.getElementById(part.id);
@@ -85,6 +82,15 @@ export async function refresh() {
   } finally {
     refreshing = false;
   }
+}
+
+// Say above what the page shows that it is no longer there, in the server's words: where it is now, if it was renamed.
+function showGone(said) {
+  if (said) Object.assign(said, { id: "gone", className: "note", role: "alert" });
+  const old = $("#gone");
+  if (said && old?.isEqualNode(said)) return;
+  old?.remove();
+  if (said) $("main").prepend(document.adoptNode(said));
 }
 
 // A part is not replaced while the user types, chooses, decides or presses in it: a button that is gone when it is let
