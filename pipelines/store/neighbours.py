@@ -231,6 +231,21 @@ def most_linked(
     return list(found)
 
 
+def linking(cache: Cache, paths: Collection[str], hidden: Collection[str] = frozenset()) -> dict[str, int]:
+    """Return how many notes of this domain link to each of these files of any domain, if any does.
+
+    `hidden` notes are not counted.
+    """
+    found = rows(
+        cache.con,
+        "WITH hidden AS MATERIALIZED (SELECT value FROM json_each(?2)) SELECT target, count(DISTINCT path)"
+        " FROM vault_edge WHERE target IN (SELECT value FROM json_each(?1)) AND path <> target"
+        " AND path NOT IN hidden GROUP BY target",
+        (json.dumps(list(paths)), json.dumps(list(hidden))),
+    )
+    return dict(found)
+
+
 def edges_among(cache: Cache, paths: Sequence[str]) -> list[GraphEdge]:
     """Return the edges between these notes, one per pair and kind."""
     return records(

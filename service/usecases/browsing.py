@@ -48,9 +48,14 @@ class Browsing:
             ListedNote(path=path, title=title, domain=slug, changed=changed)
             for slug, (path, title, changed) in self._listed(notes.recently_changed, audience)
         ]
+        best = list(self._listed(neighbours.most_linked, audience))
+        links = Counter[str]()
+        for domain, cache in self._questions.readers():
+            hidden = audience.hidden(domain.slug)
+            links.update(neighbours.linking(cache, [path for _, (path, *_) in best], hidden))
         linked = [
-            ListedNote(path=path, title=title, domain=slug, links=links)
-            for slug, (path, title, links) in self._listed(neighbours.most_linked, audience)
+            ListedNote(path=path, title=title, domain=slug, links=links[path])
+            for slug, (path, title, _) in best
         ]
         recent.sort(key=lambda note: note.changed or "", reverse=True)
         linked.sort(key=lambda note: -(note.links or 0))

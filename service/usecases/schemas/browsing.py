@@ -12,7 +12,7 @@ class ListedNote(BaseModel):
     title: str
     domain: str
     changed: str | None = None
-    links: int | None = Field(default=None, description="how many notes of its domain link to it")
+    links: int | None = Field(default=None, description="how many notes of any domain link to it")
 
 
 class Start(BaseModel):
