@@ -115,12 +115,17 @@ def _show(error: click.ClickException) -> None:
     text = io.StringIO()
     error.show(text)
     err.print(text.getvalue(), end="", soft_wrap=True)
-    if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name in _QUESTIONS:
-        if error.option_name in sys.argv:  # a lone letter excludes nothing: it was meant as an option
-            return
-        command = error.ctx.command.name
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return
+    command = error.ctx.command
+    if isinstance(command, click.Group):
+        known = {name for one in command.commands.values() for option in one.params for name in option.opts}
+        if error.option_name in known:
+            err.say(f"Options follow the command: {error.ctx.command_path} COMMAND {error.option_name}")
+    # A lone letter excludes nothing: it was meant as an option.
+    elif command.name in _QUESTIONS and error.option_name not in sys.argv:
         err.say(
-            f"To exclude notes with a word, write -- before the question: everindex {command} -- soil -clay"
+            f"To exclude notes with a word, write -- before the question: everindex {command.name} -- soil -clay"
         )
 
 

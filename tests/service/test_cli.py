@@ -104,6 +104,15 @@ def test_the_version_is_the_packages(everindex):
     assert everindex("--version") == (0, f"everindex {version('everindex')}\n", "")
 
 
+@pytest.mark.parametrize("words", [(), ("tags",)])
+def test_an_option_before_its_command_is_told_its_place(everindex, words):
+    code, said, complaint = everindex(*words, "--vault", "/notes", "list")
+    assert (code, said) == (2, "")
+    assert "Options follow the command: " in complaint
+    assert complaint.endswith("".join(f"{word} " for word in words) + "COMMAND --vault\n")
+    assert "Options follow" not in everindex(*words, "--vult", "/notes", "list")[2]
+
+
 def test_a_word_to_leave_out_that_looks_like_an_option_is_explained(everindex):
     code, said, complaint = everindex("search", "daily", "note", "-template")
     assert (code, said) == (2, "")
