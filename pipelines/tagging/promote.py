@@ -55,6 +55,7 @@ def promote(notes: Notes, at: str) -> Promotion:
     """Give every note the tags that were accepted for it; `at` is the time for the audit log.
 
     If a note changed by more than half since a tag was proposed, the tag waits again; a typed tag is applied anyway.
+    It also waits again if the note has to be corrected before it can be edited.
     A tag that was renamed since is written with its new name.
     """
     done = Promotion()
@@ -88,7 +89,8 @@ def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: P
         if error.retry_helps:
             done.put_off.append(path)
         else:
-            _refuse(notes, wanted, str(error), at, done)
+            # Only another kind of file can never have a tag; what is wrong with a note can be corrected.
+            _refuse(notes, wanted, str(error), at, done, waits=vault.is_markdown(path))
     else:
         ids = [one.id for one in wanted]
         if before == after:
@@ -126,7 +128,8 @@ def _refuse(
 ) -> None:
     if which:
         notes.proposals.settle([one.id for one in which], "waiting" if waits else "refused", at, why)
-        done.refused += [(one.path, one.tag, why) for one in which]
+        said = f"{why}; it waits again" if waits else why
+        done.refused += [(one.path, one.tag, said) for one in which]
 
 
 def _edit(notes: Notes, path: str, edited: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:

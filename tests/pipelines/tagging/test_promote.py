@@ -210,6 +210,26 @@ def test_a_note_that_is_another_one_by_now_is_not_tagged_and_asked_about_again(a
     assert accepted.text("a.md") == NOTE
 
 
+def test_a_tag_of_a_note_that_cannot_be_edited_waits_until_the_note_is_corrected(accepted):
+    accepted.note("a.md", "---\ntitle: [\n---\nThe garden soil.\n")
+    done = promote(accepted.notes, AT)
+    assert {(path, tag) for path, tag, _ in done.refused} == {("a.md", "soil"), ("a.md", "compost")}
+    assert all("correct the frontmatter" in why and "waits again" in why for *_, why in done.refused)
+    assert accepted.states("a.md") == {"soil": "waiting", "compost": "waiting"}
+    accepted.note("a.md", NOTE)
+    accepted.proposals.decide(
+        [one.id for one in accepted.proposals.of_state("vault", "waiting")], "accepted", AT
+    )
+    assert promote(accepted.notes, AT).applied == [("a.md", "soil"), ("a.md", "compost")]
+
+
+def test_a_tag_of_a_file_that_can_have_none_is_refused(tagging):
+    tagging.note("a.txt", "The garden soil.")
+    tagging.proposals.decide(tagging.propose("a.txt", "soil"), "accepted", AT)
+    assert promote(tagging.notes, AT).applied == []
+    assert tagging.states("a.txt") == {"soil": "refused"}
+
+
 def test_a_tag_of_a_note_that_is_gone_is_refused_also_where_its_text_was_known(accepted):
     look = Looked("seen", sketch(["The garden soil."]), "proposed", None, 0, None)
     accepted.proposals.look("vault", {"a.md": look})
