@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pipelines.errors import NO_NOTE, NoteNotFoundError
-from service.commands.console import out, print_json
+from service.commands.console import err, out, print_json
 from service.commands.naming import about_note
 from service.commands.terminal import (
     json_option,
@@ -24,6 +25,9 @@ from service.commands.terminal import (
 
 app = click.Group()
 
+_PATIENCE_SECONDS = 2.0
+"""How long `--wait` waits without a word: a save takes no longer."""
+
 
 @app.command()
 @vault_option
@@ -32,10 +36,7 @@ app = click.Group()
 @click.option("--wait", is_flag=True, help="Return when everything is indexed.")
 def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool) -> None:
     """Show the state of the vault's index."""
-    import time  # noqa: PLC0415
-
     from service.commands.render import print_status  # noqa: PLC0415
-    from service.runtime.client import is_complete  # noqa: PLC0415
 
     given = options_given(vault, state)
 
@@ -46,16 +47,31 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool)
         questions = questions_of(given)
         return questions.health(questions.resources.queue()).model_dump(mode="json") | {"running": False}
 
-    facts = ask()
-    while wait and not (facts["running"] and is_complete(facts)):
-        need_service(given)  # without it, nothing is ever indexed
-        time.sleep(0.2)
-        facts = ask()
+    facts = _when_complete(given, ask) if wait else ask()
     if as_json:
         print_json(facts | {"parked_notes": _parked(given)})
     else:
         behind = None if facts["running"] else why_behind(resources_of(given))
         print_status(out, facts, _parked(given), behind)
+
+
+def _when_complete(given: dict[str, Any], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the state once everything is indexed; print meanwhile what may prevent it, such as a paused domain."""
+    import re  # noqa: PLC0415 - help has to be instant
+    import time  # noqa: PLC0415 - likewise
+
+    from service.runtime.client import is_complete  # noqa: PLC0415 - likewise
+
+    began, told = time.monotonic(), set[str]()
+    while not ((facts := ask())["running"] and is_complete(facts)):
+        need_service(given)  # without it, nothing is ever indexed
+        for problem in facts["problems"] if time.monotonic() - began > _PATIENCE_SECONDS else ():
+            kind = re.sub(r"\d+", "", problem)  # its ages and counts change
+            if kind not in told:
+                err.say(problem)
+            told.add(kind)
+        time.sleep(0.2)
+    return facts
 
 
 def _parked(given: dict[str, Any]) -> list[dict[str, str]]:

@@ -126,6 +126,20 @@ def test_a_folder_renamed_and_saves_made_during_scans_are_all_found(lasting):
     assert "many" not in {path.split("/")[0] for path in user.found("river number 7")}
 
 
+def test_who_waits_for_a_paused_domain_is_told_so_and_goes_on_once_it_is_resumed(lasting):
+    (domain,) = lasting.health()["domains"]
+    lasting.post("/ops/queue/pause", domain=domain)
+    write(lasting, "paused.md", "vermiculite")
+    wait_for(lambda: lasting.health()["pending"], "the save is noticed")
+    waiting = lasting.start("status", "--wait", *lasting.place)
+    said = waiting.stdout.readline()
+    lasting.post("/ops/queue/resume", domain=domain)
+    rest, _ = waiting.communicate(timeout=60)
+    assert f"{domain} is paused since" in said
+    assert (waiting.returncode, "is paused" in rest) == (0, False)
+    assert lasting.found("vermiculite")[0] == "paused.md"
+
+
 def test_a_file_that_changes_while_it_is_read_ends_as_on_disk(lasting):
     user = lasting
     writer = (
