@@ -15,7 +15,7 @@ from pipelines.disk import beneath
 from pipelines.errors import TaxonomyError, UnsafePathError
 from pipelines.model import TagEntry, TagStatus, Taxonomy
 from pipelines.parsing.frontmatter import is_tag
-from pipelines.tagging.taxonomy_outline import Item, read_outline
+from pipelines.tagging.taxonomy_outline import RENAMES, Item, read_outline
 
 TAXONOMY_FILE = "_taxonomy.md"
 TAXONOMY_LIMIT = 1_000_000
@@ -151,8 +151,7 @@ def _entry(item: Item) -> TagEntry | None:
         facts += [part.strip() for part in match[1].split(";")]
         text = text[: match.start()]
     head, *rest = _COLON.split(text, 1)
-    words = len(head.split())
-    meant = facts or (words <= _LONGEST_NAME and (rest or head.startswith("#") or words == 1))
+    meant = facts or (_is_short(head) and (rest or head.startswith("#") or len(head.split()) == 1))
     if not head or _is_prose(text) or not (meant or _DASHED.match(text)):
         return None
     tag = _clean(head)
@@ -181,6 +180,31 @@ def _facts(facts: Sequence[str]) -> tuple[tuple[str, ...], TagStatus]:
     return tuple(aliases), status
 
 
+def _is_short(text: str) -> bool:
+    return len(text.split()) <= _LONGEST_NAME
+
+
+def _is_meant_as_tag(item: Item) -> bool:
+    try:
+        return _entry(item) is not None
+    except ValueError:
+        return True
+
+
+def _rename(item: Item) -> tuple[str, str] | None:
+    """Parse a rename's list item; return None if it is prose. Raises ValueError with the reason if it is invalid."""
+    text = item.text
+    old, *rest = (_clean(name) for name in _ARROW.split(text))
+    if not rest and (_is_prose(text) or not (_is_short(text) or _is_meant_as_tag(item))):
+        return None
+    if len(rest) != 1 or not is_tag(old) or not is_tag(rest[0]):
+        todo = "write `- old -> new`" + ("" if rest else f", or move it above `{RENAMES}` if it is a tag")
+        raise ValueError(f"{_quoted(text)} is not a rename of a tag; {todo}")
+    if old == rest[0]:
+        raise ValueError(f"{_quoted(old)} is renamed to itself; remove the line")
+    return old, rest[0]
+
+
 def find_renames(
     items: Sequence[Item], entries: Sequence[TagEntry], errors: list[tuple[int, str]]
 ) -> dict[int, tuple[str, str]]:
@@ -188,18 +212,19 @@ def find_renames(
     written: dict[str, tuple[str, str, int]] = {}
     for item in items:
         line = item.first + 1
-        old, *rest = (_clean(name) for name in _ARROW.split(item.text))
-        if not rest and (_is_prose(item.text) or len(item.text.split()) > _LONGEST_NAME):
+        try:
+            rename = _rename(item)
+        except ValueError as error:
+            errors.append((line, str(error)))
             continue
-        if len(rest) != 1 or not is_tag(old) or not is_tag(rest[0]):
-            errors.append((line, f"{_quoted(item.text)} is not a rename of a tag; write `- old -> new`"))
-        elif old == rest[0]:
-            errors.append((line, f"{_quoted(old)} is renamed to itself; remove the line"))
-        elif old.casefold() in written:
+        if rename is None:
+            continue
+        old, new = rename
+        if old.casefold() in written:
             before = written[old.casefold()][2]
             errors.append((line, f"{_quoted(old)} is already renamed on line {before}; remove one of them"))
         else:
-            written[old.casefold()] = (old, rest[0], line)
+            written[old.casefold()] = (old, new, line)
     rules = {old: new for old, (_, new, _) in written.items()}
     tags = {entry.tag.casefold(): entry.tag for entry in entries}
     found = {}
@@ -212,12 +237,8 @@ def find_renames(
         elif last.casefold() not in tags:
             alias = find(Taxonomy(tuple(entries)), last)
             hint = f"it is an alias of {_quoted(alias.tag)}" if alias else "add it, or correct its name"
-            errors.append(
-                (
-                    line,
-                    f"{_quoted(old)} is renamed to {_quoted(last)}, which is not in the vocabulary; {hint}",
-                )
-            )
+            why = f"{_quoted(old)} is renamed to {_quoted(last)}, which is not in the vocabulary; {hint}"
+            errors.append((line, why))
         else:
             found[line - 1] = (old, tags[last.casefold()])
     return found
