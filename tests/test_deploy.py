@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import shlex
@@ -351,8 +352,10 @@ def shell(vault, tmp_path, monkeypatch):
 
 
 def test_a_service_is_installed_seen_and_removed(shell, vault, tmp_path):
-    assert "started now and at every login" in shell("install")
+    said = shell("install")
+    assert "started now and at every login" in said
     names = [path.name for path in shell.units()]
+    assert fnmatch.filter(names, said.split("'")[1]) == names
     assert [name.rsplit("-", 1)[1] for name in names] == ["serve.service", "watch.service", "work.service"]
     order = " ".join(
         sorted(names, key=lambda name: ["watch", "work", "serve"].index(name.rsplit("-", 1)[1][:-8]))
