@@ -114,7 +114,7 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
     able = not out.is_dumb_terminal and can_be_shown(sys.stdout.encoding)
     if prints or not (sys.stdin.isatty() and sys.stdout.isatty() and able):
         raise click.UsageError(
-            "Missing argument 'QUERY...': give words."
+            "Missing argument 'QUERY...': give words; `everindex list` takes filters alone."
             " On a terminal that shows Unicode, `everindex search` alone searches as you type"
         )
     from pipelines.scopes import filters_of  # noqa: PLC0415

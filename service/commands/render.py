@@ -212,7 +212,7 @@ def print_status(
         console.print(f"compared with the disk {facts['last_reconcile']['age_s']:.0f} s ago")
     if others := facts.get("other_files"):
         console.print(not_asked_for(others), soft_wrap=True)
-    if watcher := facts["watcher"]:
+    if (watcher := facts["watcher"]) and not behind:
         console.print(_watcher_line(watcher))
     for problem in facts["problems"]:
         console.print(Text(problem, "red"), soft_wrap=True)

@@ -89,8 +89,10 @@ def test_a_save_an_edit_a_move_and_a_deletion_are_followed(running):
 
 def test_a_restart_on_an_unchanged_vault_embeds_nothing_and_sees_what_changed_meanwhile(running):
     user = running
+    assert "watching by" in user.run("status", *user.place)
     user.stop()
     assert not user.health()
+    assert "watching by" not in user.run("status", *user.place)
     count = embedded(user)
     user.up()
     assert embedded(user) == count

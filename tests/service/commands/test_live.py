@@ -227,7 +227,7 @@ def test_a_terminal_that_cannot_show_the_marks_is_refused():
     )
     try:
         assert terminal.ended() == 2
-        assert "give words" in terminal.said
+        assert "give words; `everindex list` takes filters alone" in terminal.said
         assert "\x1b[?1049h" not in terminal.raw
         assert terminal.is_restored
     finally:
