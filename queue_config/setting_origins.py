@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Container
+import os
+from collections.abc import Container, Iterable
 from typing import Any
 
 from pydantic import AliasChoices, ValidationError
@@ -23,8 +24,7 @@ def explain(error: ValidationError, given: Container[str] = ()) -> str:
     for one in error.errors(include_url=False):
         name, text = ".".join(map(str, one["loc"])) or "settings", one["msg"].removeprefix("Value error, ")
         if one["type"] == "extra_forbidden":  # unknown variables are other programs', so it is in the file
-            near = difflib.get_close_matches(name, Settings.model_fields, 1)
-            text = "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
+            text = "there is no such setting" + _meant(name, Settings.model_fields)
             name += f" in {config_file()}"
         elif one["loc"]:
             key = str(one["loc"][0])
@@ -79,6 +79,23 @@ def old_names() -> list[str]:
         )
         if given is not None
     ]
+
+
+def unknown_variables() -> list[str]:
+    """Return a message for each variable that is named like a setting and is none: nothing reads it."""
+    prefix = str(Settings.model_config["env_prefix"])
+    known = {
+        key.upper() if key.isupper() else f"{prefix}{key.upper()}"
+        for name in Settings.model_fields
+        for key in _keys(name)
+    } | {f"{prefix}{name.upper()}" for name in OLD_NAMES.values()}
+    given = sorted(key for key in os.environ if key.upper().startswith(prefix) and key.upper() not in known)
+    return [f"{key} is set, and there is no such setting{_meant(key.upper(), known)}" for key in given]
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _is_secret(name: str) -> bool:

@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 
 from pipelines.errors import EverindexError
 from service.usecases.doctor.finding import Finding, Installation, failure
-from service.usecases.doctor.machine import check_clock, check_memory, check_python, check_sqlite
+from service.usecases.doctor.machine import (
+    check_clock,
+    check_environment,
+    check_memory,
+    check_python,
+    check_sqlite,
+)
 from service.usecases.doctor.models import check_models
 from service.usecases.doctor.queues import check_queue
 from service.usecases.doctor.services import check_others, check_port, check_service, check_units
@@ -22,6 +28,7 @@ from service.usecases.doctor.vault import check_files, check_id, check_readers, 
 
 _CHECKS: tuple[Callable[[Installation], Iterator[Finding]], ...] = (
     check_python,
+    check_environment,
     check_sqlite,
     check_memory,
     check_clock,

@@ -1,4 +1,4 @@
-"""Checks of the machine: Python, SQLite, memory and the clock."""
+"""Checks of the machine: Python, the environment, SQLite, memory and the clock."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import psutil
 
 from pipelines.errors import ConfigurationError, SqliteTooOldError
 from pipelines.store.intact import try_library
+from queue_config.setting_origins import unknown_variables
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 
 _LITTLE_MEMORY = 1_000_000_000
@@ -35,6 +36,14 @@ def check_python(_: Installation) -> Iterator[Finding]:
             "python",
             f"Everindex was not tested with Python {running}",
             f"if something fails, install it with one of: {versions} (`uv tool install --python {tested[-1]} ...`)",
+        )
+
+
+def check_environment(_: Installation) -> Iterator[Finding]:
+    """Find variables of the environment that are misspelled settings."""
+    for unknown in unknown_variables():
+        yield warning(
+            "environment", unknown, "correct its name, or unset it; `everindex config` lists the settings"
         )
 
 

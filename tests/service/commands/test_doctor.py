@@ -39,7 +39,9 @@ from workers.resources import GOOD_DOMAINS_FILE, Resources
 
 @pytest.fixture(autouse=True)
 def port(monkeypatch):
-    """A port that is free, as the setting."""
+    """A port that is free, as the only setting of the environment."""
+    for name in [name for name in os.environ if name.startswith("EVERINDEX_")]:
+        monkeypatch.delenv(name)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         number = probe.getsockname()[1]
     monkeypatch.setenv("EVERINDEX_PORT", str(number))
@@ -89,6 +91,17 @@ def diagnose(root, *options):
     assert said["ok"] == (done.exit_code == 0)
     assert all(one["cure"] for one in found.values())
     return done.exit_code, found
+
+
+def test_a_variable_that_is_a_misspelled_setting(place, monkeypatch):
+    monkeypatch.setenv("EVERINDEX_SETLE_SECONDS", "1")
+    monkeypatch.setenv("EVERINDEX_EMBEDDING_BACKEND", "torch")
+    code, found = diagnose(place.root)
+    assert code == 0
+    meant = (
+        "EVERINDEX_SETLE_SECONDS is set, and there is no such setting; did you mean EVERINDEX_SETTLE_SECONDS?"
+    )
+    assert found["environment"]["message"] == meant
 
 
 def test_a_healthy_installation_has_no_findings(place):
