@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from contextlib import suppress
 
@@ -9,6 +11,7 @@ from pipelines.disk import beneath, vault
 from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain
 from pipelines.store.facts import ReviewState
+from pipelines.store.notes import indexed_hashes
 from pipelines.tagging.review import Reviewed, on_disk
 from workers.tagging_context import TaggingContext
 
@@ -17,26 +20,34 @@ _TICK_SECONDS = 0.02
 
 
 def current(context: TaggingContext, domain: Domain) -> ReviewState:
-    """Return a value that changes whenever the queue must be processed: its file, the proposals, the vocabulary."""
+    """Return a value that changes whenever the queue must be processed.
+
+    It depends on the file, the proposals, the vocabulary, and the notes whose tags wait.
+    """
+    proposals = context.proposals()
+    notes = indexed_hashes(context.resources.reader(domain), proposals.open_paths(domain.slug))
     return ReviewState(
         file=_stat(context, domain.within(domain.review_queue)),
-        proposals=context.proposals().version(domain.slug),
+        proposals=proposals.version(domain.slug),
         vocabulary=_stat(context, domain.within(domain.taxonomy)),
+        notes=hashlib.sha256(json.dumps(notes).encode()).hexdigest(),
     )
 
 
 def after(context: TaggingContext, domain: Domain, done: Reviewed, before: ReviewState) -> ReviewState:
     """Return the state in which a review left the queue.
 
-    `before` is the state when the review began. If the file was edited since the review, or the vocabulary since its
-    beginning, the result differs from the current state, so that the edit is read.
+    `before` is the state when the review began. If the file was edited since the review, or the vocabulary or a note
+    since its beginning, the result differs from the current state, so that the edit is read.
     """
     if done.written:
         time.sleep(_TICK_SECONDS)
     file, content = _stat(context, domain.within(domain.review_queue)), None
     with suppress(NoteError):
         content = on_disk(context.reviewing(domain, apply=False))
-    return ReviewState(file if content == done.page else before.file, done.version, before.vocabulary)
+    return ReviewState(
+        file if content == done.page else before.file, done.version, before.vocabulary, before.notes
+    )
 
 
 def _stat(context: TaggingContext, path: str) -> tuple[int, int, int] | None:

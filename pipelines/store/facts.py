@@ -104,11 +104,15 @@ class WatcherFacts:
 
 
 class ReviewState(NamedTuple):
-    """A review queue as last read: size, time and inode of its file and of the vocabulary; the proposals' version."""
+    """A review queue as last read: size, time and inode of its file and of the vocabulary; the proposals' version.
+
+    `notes` is a hash of what is indexed of the notes whose tags wait, because the queue shows how they begin.
+    """
 
     file: tuple[int, int, int] | None
     proposals: list[list[str | int]]
     vocabulary: tuple[int, int, int] | None = None
+    notes: str | None = None
 
 
 HELD: Subject[Hold] = Subject("held", Hold, is_momentary=True)

@@ -130,6 +130,15 @@ def openings(cache: Cache, paths: Collection[str]) -> dict[str, tuple[str, str]]
     return {path: (title, text[:_OPENING]) for path, title, text in found}
 
 
+def indexed_hashes(cache: Cache, paths: Collection[str]) -> dict[str, str]:
+    """Return the hash of what is indexed of each of these notes that is."""
+    sql = (
+        "SELECT path, indexed_hash FROM vault_file WHERE indexed_hash IS NOT NULL"
+        " AND path IN (SELECT value FROM json_each(?)) ORDER BY path"
+    )
+    return dict(rows(cache.con, sql, (json.dumps(list(paths)),)))
+
+
 def weighed_notes(cache: Cache) -> Iterator[tuple[str, str, tuple[str, ...], str, list[Vector]]]:
     """Yield every note: path, title, tags, the beginning of its text, the vectors of its chunks.
 

@@ -27,6 +27,8 @@ _FACTORS = _CHANCE.integers(1, 2**32 - 1, _SIZE, dtype=np.uint64)
 _SUMMANDS = _CHANCE.integers(0, 2**32 - 1, _SIZE, dtype=np.uint64)
 _STILL_THE_SAME = 0.5
 _NOT_SKETCHED = b""
+ANOTHER = "the note changed by more than half since it was proposed"
+"""Why an accepted tag waits again."""
 
 
 def sketch(texts: Sequence[str]) -> bytes:

@@ -11,12 +11,12 @@ from pipelines.disk import vault
 from pipelines.disk.late_writes import Late
 from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
+from pipelines.parsing.frontmatter import read_frontmatter
 from pipelines.store.cache import Cache
 from pipelines.store.change_log import PROMOTED, UNDONE, Change
 from pipelines.store.note_log import NoteLog
-from pipelines.store.notes import texts_of
 from pipelines.store.proposals import OPERATOR, Proposal, Proposals
-from pipelines.tagging.candidates import is_another, sketch
+from pipelines.tagging.candidates import ANOTHER, is_another, sketch
 from pipelines.tagging.heads import heads, restored
 from pipelines.tagging.moved import found_again
 from pipelines.tagging.note_tags import add_tags, differs_by, remove_tags, tags_of_head
@@ -66,15 +66,31 @@ def promote(notes: Notes, at: str) -> Promotion:
         if not notes.cache.ledger.existing([path]):
             _miss(notes, path, wanted, at, done)
             continue
-        last = looked.get(path)
-        if last and is_another(last.sketch, sketch(texts_of(notes.cache, path))):
-            stale = [one for one in wanted if one.proposer != OPERATOR]
-            why = "the note changed by more than half since it was proposed"
-            _refuse(notes, stale, why, at, done, waits=True)
-            wanted = [one for one in wanted if one.proposer == OPERATOR]
+        if path in looked:
+            stale = _of_former_text(notes, path, wanted, looked[path].sketch)
+            _refuse(notes, stale, ANOTHER, at, done, waits=True)
+            wanted = [one for one in wanted if one not in stale]
         if wanted:
             _apply(notes, path, wanted, at, done)
     return done
+
+
+def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former: bytes) -> list[Proposal]:
+    """Return the tags that were proposed for a text of which more than half is gone; `former` is its sketch.
+
+    The file decides: the index may not have its text yet.
+    """
+    found = notes.cache.ledger.stat_of([path]).get(path)
+    if found is None:
+        return []
+    try:
+        content = vault.read(notes.root, found[0], notes.max_bytes)
+    except NoteError:
+        return []  # writing the tags reports it
+    text = content.data.decode("utf-8-sig", "replace")
+    if not is_another(former, sketch([text[read_frontmatter(text).end :]])):
+        return []
+    return [one for one in wanted if one.proposer != OPERATOR and one.note_hash != content.sha256]
 
 
 def _apply(notes: Notes, path: str, wanted: Sequence[Proposal], at: str, done: Promotion) -> None:

@@ -15,8 +15,8 @@ from pipelines.parsing.markdown import read_note
 from pipelines.parsing.privacy import may_leave
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.notes import texts_of, vectors_of, weighed_notes
-from pipelines.store.proposals import Looked, Outcome, Proposals
-from pipelines.tagging.candidates import sketch
+from pipelines.store.proposals import OPERATOR, Looked, Outcome, Proposals
+from pipelines.tagging.candidates import ANOTHER, is_another, sketch
 from pipelines.tagging.haiku import HaikuProposer, NoteText
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, tag_text
 from pipelines.tagging.taxonomy import find
@@ -90,12 +90,26 @@ def propose(
         if note is None or note_hash is None:
             continue
         before = known.get(path)
+        if before and is_another(before.sketch, sketch(texts_of(context.cache, path))):
+            _leave_former_text(context, path, note_hash, as_iso(now))
         attempts = before.attempts if before and before.outcome == "failed" else 0
         outcome = _record(context, note, note_hash, _ask(context, note, attempts, now), attempts, now)
         counted[outcome] = counted.get(outcome, 0) + 1
         if enough():
             break
     return counted
+
+
+def _leave_former_text(context: ProposalContext, path: str, note_hash: str, at: str) -> None:
+    """Delete the proposals that wait for a text that is gone; what was accepted for it waits again."""
+    proposals = context.proposals
+    former = [
+        one
+        for one in proposals.of_note(context.domain.slug, path)
+        if one.proposer != OPERATOR and one.note_hash != note_hash
+    ]
+    proposals.drop([one.id for one in former])
+    proposals.settle([one.id for one in former if one.state == "accepted"], "waiting", at, ANOTHER)
 
 
 def _record(

@@ -823,7 +823,7 @@ def is_due(gardener):
     now = time.monotonic()
     sweep = replace(gardener.sweep, clock=lambda: now, seen={})
     sweep._review_due(gardener.domain)
-    now += QUIET_SECONDS
+    now += QUIET_SECONDS + 1
     return sweep._review_due(gardener.domain)
 
 
@@ -831,6 +831,20 @@ def test_a_queue_is_read_once(gardener):
     propose_soil(gardener, "a.md")
     assert is_due(gardener)
     review_now(gardener.context, gardener.domain, apply=True)
+    assert not is_due(gardener)
+
+
+def test_the_queue_follows_the_text_of_a_note_that_waits(gardener):
+    propose_soil(gardener, "a.md")
+    review_now(gardener.context, gardener.domain, apply=True)
+    gardener.write("a.md", gardener.text("a.md") + "\nWorms live in it.\n")
+    gardener.index()
+    assert is_due(gardener)
+    review_now(gardener.context, gardener.domain, apply=True)
+    assert "Worms live in it" in gardener.text("_review-queue.md")
+    assert not is_due(gardener)
+    gardener.write("b.md", "No tag waits for this note.")
+    gardener.index()
     assert not is_due(gardener)
 
 

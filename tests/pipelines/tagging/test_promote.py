@@ -210,6 +210,16 @@ def test_a_note_that_is_another_one_by_now_is_not_tagged_and_asked_about_again(a
     assert accepted.text("a.md") == NOTE
 
 
+def test_a_note_that_is_another_one_on_disk_is_not_tagged_though_the_index_has_the_former_text(accepted):
+    look = Looked("seen", sketch(["The garden soil."]), "proposed", None, 0, None)
+    accepted.proposals.look("vault", {"a.md": look})
+    accepted.proposals.want("vault", "a.md", "typed", "", "accepted", AT)
+    accepted.house.write("a.md", "---\ntitle: B\n---\nWholly different words about boats and sails.\n")
+    done = promote(accepted.notes, AT)
+    assert done.applied == [("a.md", "typed")]
+    assert accepted.states("a.md") == {"soil": "waiting", "compost": "waiting", "typed": "applied"}
+
+
 def test_a_tag_of_a_note_that_cannot_be_edited_waits_until_the_note_is_corrected(accepted):
     accepted.note("a.md", "---\ntitle: [\n---\nThe garden soil.\n")
     done = promote(accepted.notes, AT)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipelines.model import Privacy
+from pipelines.model import Privacy, Suggestion
 from pipelines.tagging.candidates import begin, due
 from pipelines.tagging.haiku import HaikuProposer
 from pipelines.tagging.propose import Budget, ProposalContext, fit_local, propose
@@ -154,6 +154,32 @@ def test_a_request_that_fails_counts_against_the_budget(tagging, context, api):
     tagging.note("a.md")
     work(context)
     assert tagging.proposals.spending.of_day("2026-11-21")[0] == 1
+
+
+def test_what_was_proposed_for_a_text_that_is_gone_waits_no_longer(tagging, context, api):
+    tagging.note("a.md", "The garden soil is dark, and worms live in it.")
+    work(context)
+    waiting = {one.tag: one.id for one in tagging.proposals.of_state("vault", "waiting")}
+    tagging.proposals.decide([waiting["compost"]], "accepted", NOW.isoformat())
+    tagging.proposals.want("vault", "a.md", "typed", "", "accepted", NOW.isoformat())
+    api.by_default = lambda _: Answer([])
+    tagging.note("a.md", "Minutes of the council: taxes are to be raised by the king.")
+    tagging.propose("a.md", "agents")  # for the text of the former note: the hash is another one
+    new = context.cache.ledger.settled()["a.md"]
+    tagging.proposals.add(
+        "vault", "a.md", [(Suggestion("own", 1.0), "")], proposer="agent", note_hash=new, at=NOW.isoformat()
+    )
+    assert work(context) == {"nothing": 1}
+    assert tagging.states("a.md") == {"compost": "waiting", "typed": "accepted", "own": "waiting"}
+
+
+def test_what_was_proposed_for_a_text_that_changed_a_little_waits_on(tagging, context, api):
+    tagging.note("a.md", "The garden soil is dark, and worms live in it.")
+    work(context)
+    api.by_default = lambda _: Answer([])
+    tagging.note("a.md", "The garden soil is dark, and worms live in it. So do beetles.")
+    assert work(context) == {}
+    assert tagging.states("a.md") == {"soil": "waiting", "compost": "waiting"}
 
 
 def test_what_the_operator_rejected_is_not_proposed_again(tagging, context):
