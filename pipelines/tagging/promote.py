@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from pipelines.chunk import FULL_WINDOW_TOKENS, chunk_note, chunk_settings
 from pipelines.disk import vault
 from pipelines.disk.late_writes import Late
 from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
-from pipelines.parsing.frontmatter import read_frontmatter
+from pipelines.parsing.markdown import read_note
 from pipelines.store.cache import Cache
 from pipelines.store.change_log import PROMOTED, UNDONE, Change
 from pipelines.store.note_log import NoteLog
@@ -21,6 +22,9 @@ from pipelines.tagging.heads import heads, restored
 from pipelines.tagging.moved import found_again
 from pipelines.tagging.note_tags import add_tags, differs_by, remove_tags, tags_of_head
 from pipelines.tagging.taxonomy import renamed
+
+_ANY_CHUNKING = chunk_settings(FULL_WINDOW_TOKENS, None, None)
+"""A sketch is the same wherever chunks begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,8 @@ def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former:
         content = vault.read(notes.root, found[0], notes.max_bytes)
     except NoteError:
         return []  # writing the tags reports it
-    text = content.data.decode("utf-8-sig", "replace")
-    if not is_another(former, sketch([text[read_frontmatter(text).end :]])):
+    chunks = chunk_note(read_note(path, content.data), _ANY_CHUNKING)
+    if not is_another(former, sketch([one.text for one in chunks if one.start < one.end])):
         return []
     return [one for one in wanted if one.proposer != OPERATOR and one.note_hash != content.sha256]
 
