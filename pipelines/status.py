@@ -22,7 +22,7 @@ from pipelines.store.overview import ParkedRow, parked_notes
 from pipelines.store.state import State
 
 _NEXT = "a worker indexes it next; `everindex status` says if none runs"
-_NO_NOTE = "no note has this path or title"
+_NO_NOTE = "no note has this path, and no indexed note this title"
 _UNSEEN = "it was not read yet; `everindex up` indexes it, and so does `everindex reload` while it runs"
 
 
@@ -87,15 +87,14 @@ def why(
     if not vault.is_note(key):
         has_notes = any(cache.ledger.paths_below(key) for cache in caches.values())
         found = answer | _of_no_note(root, raw, rules, has_notes=has_notes)
-        file = _file_called(key, caches) if found["state"] == "unknown" else None
-        return why(file, root, registry, rules, caches) if file else found
-    if rule := rules.for_file(raw):
-        return answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(raw))
-    return (
-        answer | {"state": "pending", "reason": _UNSEEN}
-        if vault.look(root, raw)
-        else nothing_at(key, registry)
-    )
+    elif rule := rules.for_file(raw):
+        found = answer | {"state": "ignored", "reason": rule} | _with_line(rule, rules.rule_of(raw))
+    elif vault.look(root, raw):
+        found = answer | {"state": "pending", "reason": _UNSEEN}
+    else:
+        found = nothing_at(key, registry)
+    file = _file_called(key, caches) if found["state"] == "unknown" else None
+    return why(file, root, registry, rules, caches) if file and file != key else found
 
 
 def _file_called(name: str, caches: Mapping[str, Cache]) -> str | None:

@@ -16,7 +16,8 @@ PAGE = ROOT / "docs" / "commands.md"
 INTRO = """# Commands
 
 What `everindex COMMAND --help` says, on one page. A command uses the vault that contains the current folder, else the
-only running one; `--vault VAULT` after the command selects another. NOTE is a path or a title.
+only running one; `--vault VAULT` after the command selects another. NOTE is a path or a title; a note that is not
+indexed is known only by its path or file name.
 
 <!-- Made by `python -m tests.commands_page`; do not edit below this line. -->
 """

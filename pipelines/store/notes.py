@@ -61,7 +61,9 @@ def unindexed_files_called(cache: Cache, name: str) -> list[str]:
 
 
 def _files_called(name: str) -> list[str]:
-    return [f"/{name}{suffix}" for suffix in NOTE_SUFFIXES]
+    return [
+        f"/{name}{suffix}" for suffix in (("",) if name.lower().endswith(NOTE_SUFFIXES) else NOTE_SUFFIXES)
+    ]
 
 
 def names_since(cache: Cache, newest: int) -> dict[str, tuple[str, str]]:

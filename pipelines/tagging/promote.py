@@ -24,7 +24,7 @@ from pipelines.tagging.note_tags import add_tags, differs_by, remove_tags, tags_
 from pipelines.tagging.taxonomy import renamed
 
 _ANY_CHUNKING = chunk_settings(FULL_WINDOW_TOKENS, None, None)
-"""A sketch is the same wherever chunks begin and end."""
+"""Where chunks begin and end hardly changes a sketch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,8 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
         elif len(same) > 1 and answer["state"] == "unknown":
             raise ambiguous(path, same, answer)
         elif answer["state"] == "unknown":
-            meant = suggestion(path, same or alike)
+            answer = ask(path)  # a note that has just been ignored may have left the index since
+            meant = "" if is_of_file(path, answer) else suggestion(path, same or alike)
         elif answer["state"] == "ignored" and not is_path(path):
             # A file or a folder has this very name, so that names like it are not meant.
             meant = suggestion(path, same)

@@ -86,7 +86,7 @@ def is_path(name: str) -> bool:
 
 def is_of_file(name: str, known: Mapping[str, Any]) -> bool:
     """Say whether the answer of `why` to a name is about the one file without an index that is called so."""
-    return is_path(known["path"]) and not is_path(name)
+    return is_path(known["path"]) and known["path"] != name
 
 
 def suggestion(name: str, alike: Sequence[str]) -> str:

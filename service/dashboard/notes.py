@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -53,8 +54,7 @@ class NotePages:
         standing = self._questions.why(q) if q else None
         found: list[TitleHit] = []
         called: list[TitleHit] = []
-        is_file = standing is not None and vault.is_markdown(standing["path"]) and not vault.is_markdown(q)
-        if standing and standing["state"] in NO_NOTE and not is_file:
+        if standing and standing["state"] in NO_NOTE and not _is_of_file(standing, q):
             # A path like "Soil" has no known format and is ignored: the user means the note of that title.
             found = self._names.titles(q, _MOST_NAMES).results
             called = [hit for hit in found if _is_called(hit, q)]
@@ -103,6 +103,11 @@ class NotePages:
     def communities(self, domain: str | None) -> HTMLResponse:
         """Show the communities, largest first. Raises DomainNotFoundError."""
         return self._pages.show("communities", found=self._graph.communities(domain))
+
+
+def _is_of_file(standing: Mapping[str, Any], name: str) -> bool:
+    """Say whether a state is that of the one file without an index that is called so."""
+    return vault.is_markdown(standing["path"]) and standing["path"] != vault.note_key(name)
 
 
 def _is_called(hit: TitleHit, name: str) -> bool:

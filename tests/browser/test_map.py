@@ -195,6 +195,18 @@ def test_the_map_counts_the_notes_that_it_leaves_out(open_map):
     assert [one for one in told if "left out" in one] == [f"{notes} without links to {others} left out"]
 
 
+@pytest.mark.parametrize(
+    ("address", "path"), [("No%20such.md", "No such.md"), ("100%", "100%"), ("a<b>.md", "a<b>.md")]
+)
+def test_a_note_that_is_not_on_the_map_is_named_until_another_is_chosen(open_map, address, path):
+    page = open_map(f"/graph#{address}")
+    page.get_by_text(f"{path} is not on this map").wait_for()
+    page.locator("#find").fill("soil")
+    page.locator("#find").press("Enter")
+    page.locator("#panel h1").wait_for()
+    assert page.locator("#absent").count() == 0
+
+
 @pytest.mark.parametrize("look", SHOWN)
 def test_the_map_is_accessible(open_map, axe, screenshots, look):
     page = open_map(**LOOKS[look])

@@ -3,7 +3,7 @@
 
 import { read } from "/static/graph-data.js";
 import { setUpFinder } from "/static/graph-find.js";
-import { COLOURS, fillLegend, fillPanel, hashOf, markLegend, noteAddress, plural } from "/static/graph-panel.js";
+import { COLOURS, fillLegend, fillPanel, hashOf, markLegend, noteAddress, notePath, plural } from "/static/graph-panel.js";
 import { drawNames, forgetNames, takePlace } from "/static/graph-names.js";
 import { areInSight, freePart, viewOf } from "/static/graph-view.js";
 
@@ -187,6 +187,7 @@ function choose(note, { centre = false } = {}) {
   near = new Set(note ? [note, ...note.out, ...note.in].map((some) => some.id) : []);
   history.replaceState(null, "", note ? hashOf(note) : location.pathname + location.search);
   $("#panel").hidden = !note;
+  $("#absent")?.remove();
   if (note) fillPanel(note, walk);
   if (note && centre) show(note);
   redraw();
@@ -300,6 +301,13 @@ function hasWebGL() {
 function chooseByAddress() {
   const note = notes.find((some) => location.hash === hashOf(some));
   if (note && note !== chosen) walk(note);
+  if (!note && location.hash.length > 1) tellAbsent(notePath(location.hash));
+}
+
+function tellAbsent(path) {
+  choose(null);
+  const said = Object.assign(document.createElement("strong"), { id: "absent", textContent: `${path} is not on this map · ` });
+  $("#facts").prepend(said);
 }
 
 async function start() {

@@ -159,11 +159,14 @@ def test_a_file_that_a_rule_ignores_is_named_by_its_file_name_unless_a_note_is_c
     (vault / ".everindexignore").write_text("Drafts/\n")
     assert run("index")[0] == 0
     ignored = "Drafts/Worms.md is ignored: .everindexignore:1: Drafts/\n"
-    assert run("why", "Worms")[1] == run("why", "worms")[1] == run("why", "Drafts/Worms")[1] == ignored
+    for name in ("Worms", "worms", "Drafts/Worms", "Worms.md", "worms.MD"):
+        assert run("why", name)[1] == ignored
     assert "Drafts/Worms.md is ignored" in run("show", "Worms")[2]
     assert run("why", "How to sleep")[1].startswith("Sleep/Protecting Sleep.md is indexed")
     assert "is the name of several notes" in run("why", "Soil")[2]
-    assert run("why", "Twice")[1].startswith("Twice is unknown: no note has this path or title")
+    assert run("why", "Twice")[1].startswith(
+        "Twice is unknown: no note has this path, and no indexed note this title"
+    )
 
 
 def test_a_file_that_was_just_deleted_is_said_to_be_gone(run, vault):
@@ -172,6 +175,19 @@ def test_a_file_that_was_just_deleted_is_said_to_be_gone(run, vault):
     assert run("why", "Sleep/Protecting Sleep.md")[1].startswith(gone)
     code, _, complaint = run("show", "Sleep/Protecting Sleep.md")
     assert (code, gone in complaint) == (1, True)
+
+
+def test_why_finds_a_note_that_leaves_the_index_between_its_two_questions(run, vault, tmp_path, monkeypatch):
+    (vault / ".everindexignore").write_text("/Sleep/\n")
+
+    def no_longer_named(*_):
+        index_once(Resources(Settings(vault=vault, state=tmp_path / "state")), lambda *_: None)
+        return [], []
+
+    monkeypatch.setattr("service.commands.ask.notes_named", no_longer_named)
+    assert run("why", "Protecting Sleep")[1].startswith(
+        "Sleep/Protecting Sleep.md is ignored: .everindexignore:1"
+    )
 
 
 def test_an_answer_without_a_running_everindex_says_that_saves_are_missing(run, tmp_path):
@@ -197,7 +213,11 @@ def test_an_empty_question_is_refused_with_a_sentence(run, command, question):
 
 
 def test_why_says_of_a_name_that_no_note_has_what_is_known_of_that_path(run):
-    assert run("why", "Nowhere") == (0, "Nowhere is unknown: no note has this path or title\n", "")
+    assert run("why", "Nowhere") == (
+        0,
+        "Nowhere is unknown: no note has this path, and no indexed note this title\n",
+        "",
+    )
     assert run("why", "Attic")[1] == "Attic is a folder: `everindex list -f folder=Attic` lists its notes\n"
     assert run("show", "Attic")[2] == (
         "error: Attic is a folder: `everindex list -f folder=Attic` lists its notes\n"

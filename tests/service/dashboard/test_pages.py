@@ -232,9 +232,19 @@ def named(tmp_path_factory, tiny_model):
     (base / "vault").mkdir()
     (base / "vault/w-2.md").write_text("---\naliases: [Worm farm, Bin]\n---\n# The wormery\n\nWarm.")
     (base / "vault/Heap.md").write_text("---\naliases: [Bin]\n---\nWarmer.")
+    (base / "vault/Attic").mkdir()
+    (base / "vault/Attic/Old worms.md").write_text("A draft.")
+    (base / "vault/.everindexignore").write_text("/Attic/\n")
     settings = Settings(vault=base / "vault", state=base / "state", embedding_model=str(tiny_model))
     index_once(Resources(settings), lambda *_: None)
     return signed_in(settings)
+
+
+@pytest.mark.parametrize("name", ["Old worms", "old worms.md"])
+def test_an_ignored_note_is_shown_by_its_file_name(named, name):
+    page = shown(named, "/ops/notes?" + urlencode({"q": name}))
+    assert '<p class="verdict"><span class="state ignored">' in page
+    assert "Attic/Old worms.md" in page
 
 
 @pytest.mark.parametrize("name", ["The wormery", "worm-farm", "w 2", "W-2", "w-2.md"])
