@@ -140,7 +140,7 @@ def _finish(
     number = log.begin(domain.slug, domain.within(domain.taxonomy), pairs, at)
 
     # While there is a journal, so that a crash only delays it; the queue is then written with the new names.
-    follow_renames(context.proposals(), domain.slug, pairs)
+    follow_renames(context.proposals(), domain.slug, pairs, number)
     context.resources.state().delete(REVIEWED, domain.slug)
 
     def replacing(raw: str, read: bytes, new: bytes) -> bytes | None:
@@ -168,7 +168,7 @@ def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -
             f"the renames of {domain.slug} are not finished; correct the notes that `everindex tags rename` reports,"
             " finish the renames, and then undo them"
         )
-    store, root = context.proposals(), context.resources.root
+    root = context.resources.root
     files = _files_now(context, domain, change)
     # A path that is not UTF-8 can be opened only by the name in the ledger.
     raws = context.resources.reader(domain).ledger.stat_of([file.path for file in files])
@@ -187,14 +187,20 @@ def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -
         first = done.left[0]
         raise CannotUndoError(f"nothing was undone: {first.path}: {first.reason}")
     if done.finished:
-        at = now_iso()
-        store.changes.undo(change.id, at)
-        restored = [path for path, raw in names.items() if raw in done.restored]
-        store.changes.record(replace(change, at=at, action=UNDONE, undone_at=None), files=restored)
+        _record_undoing(context, change, [path for path, raw in names.items() if raw in done.restored])
     return {
         "restored": list(done.restored),
         "left": [[one.path, one.reason] for one in done.left],
     }
+
+
+def _record_undoing(context: TaggingContext, change: Change, restored: Sequence[str]) -> None:
+    """Record that renames are undone; tags that wait get their former names, and the queue is written again."""
+    store, at = context.proposals(), now_iso()
+    store.keys.take_back(change.id)
+    context.resources.state().delete(REVIEWED, change.domain)
+    store.changes.undo(change.id, at)
+    store.changes.record(replace(change, at=at, action=UNDONE, undone_at=None), files=restored)
 
 
 def _files_now(context: TaggingContext, domain: Domain, change: Change) -> list[RenamedFile]:

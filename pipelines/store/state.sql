@@ -157,6 +157,14 @@ CREATE TABLE IF NOT EXISTS tag_renamed (
     PRIMARY KEY (change, path)
 ) WITHOUT ROWID;
 
+-- The tags of proposals before an entry of tag_audit renamed them, for its undoing.
+CREATE TABLE IF NOT EXISTS tag_retagged (
+    change INTEGER NOT NULL,
+    proposal INTEGER NOT NULL,
+    tag TEXT NOT NULL,
+    PRIMARY KEY (change, proposal)
+) WITHOUT ROWID;
+
 -- The cost of a day's proposals by a paid service.
 CREATE TABLE IF NOT EXISTS tag_spend (
     day TEXT NOT NULL,

@@ -49,15 +49,40 @@ class TagKeys:
     def retag(self, names: Mapping[int, str]) -> None:
         """Give proposals the new names of their tags; one whose note has a proposal of that name is deleted."""
         with transaction(self._con):
-            for number, tag in names.items():
-                self._con.execute(
-                    "DELETE FROM tag_proposal AS own WHERE id = ?1 AND EXISTS (SELECT 1 FROM tag_proposal o"
-                    " WHERE o.domain = own.domain AND o.path = own.path AND o.key = ?2 AND o.id <> ?1)",
-                    (number, tag.casefold()),
-                )
-                self._con.execute(
-                    "UPDATE tag_proposal SET tag = ?2, key = ?3 WHERE id = ?1", (number, tag, tag.casefold())
-                )
+            self._retag(names)
+
+    def follow(self, change: int, names: Mapping[int, str]) -> None:
+        """Give proposals, as `retag` does, the names that their tags have after a change that may be taken back."""
+        with transaction(self._con):
+            self._con.execute(
+                "INSERT OR IGNORE INTO tag_retagged SELECT ?, id, tag FROM tag_proposal"
+                " WHERE id IN (SELECT value FROM json_each(?))",
+                (change, json.dumps(list(names))),
+            )
+            self._retag(names)
+
+    def take_back(self, change: int) -> None:
+        """Give the proposals that followed a change, and are not written into their notes, their former tags."""
+        with transaction(self._con):
+            found = rows(
+                self._con,
+                "SELECT p.id, r.tag FROM tag_retagged r JOIN tag_proposal p ON p.id = r.proposal"
+                " WHERE r.change = ? AND p.state <> 'applied'",
+                (change,),
+            )
+            self._retag(dict(found))
+            self._con.execute("DELETE FROM tag_retagged WHERE change = ?", (change,))
+
+    def _retag(self, names: Mapping[int, str]) -> None:
+        for number, tag in names.items():
+            self._con.execute(
+                "DELETE FROM tag_proposal AS own WHERE id = ?1 AND EXISTS (SELECT 1 FROM tag_proposal o"
+                " WHERE o.domain = own.domain AND o.path = own.path AND o.key = ?2 AND o.id <> ?1)",
+                (number, tag.casefold()),
+            )
+            self._con.execute(
+                "UPDATE tag_proposal SET tag = ?2, key = ?3 WHERE id = ?1", (number, tag, tag.casefold())
+            )
 
     def change_domains(self, moves: Sequence[tuple[str, str, str]]) -> None:
         """Give what is known of notes to another domain: each move is the old domain, the new one and the path.

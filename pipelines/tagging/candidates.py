@@ -104,15 +104,17 @@ def follow_domains(proposals: Proposals, registry: Registry) -> None:
         proposals.keys.change_domains(moves)
 
 
-def follow_renames(proposals: Proposals, domain: str, renames: Sequence[tuple[str, str]]) -> None:
-    """Give the tags that wait, or were decided and not written, the names that they have after renames."""
+def follow_renames(
+    proposals: Proposals, domain: str, renames: Sequence[tuple[str, str]], change: int
+) -> None:
+    """Give the tags that wait, or were decided and not written, the names that they have after a change's renames."""
     new = {old.casefold(): name for old, name in renames}
     names = {
         one.id: name
         for one in proposals.of_state(domain, "waiting", "addition", "accepted", "rejected", "refused")
         if (name := renamed(one.tag, new)) and name != one.tag
     }
-    proposals.keys.retag(names)
+    proposals.keys.follow(change, names)
 
 
 def withdraw(cache: Cache, proposals: Proposals, domain: str) -> None:

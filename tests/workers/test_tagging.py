@@ -400,6 +400,30 @@ def test_what_waits_has_the_new_name_after_a_rename(renaming):
     assert "`dirt" not in renaming.text("_review-queue.md")
 
 
+def test_what_waits_or_was_rejected_has_its_former_name_when_a_rename_is_undone(renaming):
+    store, slug = renaming.context.proposals(), renaming.domain.slug
+    for path, tag in (("b.md", "dirt"), ("c.md", "soil"), ("d.md", "peat")):
+        store.add(
+            slug,
+            path,
+            [(Suggestion(tag, 0.8), "")],
+            proposer="local",
+            note_hash="h",
+            at="2026-11-21",
+        )
+    store.decide([one.id for one in store.of_note(slug, "d.md")], "rejected", "2026-11-22")
+    rename(renaming)
+    review_now(renaming.context, renaming.domain, apply=False)
+    assert "`dirt" not in renaming.text("_review-queue.md")
+    undo(renaming)
+    waiting = {(one.path, one.tag) for one in store.of_state(slug, "waiting")}
+    assert waiting == {("b.md", "dirt"), ("c.md", "soil")}
+    assert [(one.path, one.tag) for one in store.of_state(slug, "rejected")] == [("d.md", "peat")]
+    assert is_due(renaming)
+    review_now(renaming.context, renaming.domain, apply=False)
+    assert "`dirt`" in renaming.text("_review-queue.md")
+
+
 def test_renames_that_are_refused_are_no_change(renaming):
     renaming.write("broken.md", "---\ntags: [dirt\n---\n")
     renaming.index()
