@@ -364,6 +364,7 @@ def test_a_service_is_installed_seen_and_removed(shell, vault, tmp_path):
     work = next(path for path in shell.units() if "-work." in path.name).read_text()
     assert f'ReadWritePaths="{tmp_path / "state"}" "{vault}"' in work
     assert shell("status").count("active") == 3
+    assert shell("status", str(vault)).count("active") == 3
     shell("install")
     assert shell("uninstall").count("removed") == 3
     assert shell.units() == []

@@ -69,14 +69,15 @@ def _warn_of_environment(settings: Any, given: dict[str, Any]) -> None:
 
 
 @service.command()
+@folder_argument
 @vault_option
 @state_option
 @json_option
-def status(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+def status(folder: Path | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Show which units of a vault run; exit code 1 if one does not."""
     from service.runtime.systemd import states  # noqa: PLC0415
 
-    found = states(_vault_id(vault, state))
+    found = states(_vault_id(folder or vault, state))
     if as_json:
         print_json(found)
     else:
@@ -89,13 +90,14 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
 
 
 @service.command()
+@folder_argument
 @vault_option
 @state_option
-def uninstall(vault: Path | None, state: Path | None) -> None:
+def uninstall(folder: Path | None, vault: Path | None, state: Path | None) -> None:
     """Stop and remove the units of a vault. Notes and index stay."""
     from service.runtime.systemd import uninstall as remove  # noqa: PLC0415
 
-    removed = remove(_vault_id(vault, state))
+    removed = remove(_vault_id(folder or vault, state))
     for path in removed:
         out.say(f"removed: {path}")
     if not removed:

@@ -62,9 +62,13 @@ def _when_complete(given: dict[str, Any], ask: Callable[[], dict[str, Any]]) -> 
 
     from service.runtime.client import is_complete  # noqa: PLC0415 - likewise
 
-    began, told = time.monotonic(), set[str]()
-    while not ((facts := ask())["running"] and is_complete(facts)):
-        need_service(given)  # without it, nothing is ever indexed
+    began, told, compared = time.monotonic(), set[str](), False
+    while not ((facts := ask())["running"] and is_complete(facts) and compared):
+        service = need_service(given)  # without it, nothing is ever indexed
+        if is_complete(facts):
+            service.call("POST", "/reload")  # a save of this moment may not have been noticed yet
+            compared = True
+            continue
         for problem in facts["problems"] if time.monotonic() - began > _PATIENCE_SECONDS else ():
             kind = re.sub(r"\d+", "", problem)  # its ages and counts change
             if kind not in told:

@@ -80,7 +80,7 @@ class TagService(Service):
         self.begin()
         quiet = 0
         for _ in range(_TURNS):
-            self.time += 6.0
+            self.time += 31.0  # the sweep also looks at what seems unchanged every half minute
             self.carry_on(self.sweep_tags)
             worked = False
             while (task := self.queue.dequeue()) is not None:
@@ -154,6 +154,11 @@ def _promote(_: World, service: TagService) -> None:
     service.live()
 
 
+def _rewrite(world: World, service: TagService) -> None:
+    world.write("jar.md", "Minutes of the council: the taxes of the town are to be raised.\n")
+    service.live()
+
+
 def _spend(_: World, service: TagService) -> None:
     service.context.proposals().spending.add("2026-11-21", "claude", 0.1)
     service.tag_tasks.undo_change("vault", "x", 0)
@@ -174,7 +179,9 @@ ACTS: tuple[tuple[Callable[[World, TagService], None], bool], ...] = (
     (_ask, True),
     (_undo, True),
     (_rename, True),
+    (_undo, True),
     (_promote, True),
+    (_rewrite, False),
     (_spend, True),
     (_change_domains, False),
 )

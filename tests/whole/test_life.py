@@ -128,6 +128,13 @@ def test_a_folder_renamed_and_saves_made_during_scans_are_all_found(lasting):
     assert "many" not in {path.split("/")[0] for path in user.found("river number 7")}
 
 
+def test_a_note_that_was_saved_right_before_waiting_is_findable_afterwards(lasting):
+    for word in ("aardvark", "quokka", "wombat"):
+        (lasting.root / f"{word}.md").write_text(f"A note about the {word}.")
+        lasting.run("status", "--wait", *lasting.place)
+        assert lasting.found(word)[0] == f"{word}.md"
+
+
 def test_who_waits_for_a_paused_domain_is_told_so_and_goes_on_once_it_is_resumed(lasting):
     (domain,) = lasting.health()["domains"]
     lasting.post("/ops/queue/pause", domain=domain)
