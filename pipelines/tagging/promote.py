@@ -7,24 +7,21 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from pipelines.chunk import FULL_WINDOW_TOKENS, chunk_note, chunk_settings
 from pipelines.disk import vault
 from pipelines.disk.late_writes import Late
 from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
-from pipelines.parsing.markdown import read_note
+from pipelines.parsing.frontmatter import read_frontmatter
 from pipelines.store.cache import Cache
 from pipelines.store.change_log import PROMOTED, UNDONE, Change
 from pipelines.store.note_log import NoteLog
+from pipelines.store.notes import indexed_hashes, texts_of
 from pipelines.store.proposals import OPERATOR, Proposal, Proposals
 from pipelines.tagging.candidates import ANOTHER, is_another, sketch
 from pipelines.tagging.heads import heads, restored
 from pipelines.tagging.moved import found_again
 from pipelines.tagging.note_tags import add_tags, differs_by, remove_tags, tags_of_head
 from pipelines.tagging.taxonomy import renamed
-
-_ANY_CHUNKING = chunk_settings(FULL_WINDOW_TOKENS, None, None)
-"""Where chunks begin and end hardly changes a sketch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,8 @@ def promote(notes: Notes, at: str) -> Promotion:
 def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former: bytes) -> list[Proposal]:
     """Return the tags that were proposed for a text of which more than half is gone; `former` is its sketch.
 
-    The file decides: the index may not have its text yet.
+    The file decides: the index may not have its text yet. Such a text is compared without being parsed: it may have
+    been written to take long.
     """
     found = notes.cache.ledger.stat_of([path]).get(path)
     if found is None:
@@ -91,8 +89,12 @@ def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former:
         content = vault.read(notes.root, found[0], notes.max_bytes)
     except NoteError:
         return []  # writing the tags reports it
-    chunks = chunk_note(read_note(path, content.data), _ANY_CHUNKING)
-    if not is_another(former, sketch([one.text for one in chunks if one.start < one.end])):
+    if indexed_hashes(notes.cache, [path]).get(path) == content.sha256:
+        texts = texts_of(notes.cache, path)
+    else:
+        text = content.data.decode("utf-8-sig", "replace")
+        texts = [text[read_frontmatter(text).end :]]
+    if not is_another(former, sketch(texts)):
         return []
     return [one for one in wanted if one.proposer != OPERATOR and one.note_hash != content.sha256]
 
