@@ -34,8 +34,10 @@ def do(queue):
 
 
 def test_a_job_is_one_line_with_what_it_was_given_and_what_it_did(do):
-    (line,), known = do(lambda doing: doing.update(words=3))
-    assert (line["event"], line["notes"], line["words"]) == ("job done", 1, 3)
+    lines, known = do(lambda doing: doing.update(words=3))
+    # That another test's trouble is over is a line of its own.
+    (line,) = [line for line in lines if line["event"] == "job done"]
+    assert (line["notes"], line["words"]) == (1, 3)
     assert line["ms"] >= 0
     assert known == {"notes": 1, "words": 3}
 
