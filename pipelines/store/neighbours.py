@@ -232,9 +232,9 @@ def most_linked(
 
 
 def linking(cache: Cache, paths: Collection[str], hidden: Collection[str] = frozenset()) -> dict[str, int]:
-    """Return how many notes of this domain link to each of these files of any domain, if any does.
+    """Return how many notes of this domain link to each of these files; a file without such a link is missing.
 
-    `hidden` notes are not counted.
+    The files may belong to other domains. `hidden` notes are not counted.
     """
     found = rows(
         cache.con,

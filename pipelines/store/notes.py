@@ -61,9 +61,8 @@ def unindexed_files_called(cache: Cache, name: str) -> list[str]:
 
 
 def _files_called(name: str) -> list[str]:
-    return [
-        f"/{name}{suffix}" for suffix in (("",) if name.lower().endswith(NOTE_SUFFIXES) else NOTE_SUFFIXES)
-    ]
+    suffixes = ("",) if name.lower().endswith(NOTE_SUFFIXES) else NOTE_SUFFIXES
+    return [f"/{name}{suffix}" for suffix in suffixes]
 
 
 def names_since(cache: Cache, newest: int) -> dict[str, tuple[str, str]]:
@@ -133,7 +132,7 @@ def openings(cache: Cache, paths: Collection[str]) -> dict[str, tuple[str, str]]
 
 
 def indexed_hashes(cache: Cache, paths: Collection[str]) -> dict[str, str]:
-    """Return the hash of what is indexed of each of these notes that is."""
+    """Return the hash of the indexed content of each of these notes; a note that is not indexed is missing."""
     sql = (
         "SELECT path, indexed_hash FROM vault_file WHERE indexed_hash IS NOT NULL"
         " AND path IN (SELECT value FROM json_each(?)) ORDER BY path"

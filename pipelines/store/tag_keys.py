@@ -52,7 +52,7 @@ class TagKeys:
             self._retag(names)
 
     def follow(self, change: int, names: Mapping[int, str]) -> None:
-        """Give proposals, as `retag` does, the names that their tags have after a change that may be taken back."""
+        """Rename the tags of proposals as `retag` does, and record their former names, so that it can be undone."""
         with transaction(self._con):
             self._con.execute(
                 "INSERT OR IGNORE INTO tag_retagged SELECT ?, id, tag FROM tag_proposal"
@@ -62,7 +62,7 @@ class TagKeys:
             self._retag(names)
 
     def take_back(self, change: int) -> None:
-        """Give the proposals that followed a change, and are not written into their notes, their former tags."""
+        """Restore the tags that `follow` renamed, except those of proposals already written into their notes."""
         with transaction(self._con):
             found = rows(
                 self._con,

@@ -49,9 +49,8 @@ def install(folder: Path | None, vault: Path | None, state: Path | None, port: i
     wanted = systemd.Installed(place.identity.vault_id, place.root, place.state, resources.settings.port)
     for path in systemd.install(wanted):
         out.say(f"started now and at every login: {path}")
-    out.say(
-        f"stop, start or restart them: systemctl --user restart '{systemd.unit_name(wanted.vault_id, '*')}'"
-    )
+    units = systemd.unit_name(wanted.vault_id, "*")
+    out.say(f"to stop, start or restart them, for example: systemctl --user restart '{units}'")
     _warn_of_environment(resources.settings, given)
 
 

@@ -85,7 +85,7 @@ def is_path(name: str) -> bool:
 
 
 def is_of_file(name: str, known: Mapping[str, Any]) -> bool:
-    """Say whether the answer of `why` to a name is about the one file without an index that is called so."""
+    """Return whether `why` answered a name with the only unindexed file that has it."""
     return is_path(known["path"]) and known["path"] != name
 
 

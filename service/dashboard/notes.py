@@ -106,7 +106,7 @@ class NotePages:
 
 
 def _is_of_file(standing: Mapping[str, Any], name: str) -> bool:
-    """Say whether a state is that of the one file without an index that is called so."""
+    """Return whether a state belongs to the only unindexed file with this name."""
     return vault.is_markdown(standing["path"]) and standing["path"] != vault.note_key(name)
 
 

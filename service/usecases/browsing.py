@@ -49,10 +49,11 @@ class Browsing:
             for slug, (path, title, changed) in self._listed(notes.recently_changed, audience)
         ]
         best = list(self._listed(neighbours.most_linked, audience))
-        links = Counter[str]()
+        # The notes of its own domain are counted already; those of other domains are added.
+        links = Counter({path: count for _, (path, _, count) in best})
         for domain, cache in self._questions.readers():
-            hidden = audience.hidden(domain.slug)
-            links.update(neighbours.linking(cache, [path for _, (path, *_) in best], hidden))
+            others = [path for slug, (path, *_) in best if slug != domain.slug]
+            links.update(neighbours.linking(cache, others, audience.hidden(domain.slug)))
         linked = [
             ListedNote(path=path, title=title, domain=slug, links=links[path])
             for slug, (path, title, _) in best

@@ -10,15 +10,6 @@ export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${c
 export const noteAddress = (note) => `/notes/${quote(note.path)}`;
 export const hashOf = (note) => `#${quote(note.path)}`;
 
-// The path of a note in the address; whoever wrote the address may not have encoded it.
-export function notePath(hash) {
-  try {
-    return decodeURIComponent(hash.slice(1));
-  } catch {
-    return hash.slice(1);
-  }
-}
-
 // Show a note, and the notes that it links to and that link to it; `choose` is called with one of these.
 export function fillPanel(note, choose) {
   const panel = $("#panel");

@@ -1,9 +1,10 @@
 // The map of a vault: reads /graph as JSON, lets graph-layout.js place the notes, and sigma draw them.
 // Without WebGL nothing is drawn, but finding a note and walking along its links still works.
 
+import { named } from "/static/address.js";
 import { read } from "/static/graph-data.js";
 import { setUpFinder } from "/static/graph-find.js";
-import { COLOURS, fillLegend, fillPanel, hashOf, markLegend, noteAddress, notePath, plural } from "/static/graph-panel.js";
+import { COLOURS, fillLegend, fillPanel, hashOf, markLegend, noteAddress, plural } from "/static/graph-panel.js";
 import { drawNames, forgetNames, takePlace } from "/static/graph-names.js";
 import { areInSight, freePart, viewOf } from "/static/graph-view.js";
 
@@ -301,7 +302,7 @@ function hasWebGL() {
 function chooseByAddress() {
   const note = notes.find((some) => location.hash === hashOf(some));
   if (note && note !== chosen) walk(note);
-  if (!note && location.hash.length > 1) tellAbsent(notePath(location.hash));
+  if (!note && location.hash.length > 1) tellAbsent(named(location.hash));
 }
 
 function tellAbsent(path) {

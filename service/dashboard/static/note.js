@@ -1,5 +1,7 @@
 // A note's page: marks the lines that the address names (#L5, #L5-L9), and listens to its keys.
 
+import { named } from "/static/address.js";
+
 const $ = (selector) => document.querySelector(selector);
 
 function lines() {
@@ -63,14 +65,6 @@ function show() {
     scrollTo({ top: scrollY + bottom <= innerHeight ? 0 : scrollY + top - above });
   } else if (location.hash && !document.getElementById(named(location.hash))) {
     document.getElementById(`h-${slug(named(location.hash))}`)?.scrollIntoView();
-  }
-}
-
-function named(hash) {
-  try {
-    return decodeURIComponent(hash.slice(1));
-  } catch {
-    return hash.slice(1);
   }
 }
 

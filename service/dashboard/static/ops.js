@@ -84,7 +84,7 @@ export async function refresh() {
   }
 }
 
-// Say above what the page shows that it is no longer there, in the server's words: where it is now, if it was renamed.
+// If what the page shows is gone, show the server's message above it: it links to a renamed note.
 function showGone(said) {
   if (said) Object.assign(said, { id: "gone", className: "note", role: "alert" });
   const old = $("#gone");
@@ -93,8 +93,8 @@ function showGone(said) {
   if (said) $("main").prepend(document.adoptNode(said));
 }
 
-// A part is not replaced while the user types, chooses, decides or presses in it: a button that is gone when it is let
-// go does nothing.
+// A part is not replaced while the user types, chooses, decides or presses in it: a click is lost if its button is
+// replaced before it is released.
 const BUSY = "[aria-busy], input:not([type=checkbox]):focus, select:focus, :active";
 const isBusy = (part) => Boolean($("dialog[open]") || part.querySelector(BUSY));
 
