@@ -1,7 +1,7 @@
 // What the pages read out of the address of a page.
 
 // The text behind the #, decoded where it is encoded.
-export function named(hash) {
+export function decoded(hash) {
   try {
     return decodeURIComponent(hash.slice(1));
   } catch {

@@ -1,7 +1,7 @@
 // The map of a vault: reads /graph as JSON, lets graph-layout.js place the notes, and sigma draw them.
 // Without WebGL nothing is drawn, but finding a note and walking along its links still works.
 
-import { named } from "/static/address.js";
+import { decoded } from "/static/address.js";
 import { read } from "/static/graph-data.js";
 import { setUpFinder } from "/static/graph-find.js";
 import { COLOURS, fillLegend, fillPanel, hashOf, markLegend, noteAddress, plural } from "/static/graph-panel.js";
@@ -302,7 +302,7 @@ function hasWebGL() {
 function chooseByAddress() {
   const note = notes.find((some) => location.hash === hashOf(some));
   if (note && note !== chosen) walk(note);
-  if (!note && location.hash.length > 1) tellAbsent(named(location.hash));
+  if (!note && location.hash.length > 1) tellAbsent(decoded(location.hash));
 }
 
 function tellAbsent(path) {

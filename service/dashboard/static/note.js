@@ -1,6 +1,6 @@
 // A note's page: marks the lines that the address names (#L5, #L5-L9), and listens to its keys.
 
-import { named } from "/static/address.js";
+import { decoded } from "/static/address.js";
 
 const $ = (selector) => document.querySelector(selector);
 
@@ -63,8 +63,8 @@ function show() {
     const { top } = parts[0].getBoundingClientRect();
     const { bottom } = parts.at(-1).getBoundingClientRect();
     scrollTo({ top: scrollY + bottom <= innerHeight ? 0 : scrollY + top - above });
-  } else if (location.hash && !document.getElementById(named(location.hash))) {
-    document.getElementById(`h-${slug(named(location.hash))}`)?.scrollIntoView();
+  } else if (location.hash && !document.getElementById(decoded(location.hash))) {
+    document.getElementById(`h-${slug(decoded(location.hash))}`)?.scrollIntoView();
   }
 }
 
