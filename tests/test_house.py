@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("pipelines", "queue_config", "service", "workers")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-LONGEST_MODULE = 300
-LONGEST_FUNCTION = 40
+LONGEST_MODULE = 800
+LONGEST_FUNCTION = 60
 
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 
@@ -41,7 +41,7 @@ def by_module(rule):
     return {name: offences for name, offences in found.items() if offences}
 
 
-def test_a_module_has_at_most_300_lines():
+def test_a_module_has_at_most_800_lines():
     lengths = {path: path.read_text(encoding="utf-8").count("\n") for path in MODULES}
     assert {path: length for path, length in lengths.items() if length > LONGEST_MODULE} == {}
 
@@ -56,7 +56,7 @@ def function_lengths(path):
     return lengths
 
 
-def test_a_function_has_at_most_40_lines():
+def test_a_function_has_at_most_60_lines():
     lengths = {name: n for path in MODULES for name, n in function_lengths(path).items()}
     assert {name: n for name, n in lengths.items() if n > LONGEST_FUNCTION} == {}
 

@@ -20,7 +20,7 @@ from pipelines.model import ChunkSettings, EmbeddingContext, LeasedRow
 from pipelines.store.cache import Cache
 from pipelines.store.note_log import NoteEvent
 
-PIPELINE_VERSION = 10
+PIPELINE_VERSION = 11
 """Increase it when the same note would give other chunks, sentences, links, index words or privacy.
 
 Every note is then indexed again; until it is, agents do not see it. No text is embedded again, but its sentences are.
