@@ -1,69 +1,145 @@
-"""What a best cosine says, and where answers end, for a vault's own questions and for questions from elsewhere.
+"""How often an answerable question gets answers, and an unanswerable one gets none, as Markdown for docs/quality.md.
 
     python -m benchmarks.match [--data FOLDER] [--keep FOLDER]
 
-Every judged set's questions are asked of its own index, and of every other set's. The bands of `match` in
-`pipelines/retrieval/thresholds.py` are read off this table. The last lines count the results after the last answer.
+Each judged set is asked its own questions and those of the other sets; the vaults of `questions_data` are asked the
+questions that were written for them. The numbers in `pipelines/retrieval/judgement.py` were chosen on `CHOSEN_ON`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
+import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.judged import COLLECTIONS, DATA, JudgedSet, prepare
-from benchmarks.quality import NOW, asked_anew
-from pipelines.store.search import nearest
+from benchmarks.judged import COLLECTIONS, DATA, VAULTS, JudgedSet, prepare
+from benchmarks.quality import NOW, asked_anew, markdown
+from queue_config.settings import Settings
+from service.usecases.indexing import index_once
+from service.usecases.paging import Page
+from service.usecases.search import SearchService
+from workers.resources import Resources
 
-QUESTIONS = 60
-SHARES = (5, 25, 50, 75, 95)
+OWN, OF_OTHERS, SHOWN = 120, 25, 10
+HERE = Path(__file__).parent
+WRITTEN = {
+    "examples": HERE.parent / "examples" / "vault",
+    "de": HERE / "vaults" / "de",
+    "zh": HERE / "vaults" / "zh",
+}
+"""The vaults with questions of our own; those of knowledge-garden are asked of the judged set of that name."""
+CHOSEN_ON = ("qmd-eval-docs", "anthropic-docs", "cranfield", "cisi", "examples", "de", "garden-zh")
 
 
 @dataclass
-class CutOff:
-    """How many results some questions had, how many came after the last answer, and how many are relevant."""
+class Shares:
+    """Counts of questions: answerable ones and what came of them, and unanswerable ones that got no answer."""
 
-    questions: int = 0
-    results: int = 0
-    after: int = 0
-    relevant: int = 0
-    relevant_after: int = 0
+    name: str
+    answerable: int = 0
+    answered: int = 0
+    in_ten: int = 0
+    among_answers: int = 0
+    strong: int = 0
+    unanswerable: int = 0
+    unanswered: int = 0
+    strong_nonsense: int = 0
+    near: int = 0
+    near_unanswered: int = 0
 
-    def __str__(self) -> str:
-        """Return the counts as one line."""
-        return (
-            f"{self.questions} questions: {self.after:,} of {self.results:,} results came after the last answer,"
-            f" with {self.relevant_after} of {self.relevant} relevant notes"
-        )
+    def take(self, page: Page, kind: str, relevant: Mapping[str, int]) -> None:
+        """Count the answer to a question of a kind."""
+        answers = page.answers
+        if kind == "answerable":
+            self.answerable += 1
+            self.answered += bool(answers)
+            self.strong += page.match == "strong"
+            self.in_ten += any(one.first.hit.path in relevant for one in page.shown)
+            self.among_answers += any(one.first.hit.path in relevant for one in answers)
+        elif kind == "near":
+            self.near += 1
+            self.near_unanswered += not answers
+        else:
+            self.unanswerable += 1
+            self.unanswered += not answers
+            self.strong_nonsense += page.match == "strong"
+
+    def row(self) -> list[str]:
+        """Return the shares as cells of a table."""
+        own, others = max(1, self.answerable), max(1, self.unanswerable)
+        return [
+            f"{self.name}{'' if self.name in CHOSEN_ON else ' *'}",
+            f"{self.answerable} / {self.unanswerable}",
+            f"{self.unanswered / others:.0%}",
+            f"{self.answered / own:.0%}",
+            f"{self.in_ten / own:.1%}",
+            f"{self.among_answers / own:.1%}",
+            f"{self.strong / own:.0%} / {self.strong_nonsense / others:.0%}",
+            f"{self.near_unanswered} of {self.near}" if self.near else "",
+        ]
 
 
-def best_cosines(judged: JudgedSet, questions: list[str]) -> list[float]:
-    """Return the cosine of each question's nearest passage."""
-    (domain,) = judged.resources.domains()
-    cache = judged.resources.reader(domain)
-    embedder = judged.resources.embedders.get(cache.meta.model)
-    return [nearest(cache, embedder.encode_query(text), 1)[0][1] for text in questions]
+HEAD = [
+    "set",
+    "questions",
+    "unanswerable: none",
+    "answerable: any",
+    "right note in ten",
+    "right among answers",
+    "strong: own / others",
+    "near misses: none",
+]
 
 
-def count_cut_off(judged: JudgedSet, questions: dict[str, str], counted: CutOff) -> None:
-    """Ask for ten results to each question (by its id), and add what came after the last answer."""
+def ask(service: SearchService, text: str, kind: str, relevant: Mapping[str, int], counted: Shares) -> None:
+    """Ask for ten notes and count what came."""
+    counted.take(service.page(text, SHOWN, now=NOW), kind, relevant)
+
+
+def of_set(judged: JudgedSet, sets: list[JudgedSet]) -> Shares:
+    """Ask a judged set a sample of its own questions and of each other set's."""
+    counted = Shares(judged.name)
     with asked_anew(judged) as service:
-        for query, text in questions.items():
-            page = service.page(text, 10, now=NOW)
-            relevant = [one.first.hit.path in judged.grades.get(query, ()) for one in page.shown]
-            counted.questions += 1
-            counted.results += len(page.shown)
-            counted.after += len(page.shown) - page.answers
-            counted.relevant += sum(relevant)
-            counted.relevant_after += sum(relevant[page.answers :])
+        for query in _sample(judged, OWN):
+            ask(service, judged.queries[query], "answerable", judged.grades[query], counted)
+        for other in sets:
+            if other is not judged:
+                for query in _sample(other, OF_OTHERS):
+                    ask(service, other.queries[query], "elsewhere", {}, counted)
+    return counted
+
+
+def of_written(name: str, judged: JudgedSet, questions: Path) -> Shares:
+    """Ask a vault the questions that were written for it."""
+    counted = Shares(name)
+    with asked_anew(judged) as service:
+        for line in questions.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            ask(service, row["question"], row["kind"], dict.fromkeys(row["paths"], 1), counted)
+    return counted
+
+
+def _sample(judged: JudgedSet, most: int) -> list[str]:
+    ids = sorted(judged.queries)
+    random.Random(7).shuffle(ids)  # noqa: S311 - a sample, not a secret
+    return ids[:most]
+
+
+def _written(kept: Path) -> Iterator[Shares]:
+    for name, notes in WRITTEN.items():
+        vault = kept / f"written-{name}" / "vault"
+        if not vault.exists():
+            shutil.copytree(notes, vault)
+        resources = Resources(Settings(vault=vault, state=vault.parent / "state"))
+        index_once(resources, lambda *_: None)
+        yield of_written(name, JudgedSet(name, resources, {}, {}), HERE / "questions_data" / f"{name}.jsonl")
 
 
 def main() -> None:
@@ -73,59 +149,21 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--keep", type=Path)
-    given = parser.parse_args()
-    console = Console(width=120)
-    names = [name for name in COLLECTIONS if (given.data / name).exists()]
-    if not names:
-        console.print(f"not measured: {given.data} has no judged sets")
-        return
+    options = parser.parse_args()
+    console = Console(width=160, soft_wrap=True)
     with tempfile.TemporaryDirectory() as folder:
-        sets = [prepare(name, given.data, given.keep or Path(folder)) for name in names]
-        print_cosines(console, sets)
-        print_cut_offs(console, sets)
-
-
-def asked(judged: JudgedSet, most: int = QUESTIONS) -> dict[str, str]:
-    """Return the first questions of a set, by id."""
-    return dict(islice(judged.queries.items(), most))
-
-
-def elsewhere(judged: JudgedSet, sets: Sequence[JudgedSet]) -> dict[str, str]:
-    """Return ten questions of each other set; their ids begin with the set's name."""
-    return {
-        f"{other.name}/{query}": text
-        for other in sets
-        if other is not judged
-        for query, text in asked(other, 10).items()
-    }
-
-
-def print_cosines(console: Console, sets: Sequence[JudgedSet]) -> None:
-    """Print the best cosines of each set's questions and of others', and what share reaches which bar."""
-    table = Table("vault", "questions", *(f"{share} %" for share in SHARES), title="best cosine, by share")
-    every: dict[str, list[float]] = {"its own": [], "others'": []}
-    for judged in sets:
-        for whose, questions in (("its own", asked(judged)), ("others'", elsewhere(judged, sets))):
-            found = best_cosines(judged, list(questions.values()))
-            every[whose] += found
-            if found:
-                table.add_row(judged.name, whose, *(f"{np.percentile(found, share):.2f}" for share in SHARES))
-    every = {whose: found for whose, found in every.items() if found}
-    for whose, found in every.items():
-        table.add_row("all", whose, *(f"{np.percentile(found, share):.2f}" for share in SHARES))
-    console.print(table)
-    for bar in np.arange(0.25, 0.66, 0.05):
-        shares = (f"{np.mean(np.array(found) >= bar):.0%} of {whose}" for whose, found in every.items())
-        console.print(f"from {bar:.2f}: {', '.join(shares)}")
-
-
-def print_cut_offs(console: Console, sets: Sequence[JudgedSet]) -> None:
-    """Print how many results came after the last answer, for each set's own questions and for others'."""
-    own, others = CutOff(), CutOff()
-    for judged in sets:
-        count_cut_off(judged, asked(judged), own)
-        count_cut_off(judged, elsewhere(judged, sets), others)
-    console.print(f"its own {own}\nothers' {others}")
+        kept = options.keep or Path(folder)
+        names = [name for name in (*COLLECTIONS, *VAULTS) if (options.data / name).exists()]
+        if not names:
+            console.print(f"the judged sets are left out: {options.data} has none")
+        sets = [prepare(name, options.data, kept) for name in names]
+        rows = [of_set(judged, sets) for judged in sets]
+        rows += _written(kept)
+        garden = next((one for one in sets if one.name == "vault-knowledge-garden"), None)
+        if garden:
+            rows.append(of_written("garden-zh", garden, HERE / "questions_data" / "knowledge-garden.jsonl"))
+        console.print(markdown(HEAD, [one.row() for one in rows]))
+        console.print("* not used to choose the numbers")
 
 
 if __name__ == "__main__":

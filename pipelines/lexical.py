@@ -194,6 +194,12 @@ def phrases(query: str) -> tuple[str, ...]:
     return tuple(found)[:MOST_TERMS]
 
 
+def whole_phrase(query: str) -> str | None:
+    """Return what a query asks for as one FTS5 phrase; None if that has fewer than two index words."""
+    tokens = _tokens(" ".join(text for text, _ in _read_query(query).asked))
+    return _folded(tokens[:MOST_TERMS]) if len(tokens) > 1 else None
+
+
 def query_terms(query: str) -> tuple[str, ...]:
     """Return the terms of a query to mark in an excerpt: its words in lower case, identifiers also in parts."""
     asked = _read_query(query).asked

@@ -1,23 +1,25 @@
 """Merge domains that have different models into one answer, where only ranks are comparable.
 
 Every domain has a first note, however far it is from the question. If another domain has a strong answer, such a note
-must not rank above it unless it has a title, phrase or rare word of the question.
+must not rank above it unless it is a match, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pipelines.errors import CacheError
 from pipelines.retrieval.fusion import reciprocal_rank_fusion
-from pipelines.retrieval.grounds import with_grounds
 from pipelines.retrieval.hit import Hit
+from pipelines.retrieval.judgement import Judged, judge
 from pipelines.retrieval.layers import Ranking, Source
-from pipelines.retrieval.thresholds import Match, match_of
+from pipelines.retrieval.thresholds import Match
 from pipelines.store import passages
+
+_JUDGED = 60  # notes that may be shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +40,12 @@ class Placed:
         ranks = self.ranking.ranks_of(self.hit.path)
         return ranks if self.place is None else {**ranks, "merged": self.place}
 
-    @property
-    def match(self) -> Match | None:
-        """Return how near the note is in meaning, or None if that is unknown."""
-        return match_of(self.source.cache.meta.model, self.hit.scores.get("cosine"))
 
-
-def merge_by_rank(groups: Sequence[Sequence[Placed]], query: str, sources: Sequence[Source]) -> list[Placed]:
+def merge_by_rank(groups: Sequence[Sequence[Placed]], query: str) -> list[Placed]:
     """Merge the rankings of several groups of domains by rank (RRF); a single group stays as it is.
 
-    At equal ranks (every group has a first note), a strong match leads. A note that is weak in meaning and has no
-    title, phrase or rare word of the question goes below all strong matches.
+    At equal ranks (every group has a first note), a strong match leads. A note that is no match goes below all strong
+    ones.
     """
     if len(groups) <= 1:
         return [one for group in groups for one in group]
@@ -59,32 +56,47 @@ def merge_by_rank(groups: Sequence[Sequence[Placed]], query: str, sources: Seque
         at += len(group)
     merged = reciprocal_rank_fusion(numbers, dict.fromkeys(numbers, 1.0))
     ranked = [_scored(placed[number], sum(signals.values())) for number, signals in merged]
-    ranked.sort(key=lambda one: (-one.hit.score, one.match != "strong"))
-    return _guarded(ranked, query, sources)
+    matches: dict[tuple[str, int], Match] = {}
+    with suppress(CacheError):  # an unreadable domain fails later, when its answers are read
+        matches = _matches(ranked[:_JUDGED], query)
+    ranked.sort(key=lambda one: (-one.hit.score, matches.get(_key(one)) != "strong"))
+    return _guarded(ranked, matches)
 
 
 def _scored(one: Placed, place: float) -> Placed:
     return replace(one, hit=replace(one.hit, signals={"place": place}))
 
 
-def _guarded(ranked: list[Placed], query: str, sources: Sequence[Source]) -> list[Placed]:
-    """Move groundless notes below all strong matches, and keep the order otherwise."""
-    end = max((place for place, one in enumerate(ranked, start=1) if one.match == "strong"), default=0)
-    groundless: set[tuple[str, int]] = set()
-    with suppress(CacheError):  # an unreadable domain fails later, when its answers are read
-        groundless = _groundless(
-            [one for one in ranked[:end] if one.match in ("weak", "none")], query, sources
-        )
-    if not groundless:
+def _matches(ranked: Sequence[Placed], query: str) -> dict[tuple[str, int], Match]:
+    """Return the rating of each note, by domain and passage. Raises CacheError."""
+    ids: dict[str, list[int]] = {}
+    for one in ranked:
+        ids.setdefault(one.source.domain.slug, []).append(one.hit.chunk_id)
+    caches = {one.source.domain.slug: one.source.cache for one in ranked}
+    chunks = {
+        (slug, chunk): row
+        for slug, cache in caches.items()
+        for chunk, row in passages.chunk_rows(cache, ids[slug]).items()
+    }
+    there = [one for one in ranked if _key(one) in chunks]
+    ratings = judge([Judged(one.source, one.hit, chunks[_key(one)]) for one in there], query)
+    return {_key(one): rating for one, rating in zip(there, ratings, strict=True)}
+
+
+def _guarded(ranked: list[Placed], matches: Mapping[tuple[str, int], Match]) -> list[Placed]:
+    """Move notes that are no match below all strong ones, and keep the order otherwise."""
+    rated = [matches.get(_key(one)) for one in ranked]
+    end = max((place for place, match in enumerate(rated, start=1) if match == "strong"), default=0)
+    if "none" not in rated[:end]:
         return ranked
     least = ranked[end - 1].hit.score
-    kept = [one for one in ranked[:end] if _key(one) not in groundless]
+    before = list(zip(ranked[:end], rated[:end], strict=True))
     gave_way = [
         replace(one, hit=one.hit.after({"groundless": _lowering(one.hit.score, least)}))
-        for one in ranked[:end]
-        if _key(one) in groundless
+        for one, match in before
+        if match == "none"
     ]
-    return [*kept, *gave_way, *ranked[end:]]
+    return [*(one for one, match in before if match != "none"), *gave_way, *ranked[end:]]
 
 
 def _lowering(score: float, least: float) -> float:
@@ -97,18 +109,3 @@ def _lowering(score: float, least: float) -> float:
 
 def _key(one: Placed) -> tuple[str, int]:
     return one.source.domain.slug, one.hit.chunk_id
-
-
-def _groundless(weak: Sequence[Placed], query: str, sources: Sequence[Source]) -> set[tuple[str, int]]:
-    """Return those of the weak answers that only their rank speaks for. Raises CacheError."""
-    if not weak:
-        return set()
-    asked = {source.domain.slug: source for source in sources}
-    ids: dict[str, list[int]] = {}
-    for one in weak:
-        ids.setdefault(one.source.domain.slug, []).append(one.hit.chunk_id)
-    chunks = {
-        slug: list(passages.chunk_rows(asked[slug].cache, several).values()) for slug, several in ids.items()
-    }
-    grounds = with_grounds(chunks, asked, query)
-    return {(slug, chunk) for slug, several in ids.items() for chunk in several if chunk not in grounds[slug]}

@@ -75,7 +75,7 @@ class Asked:
             ]
         with stage("fusion"):
             groups = [self._merge(group, rankings, query) for group in _comparable(self.sources)]
-            merged = _named_first(merge_by_rank([group for group in groups if group], query, self.sources))
+            merged = _named_first(merge_by_rank([group for group in groups if group], query))
             return [
                 Placed(one.source, one.ranking, one.hit.after({}, merged=one.hit.score), place)
                 for place, one in enumerate(merged, start=1)

@@ -33,8 +33,8 @@ class Found:
     """A note among the answers: its best chunk, its place in each layer, whether the file changed since indexing.
 
     `stale` is None if that is unknown, because the vault is unavailable. `sentences` are the quantized vectors of the
-    chunk's sentences if they are prepared. `match`: how near it is in meaning, None if that is unknown. `around`: the
-    text before and after the chunk.
+    chunk's sentences if they are prepared. `match`: its rating, None before it is judged. `around`: the text before
+    and after the chunk.
     """
 
     domain: str
@@ -78,7 +78,7 @@ def find(
         rows, around, quantized = chunks.get(slug, ({}, {}, {}))
         if row := rows.get(chunk_id):
             own = quantized.get(chunk_id)
-            found.append(Found(slug, one.hit, row, one.ranks, stale, own, one.match, around[chunk_id]))
+            found.append(Found(slug, one.hit, row, one.ranks, stale, own, around=around[chunk_id]))
     return found, asked.failed
 
 

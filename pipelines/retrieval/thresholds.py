@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePath
 from typing import Literal
+
+from pipelines.language import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,8 @@ class Thresholds:
     mean. `note_prune`, `note_floor`: the same if a note's mean vector is the question. `noise`: deep retrieval drops
     notes below it. `strong`, `weak`: the lowest cosine of a best answer that is a strong or a weak match.
     `calibrated`: the numbers were chosen for this model. `alike`: the lowest cosine of two passages that are copies
-    of each other; None: not measured.
+    of each other; None: not measured. `foreign`: by language, how near the best passage in that language is to an
+    unrelated question. These are languages that the model separates badly. All numbers before hold for English.
     """
 
     prune: float
@@ -29,6 +32,7 @@ class Thresholds:
     weak: float
     calibrated: bool = True
     alike: float | None = None
+    foreign: Mapping[Language, float] = field(default_factory=dict)
 
 
 BGE_LARGE = Thresholds(
@@ -37,15 +41,24 @@ BGE_LARGE = Thresholds(
 """The source document's numbers."""
 
 MINILM = Thresholds(
-    prune=0.22, floor=0.41, noise=0.08, note_prune=0.55, note_floor=0.66, strong=0.50, weak=0.35, alike=0.96
+    prune=0.22,
+    floor=0.41,
+    noise=0.08,
+    note_prune=0.55,
+    note_floor=0.66,
+    strong=0.50,
+    weak=0.35,
+    alike=0.96,
+    # Measured in German and Chinese; the other languages in Latin letters are taken to be like German.
+    foreign={"cjk": 0.78, **dict.fromkeys(("de", "fr", "es", "it", "pt", "nl"), 0.49)},
 )
-"""Measured: docs/traversal.md, "Thresholds"; `strong` and `weak`: docs/quality.md, "Is it an answer"; `alike`: there,
-"What is alike"."""
+"""Measured: docs/traversal.md, "Thresholds"; `strong`, `weak` and `foreign`: docs/quality.md, "Is it an answer";
+`alike`: there, "What is alike"."""
 
 UNKNOWN = replace(MINILM, calibrated=False, alike=None)
 """The lowest thresholds known: one that is too low costs some reading, one that is too high hides every answer."""
 
-_BY_NAME = {"bge-large-en-v1.5": BGE_LARGE, "all-minilm-l6-v2": MINILM}
+_BY_NAME: dict[str, Thresholds] = {"bge-large-en-v1.5": BGE_LARGE, "all-minilm-l6-v2": MINILM}
 
 
 @cache
@@ -62,14 +75,6 @@ def lowest_cosine(model: str, wanted: float | Literal["strong", "weak"]) -> floa
 
 Match = Literal["strong", "weak", "none"]
 _BANDS: tuple[Match, ...] = ("none", "weak", "strong")
-
-
-def match_of(model: str, cosine: float | None) -> Match | None:
-    """Say how good a cosine of a model is; None if it is unknown, or if the model is not calibrated."""
-    bars = thresholds_of(model)
-    if cosine is None or not bars.calibrated:
-        return None
-    return "strong" if cosine >= bars.strong else "weak" if cosine >= bars.weak else "none"
 
 
 def is_noise(model: str, cosine: float | None) -> bool:

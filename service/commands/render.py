@@ -10,11 +10,13 @@ from rich.text import Text
 from service.usecases.phrases import as_sum, counted, not_asked_for
 
 _MATCHES = {
-    "strong": "a strong match in meaning",
-    "weak": "a weak match in meaning: `everindex deep` may find more",
-    "none": "nothing close in meaning: `everindex deep` may find more",
+    "strong": "a strong match",
+    "weak": "a weak match: `everindex deep` may find more",
+    "none": "no match: `everindex deep` may find more",
 }
-_BY_WORD = "found by a name or by words; nothing is close in meaning"
+NO_ANSWER = "Your notes do not seem to say. The nearest are:"
+_NEAREST = 3
+"""How many notes are shown where none is an answer."""
 _STALE = {
     True: "  changed since it was indexed",
     False: "",
@@ -30,20 +32,25 @@ _WIDE = 110
 
 
 def shown_hits(answer: dict[str, Any], *, every: bool) -> list[dict[str, Any]]:
-    """Return the hits that are printed, in the order of their numbers."""
+    """Return the hits that are printed, in the order of their numbers: answers, or else the nearest."""
     hits: list[dict[str, Any]] = answer["results"]
-    return hits if every else hits[: answer["answers"]]
+    return hits if every else answers_of(answer) or hits[:_NEAREST]
+
+
+def answers_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the hits that are answers."""
+    return [hit for hit in answer["results"] if hit.get("match") != "none"]
 
 
 def print_search(console: Console, answer: dict[str, Any], *, every: bool = False) -> None:
     """Print the hits that are answers, or every one, with their excerpts, and say if the index is behind."""
     shown = shown_hits(answer, every=every)
+    if shown and not answers_of(answer):
+        console.print(NO_ANSWER)
     for number, hit in enumerate(shown, start=1):
         _print_hit(console, number, hit)
     if left := answer["count"] - len(shown):
-        notes = counted(
-            left, "more note is" if shown else "note is", "more notes are" if shown else "notes are"
-        )
+        notes = counted(left, "more note is", "more notes are")
         console.print(
             Text(
                 f"    {notes} not close to the question; `--all` shows {'it' if left == 1 else 'them'}", "dim"
@@ -110,8 +117,7 @@ def about(answer: dict[str, Any], shown: int) -> str:
     if answer["reason"]:
         tail += f": {answer['reason']}"
     if answer["results"] and answer["match"]:
-        is_by_word = answer["match"] == "none" and answer["answers"]
-        tail += f"; {_BY_WORD if is_by_word else _MATCHES[answer['match']]}"
+        tail += f"; {_MATCHES[answer['match']]}"
     if index["pending"]:
         late = counted(index["pending"], "saved note is", "saved notes are")
         tail += f"; {late} not indexed yet (oldest {index['oldest_pending_s']} s)"

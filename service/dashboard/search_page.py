@@ -158,15 +158,15 @@ class _SearchPage:
 
     def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
         answer, listed, complaint = self._answer(asked)
-        results, answers = (answer.results, answer.answers) if answer else ([], 0)
+        results = answer.results if answer else []
         # A further page includes results that are no answers, too.
-        end = len(results) if asked.offset else answers
+        shown = [hit for hit in results if asked.offset or hit.match != "none"]
         text = self._templates.get_template(template).render(
             asked=asked,
             answer=answer,
-            shown=results[:end],
-            rest=results[end:],
-            facets=self._browsing.facets(results[:end], asked.filters, datetime.now(UTC).date()),
+            shown=shown,
+            rest=[hit for hit in results if hit not in shown],
+            facets=self._browsing.facets(shown, asked.filters, datetime.now(UTC).date()),
             linked=self._linked(asked.q, answer) if answer and asked.deep else None,
             listed=listed,
             start=None if answer or listed or complaint else self._browsing.start(),

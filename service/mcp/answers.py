@@ -33,7 +33,7 @@ class Answer(BaseModel):
 
     match: Match | None = Field(
         default=None,
-        description="how near in meaning the best note is: strong, weak or none; null: nothing was compared",
+        description="how well the best note answers: strong, weak or none; null: nothing was found",
     )
     freshness: Freshness
     truncated: bool = Field(default=False, description="whether there is more; `cursor` continues")
@@ -66,7 +66,8 @@ class Hit(Place):
 
     section: str = Field(description="the headings above the passage")
     text: str = Field(description="sentences of the passage, as written")
-    is_answer: bool = Field(description="false: only near the question, not an answer")
+    match: Match | None = Field(description="how well the note answers: strong, weak or none")
+    is_answer: bool = Field(description="false where `match` is none: only near the question, not an answer")
     modified: str
     stale: bool | None = Field(
         description="whether the file has changed since; `read` returns it as it is now; null: vault unavailable"

@@ -13,9 +13,9 @@ from service.mcp.tools import Tool
 
 INSTRUCTIONS = """\
 A vault of Markdown notes, indexed within a second of each save. Work in this order:
-1. `search` with a question in the user's own words. If no hit has `is_answer: true`, the vault does not answer: say
-   so instead of answering from memory. `match` rates nearness in meaning alone: an answer with `none` was found by
-   its name or by exact words.
+1. `search` with a question in the user's own words. If no hit has `is_answer: true`, the vault seems not to answer:
+   say so instead of answering from memory. `match` rates the best hit by meaning, words and names: with `weak`, read
+   before you rely on it.
 2. `read` what the hits point at. A hit shows only the best sentences of a note. Where several notes matter, call
    `context` with the question instead of 1 and 2: it returns their passages in one block.
 3. Quote word for word with path and lines, and check the quotes with `verify_quotes` before you answer.
@@ -32,8 +32,8 @@ Find notes by meaning and by exact word, best first; one hit per note, with its 
 | an unwanted sense | a minus sign: `soil -clay` |
 | a place, a tag, a date | the filters `folder`, `tag`, `since`: they apply before ranking |
 
-Hits with `is_answer: true` answer; without one the vault does not. The others are only near. `match` says how near in
-meaning the best is: strong, weak or none; an exact name or phrase can answer with `none`.
+Hits with `is_answer: true` are likely to answer; without one the vault does not seem to. The others are only near.
+`match` rates each hit, and the best of them: strong, weak or none.
 Next: `read` with a hit's `path` and `locator` (begin 20 lines earlier for context), or `traverse`."""
 
 _READ = """\

@@ -47,19 +47,20 @@ def search(library: Library, asked: Search) -> Found:
         truncated=more,
         cursor=turn.next(after, generation) if more else None,
         warnings=[*warnings_of(answer.index), *turn.warnings(generation), *hints],
-        hits=[_hit(hit, number < answer.answers) for number, hit in enumerate(answer.results)],
+        hits=[_hit(hit) for hit in answer.results],
         reason=answer.reason,
     )
 
 
-def _hit(hit: SearchHit, is_answer: bool) -> Hit:  # noqa: FBT001 - its one caller names it
+def _hit(hit: SearchHit) -> Hit:
     return Hit.model_validate(
         {
             **place(hit.path, hit.title, hit.domain, hit.lines),
             "place": hit.place.shown if hit.place else None,
             "section": hit.section,
             "text": hit.excerpt,
-            "is_answer": is_answer,
+            "match": hit.match,
+            "is_answer": hit.match != "none",
             "modified": hit.modified,
             "stale": hit.stale,
             "copies": [one.path for one in hit.alike],

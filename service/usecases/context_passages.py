@@ -77,7 +77,7 @@ def gather(
     """
     page = questions.page(question, notes + len(without), filters, audience=audience)
     gathered = Gathered(page, warnings=[f"{slug}: {why}" for slug, why in page.ranked.failed.items()])
-    answers = [one.first for one in page.shown[: page.answers or _NEAREST]]
+    answers = [one.first for one in page.answers or page.shown[:_NEAREST]]
     answers = [one for one in answers if one.chunk.path not in without][:notes]
     gathered.stale = {(one.domain, one.hit.path): one.stale for one in answers}
     for slug, source in page.ranked.sources.items():
@@ -171,7 +171,7 @@ def why_found(one: Found) -> str:
     if one.hit.is_named:
         reasons.append("the question names it")
     if one.match in ("strong", "weak"):
-        reasons.append(f"{one.match} match in meaning")
+        reasons.append(f"{one.match} match")
     if one.hit.scores.get("bm25", 0.0) > 0:
         reasons.append("has words of the question")
     return "; ".join(reasons) or "nearest in meaning"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.errors import CacheError
 from pipelines.retrieval.alike import Folded, fold
-from pipelines.retrieval.cut_off import JUDGED_TOGETHER, cut_off
+from pipelines.retrieval.judgement import Judged, judge
 from pipelines.retrieval.layers import SHALLOWEST, Source
 from pipelines.retrieval.search import Found, Similarities
 from pipelines.retrieval.sentences import SentenceVectors
 from pipelines.retrieval.thresholds import Match, best_match, is_noise
 from pipelines.store.cache import Vector
 from pipelines.store.search import vectors_of_chunks
+
+JUDGED_TOGETHER = 10
+"""The best of so many results is the match of an answer, however many are requested."""
 
 _SPARE = 5
 _DEEPER = 4
@@ -52,19 +55,23 @@ class Ranked:
 class Page:
     """Some of a question's results, in order, and the ranking from which they were chosen.
 
-    `answers`: how many of them come up to the last answer; `more`: others follow on the next page;
-    `match`: how near the best of the first ten is; `sparse`: fewer notes than a page has are above the noise.
+    `more`: others follow on the next page; `match`: the rating of the best of the first ten; `sparse`: fewer notes
+    than a page has are above the noise.
     `found`: the notes from which they were chosen, in order; `depth`: how many passages each retriever gave at last.
     """
 
     ranked: Ranked
     shown: list[Folded]
-    answers: int
     more: bool
     match: Match | None
     sparse: bool
     found: list[Found]
     depth: int
+
+    @property
+    def answers(self) -> list[Folded]:
+        """Return the results that are answers: those that are not rated none."""
+        return [one for one in self.shown if one.first.match != "none"]
 
 
 def page_of(
@@ -80,8 +87,7 @@ def page_of(
     `rank` takes a number of notes and a depth, and ranks at most that many notes by the best passages down to that
     depth. All pages are parts of one list, whatever their size, so that they neither repeat nor leave out a note
     while the index stays as it is. What a shallow ranking gives comes first. Only where that is used up does what a
-    deeper one adds follow. Whole tens are ranked and judged, so that which notes are answers does not depend on `k`.
-    The match is that of the folded list in either case.
+    deeper one adds follow. The match is that of the folded list in either case.
     """
     end = offset + k
     tens = -(-end // JUDGED_TOGETHER) * JUDGED_TOGETHER
@@ -99,12 +105,11 @@ def page_of(
             before, depth = found, depth * _DEEPER
         else:
             break
-    match = best_match(one.first.match for one in distinct[:JUDGED_TOGETHER])
     results = distinct if folded else [Folded(one) for one in found]
-    shown = results[offset:end]
-    last = _last_answer([one.first for one in results[:tens]], match, ranked.sources, query)
-    answers = max(0, min(last, end) - offset)
-    return Page(ranked, shown, answers, len(results) > end, match, _is_sparse(found, ranked, k), found, depth)
+    first = distinct[:JUDGED_TOGETHER]
+    judged = _judged([*first, *results[offset:end]], ranked.sources, query)
+    match, shown = best_match(one.first.match for one in judged[: len(first)]), judged[len(first) :]
+    return Page(ranked, shown, len(results) > end, match, _is_sparse(found, ranked, k), found, depth)
 
 
 def followed_by(before: Sequence[Found], deeper: Sequence[Found]) -> list[Found]:
@@ -133,11 +138,13 @@ def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
     return fold(found, query, ranked.models, vectors)
 
 
-def _last_answer(
-    results: Sequence[Found], match: Match | None, sources: Mapping[str, Source], query: str
-) -> int:
-    """Return the position of the last result that is an answer, or of the last result if a domain is unreadable."""
-    try:
-        return cut_off(results, match, sources, query)
-    except CacheError:
-        return len(results)
+def _judged(results: Sequence[Folded], sources: Mapping[str, Source], query: str) -> list[Folded]:
+    """Rate results; if a domain is unreadable, they stay unrated."""
+    hits = [Judged(sources[one.first.domain], one.first.hit, one.first.chunk) for one in results]
+    with suppress(CacheError):
+        ratings = judge(hits, query)
+        return [
+            replace(one, first=replace(one.first, match=match))
+            for one, match in zip(results, ratings, strict=True)
+        ]
+    return list(results)

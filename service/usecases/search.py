@@ -150,7 +150,7 @@ class SearchService:
             ],
             count=len(page.shown),
             offset=offset,
-            answers=page.answers,
+            answers=len(page.answers),
             more=page.more,
             match=page.match,
             deep_available=page.match in ("weak", "none") or page.sparse,

@@ -55,6 +55,7 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
         if chunk.is_names_alone
         else [(chunk.start + s, chunk.start + e) for s, e in shown.sentences],
         score=score_of(found.hit),
+        match=found.match,
         lines=(chunk.first_line, chunk.last_line),
         place=place_of(chunk.place),
         modified=chunk.modified,

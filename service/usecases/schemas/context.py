@@ -83,7 +83,7 @@ class LeftOutPassage(BaseModel):
 
 
 class ContextAnswer(BaseModel):
-    """The answer of `GET` and `POST /context`; `match` is null if no thresholds are known for the model."""
+    """The answer of `GET` and `POST /context`; `match` is null where nothing was found."""
 
     model_config = example(
         question="pricing power", recipe=None, block="# pricing power\n…", tokens=412, budget=4000,

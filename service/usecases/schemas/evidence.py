@@ -119,7 +119,7 @@ class RecordAnswer(BaseModel):
     id: str
     question: str
     domain: str | None
-    match: str | None = Field(description="strong, weak or none; null: unknown for this model")
+    match: str | None = Field(description="strong, weak or none; null: nothing was found")
     asked_at: str
     evidence: list[RecordHit]
     notes: str | None

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.retrieval.thresholds import Match
 from service.usecases.schemas.locator import Place
 
 LONGEST_QUERY = 4_000  # characters of a question, on every route
@@ -73,6 +74,7 @@ class SearchHit(BaseModel):
     """A note found by a search.
 
     `lines` are the first and last line (from 1) of its best passage; `marks` are ranges of `excerpt` to highlight;
+    `match`: how well it answers, from its nearness in meaning and the question's words; `none`: only near.
     `stale`: the file has changed since it was indexed; null: unknown, because the vault is unavailable.
     """
 
@@ -85,6 +87,7 @@ class SearchHit(BaseModel):
         description="where the excerpt's sentences are in the note: first and last character offset, from 0"
     )
     score: float
+    match: Match | None
     lines: tuple[int, int]
     place: Place | None = Field(None, description="where it is in a document that is not Markdown")
     modified: str = Field(description="when the file changed")
@@ -103,7 +106,7 @@ class SearchHit(BaseModel):
 class SearchAnswer(BaseModel):
     """The answer of `GET /search`.
 
-    `match` judges the best of the first ten results; null: no thresholds are known for the embedding model.
+    `match` is the best of the first ten results'; null: there is no result.
     """
 
     model_config = example(
@@ -112,7 +115,7 @@ class SearchAnswer(BaseModel):
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],
-             "score": 0.0244, "lines": [12, 31], "modified": "2026-11-21T05:51:27+00:00",
+             "score": 0.0244, "match": "strong", "lines": [12, 31], "modified": "2026-11-21T05:51:27+00:00",
              "published": None, "stale": False, "domain": "finance", "excerpt_by": "meaning",
              "signals": None, "layers": None, "alike": []}
         ],
@@ -123,10 +126,10 @@ class SearchAnswer(BaseModel):
     count: int
     offset: int = Field(description="how many results were skipped before these")
     answers: int = Field(
-        description="how many of the results, from the top, are answers, for any `k`; the others are only the nearest"
+        description="how many of the results have a `match` above none; others are only near"
     )
     more: bool = Field(description="whether there is another page: add `k` to `offset`")
-    match: Literal["strong", "weak", "none"] | None
+    match: Match | None
     deep_available: bool = Field(
         description="`GET /deep` may find more: the match is weak or none, or fewer than `k` notes are above noise"
     )
