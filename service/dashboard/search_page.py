@@ -99,10 +99,12 @@ class _Asked:
     generation: str
     deep: bool
 
-    def address(self, *changed: tuple[str, object], without: tuple[str, str] | None = None) -> str:
-        """Return the address of the same question with more in it, or without one of its filters."""
+    def address(
+        self, *changed: tuple[str, object], without: tuple[str, str] | None = None, q: str | None = None
+    ) -> str:
+        """Return the address of this question or another, with more in it, or without one of its filters."""
         kept = [pair for pair in self.filters if pair != without]
-        return f"/?{urlencode([('q', self.q), *kept, *changed])}"
+        return f"/?{urlencode([('q', self.q if q is None else q), *kept, *changed])}"
 
 
 class _SearchPage:

@@ -67,6 +67,7 @@ class Hit(Place):
     section: str = Field(description="the headings above the passage")
     text: str = Field(description="sentences of the passage, as written")
     is_answer: bool = Field(description="false: only near the question, not an answer")
+    similarity: float | None = Field(description="cosine similarity of the passage and the question")
     modified: str
     stale: bool | None = Field(
         description="whether the file has changed since; `read` returns it as it is now; null: vault unavailable"
@@ -79,6 +80,10 @@ class Found(Answer):
 
     hits: list[Hit]
     reason: str | None = Field(default=None, description="why there are no hits, where that is known")
+    did_you_mean: str | None = Field(
+        default=None,
+        description="the query with words that no note has, spelled as notes spell them; ask again so",
+    )
 
     def places(self) -> Iterator[Place]:
         """Yield the hits."""

@@ -49,6 +49,7 @@ def search(library: Library, asked: Search) -> Found:
         warnings=[*warnings_of(answer.index), *turn.warnings(generation), *hints],
         hits=[_hit(hit, number < answer.answers) for number, hit in enumerate(answer.results)],
         reason=answer.reason,
+        did_you_mean=answer.did_you_mean,
     )
 
 
@@ -60,6 +61,7 @@ def _hit(hit: SearchHit, is_answer: bool) -> Hit:  # noqa: FBT001 - its one call
             "section": hit.section,
             "text": hit.excerpt,
             "is_answer": is_answer,
+            "similarity": hit.similarity,
             "modified": hit.modified,
             "stale": hit.stale,
             "copies": [one.path for one in hit.alike],

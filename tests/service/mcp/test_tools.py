@@ -353,3 +353,9 @@ def test_what_is_read_of_a_document_says_where_in_it_each_line_is(ask, vault, re
     part = answered(ask("read", note="Costs.csv", first_line=middle["first"], last_line=middle["last"]))
     assert [one["place"] for one in part["parts"]] == ["rows 22-41"]
     assert answered(ask("read", note="Inbox.md"))["parts"] == []
+
+
+def test_a_misspelt_query_is_offered_corrected_and_each_hit_says_its_similarity(ask):
+    found = answered(ask("search", query="clya holds watre"))
+    assert found["did_you_mean"] == "clay holds water"
+    assert all(-1 <= hit["similarity"] <= 1 for hit in found["hits"])
