@@ -68,7 +68,7 @@ def notes_having(cache: Cache, expression: str, has_it: Callable[[str], bool]) -
         return any(map(has_it, (text, title, *json.loads(aliases))))
 
     cache.con.create_scalar_function("is_there", is_there, 3)
-    cache.con.create_scalar_function("is_called_so", lambda path: has_it(PurePosixPath(str(path)).stem), 1)
+    cache.con.create_scalar_function("is_called_so", lambda *path: has_it(PurePosixPath(str(*path)).stem), 1)
     found = select(
         cache.con,
         "SELECT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"

@@ -186,7 +186,7 @@ class _SearchPage:
     def _linked(self, q: str, answer: SearchAnswer) -> list[KeptNode]:
         """Return the notes that a walk along links finds besides the answers, most similar first."""
         known = {hit.path for hit in answer.results}
-        walks = [one.deep for one in self._traversal.deep(q, "deep", None).domains]
+        walks = [one.deep for one in self._traversal.deep(q, "deep").domains]
         nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
         return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
 
