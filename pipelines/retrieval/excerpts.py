@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipelines.chunk import CJK
 from pipelines.documents.formats import format_of
@@ -16,8 +17,9 @@ from pipelines.retrieval.splitting import HEADING, Sentence
 _CJK = re.compile(f"[{CJK}]")
 _SENTENCES = 2
 _LONGEST = 320
-# What is folded together: a letter with its accents, or a half-width one with its voice mark.
-_LETTER = re.compile(r".[\u0300-\u036f\u3099\u309a\uff9e\uff9f]*", re.DOTALL)
+# What is folded together: plain characters, or a letter with its accents or a half-width one with its voice mark.
+_MARK = r"[\u0300-\u036f\u3099\u309a\uff9e\uff9f]"
+_FOLDED_TOGETHER = re.compile(rf"[\0-\x7f]+(?!{_MARK})|.{_MARK}*", re.DOTALL)
 _READ, _OPENING_LINES, _LONGEST_LINE = 1_000, 4, 300
 
 
@@ -60,19 +62,20 @@ def excerpt(
 
     Chooses those most similar to the question (the source document's "Excerpt extraction"); if no term occurs in
     them, the second gives way to the sentence with most of the terms. If the similarities are unknown, chooses those
-    with most of the terms, or the first ones if no term occurs. A sentence that consists only
-    of links, addresses or tags is chosen only if there is no other.
+    with most of the terms, or the first ones if no term occurs. A sentence that consists only of links, addresses or
+    tags is chosen only if there is no other.
     """
     pattern = _pattern(terms)
     shown = [_composed(text.between(s.start, s.end)) for s in sentences]
-    terms_in = [_terms_in(one, pattern) for one in shown]
-    worth = similarities if similarities is not None else terms_in
+    worth = similarities if similarities is not None else [_terms_in(one, pattern) for one in shown]
     ranked = sorted(range(len(shown)), key=lambda i: (-worth[i], i))
     telling = [i for i in ranked if text.says(sentences[i].start, sentences[i].end)]
     ranked = telling or [i for i in ranked if shown[i]] or ranked
     best = ranked[:_SENTENCES]
-    if any(terms_in[i] for i in ranked) and not any(terms_in[i] for i in best):
-        best[-1] = max(ranked, key=lambda i: terms_in[i])
+    if similarities is not None and not any(_terms_in(shown[i], pattern) for i in best):
+        most = max(ranked, key=lambda i: _terms_in(shown[i], pattern), default=None)
+        if most is not None and _terms_in(shown[most], pattern):
+            best[-1] = most
     best.sort()
     cut = " … ".join(_around(shown[i], pattern) for i in best if shown[i])
     marks = tuple(_marks(cut, pattern)) if pattern else ()
@@ -90,11 +93,16 @@ def _terms_in(sentence: str, pattern: re.Pattern[str] | None) -> int:
 
 def _marks(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
     """Yield the ranges of a text whose folded letters match, in order; overlapping ones are one."""
-    # A letter may be folded to several or to none: note for each folded one where its letter begins and ends.
-    letters = [(fold_letters(letter[0]), letter.span()) for letter in _LETTER.finditer(text)]
-    spans = [span for folded, span in letters for _ in folded]
+    folded = ""
+    spans: list[
+        tuple[int, int]
+    ] = []  # of each folded letter: where the one begins and ends from which it comes
+    for part in _FOLDED_TOGETHER.finditer(text):
+        letters, (first, last) = fold_letters(part[0]), part.span()
+        folded += letters
+        spans += pairwise(range(first, last + 1)) if part[0].isascii() else [(first, last)] * len(letters)
     start = end = 0
-    for match in pattern.finditer("".join(folded for folded, _ in letters)):
+    for match in pattern.finditer(folded):
         first, last = match.span() if match[0] else match.span(match.lastindex or 0)
         begins, ends = spans[first][0], spans[last - 1][1]
         if begins >= end:

@@ -82,11 +82,13 @@ def corrected(sources: Sequence[Source], query: str, count_tokens: CountTokens) 
     """
     typed = list(dict.fromkeys(_TYPED.findall(query)))[: lexical.MOST_TERMS]
     words = [one for one in typed if not one.isupper() and lexical.telling_words(one)]
+    tokens = dict(zip(words, count_tokens(words), strict=True)) if words else {}
+    if all(count == 1 or _is_known(sources, word) for word, count in tokens.items()):
+        return None
     unknown = [word for word in words if not _is_known(sources, word)]
     if len(unknown) > max(_FEW_UNKNOWN, len(words) / 2):
         return None
-    unknown = [word for word, count in zip(unknown, count_tokens(unknown), strict=True) if count > 1]
-    meant = {word: near for word in unknown if (near := _meant(sources, word))}
+    meant = {word: near for word in unknown if tokens[word] > 1 and (near := _meant(sources, word))}
     spelled = _TYPED.sub(lambda match: match[0].replace(match[1], meant.get(match[1], match[1])), query)
     return spelled if meant else None
 

@@ -212,7 +212,7 @@ def test_what_is_no_records_id_is_a_question(questions):
     assert (answer.question, answer.record) == ("deadbeef0000", None)
 
 
-def test_the_commands_take_the_filters_that_the_routes_take(program, settings, monkeypatch):
+def test_the_commands_take_the_filters_that_the_routes_take(settings, monkeypatch):
     monkeypatch.setenv("EMBEDDING_MODEL", settings.embedding_model)
     where = ["--json", "--vault", str(settings.vault), "--state", str(settings.state)]
 
