@@ -1,6 +1,7 @@
 """Tokenise texts and queries for the full-text index; both go through the same tokens.
 
-After that, the FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) only folds case and diacritics and stems.
+Letters without diacritics that are typed differently (`\u00df`, `\u0142`, ligatures) are replaced here. Then the
+FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) only folds case and diacritics and stems.
 """
 
 import re
@@ -9,17 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Literal
 
 from pipelines.chunk import CJK
-from pipelines.parsing.normal_forms import normal_form
+from pipelines.parsing.normal_forms import plain_letters, without_diacritics
 from pipelines.stopwords import STOPWORDS
 
 MOST_TERMS = 64
 # Longer runs are data (base64, hashes), whose parts are not worth finding.
 _LONGEST_IDENTIFIER = 64
 _SHORTEST_PART = 2
-_DIACRITIC = re.compile(r"[\u0300-\u036f]+")
 # Symbols that people search for; all others only separate words. `#` counts in C#, but not in `# heading`.
 SYMBOL = (
     r"\+\+|(?<=[A-Za-z])#(?![\w#])|[\xa2-\xa7\xa9\xae\xb0\xb1\xb6\u20a0-\u20cf\u2100-\u214f\u2190-\u27bf"
@@ -131,7 +130,7 @@ def without_unwanted(query: str) -> str:
 
 def whole_words(text: str) -> tuple[str, ...]:
     """Return a text's words that have index tokens, unchanged: identifiers in one piece, letters of CJK, symbols."""
-    found = _TOKEN.findall(_composed(text))
+    found = _TOKEN.findall(plain_letters(text))
     return tuple(chain.from_iterable(filter(str.isalnum, t) if _IS_CJK.match(t) else (t,) for t in found))
 
 
@@ -167,6 +166,7 @@ def _terms(asked: Iterable[tuple[str, bool]]) -> tuple[list[_Term], list[_Term]]
 
 def _add_terms(word: str, words: list[_Term], parts: list[_Term]) -> None:
     """Add what to search for: a compound whole and in parts; for CJK, which has no spaces, each character pair."""
+    word = plain_letters(word)
     for run in _SCRIPT_RUN.finditer(word):
         tokens = _tokens(run[0])
         own = [(token,) for token in tokens if _is_part(token, word)] if len(tokens) > 1 else []
@@ -187,7 +187,7 @@ def phrases(query: str) -> tuple[str, ...]:
     """Return the parts of a query that belong together, as FTS5 phrases: quoted phrases, compounds, runs of CJK."""
     found: dict[str, None] = {}
     for text, is_phrase in _read_query(query).asked:
-        pieces = [text] if is_phrase else [run[0] for run in _SCRIPT_RUN.finditer(text)]
+        pieces = [text] if is_phrase else [run[0] for run in _SCRIPT_RUN.finditer(plain_letters(text))]
         for tokens in map(_tokens, pieces):
             if tokens and (is_phrase or len(tokens) > 1):
                 found[_folded(tokens[:MOST_TERMS])] = None
@@ -203,14 +203,14 @@ def whole_phrase(query: str) -> str | None:
 def query_terms(query: str) -> tuple[str, ...]:
     """Return the terms of a query to mark in an excerpt: its words in lower case, identifiers also in parts."""
     asked = _read_query(query).asked
-    words = dict.fromkeys(word.lower() for text, _ in asked for word in _marked(text))
+    words = dict.fromkeys(word.lower() for text, _ in asked for word in _marked(plain_letters(text)))
     return tuple([word for word in words if word not in STOPWORDS] or words)[:MOST_TERMS]
 
 
 def _tokens(text: str) -> _Term:
     """Split a text into what FTS5 takes for single words, which contain only letters and digits."""
     tokens: list[str] = []
-    for found in _TOKEN.findall(_composed(text)):
+    for found in _TOKEN.findall(plain_letters(text)):
         if found.isdecimal() or (found.isalpha() and (found.islower() or found.istitle())):
             tokens.append(found)
         elif _IS_CJK.match(found):
@@ -226,11 +226,6 @@ def _tokens(text: str) -> _Term:
 def _composed(text: str) -> str:
     """Compose accented letters into one character, and drop accents that cannot be composed."""
     return text if text.isascii() else without_diacritics(text, "NFC")
-
-
-def without_diacritics(text: str, form: Literal["NFC", "NFD", "NFKD"]) -> str:
-    """Return a text in a Unicode normal form, without the diacritics that are separate characters in it."""
-    return _DIACRITIC.sub("", normal_form(form, text))
 
 
 def parts_of(word: str) -> list[str]:

@@ -130,7 +130,7 @@ def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> E
     graph, traversal, names_found = Graph(questions), Traversal(questions), TitleSearch(questions)
     add_pages(app, questions, names_found, traversal, sessions, templates)
     add_graph(app, graph, partial(graph_page, templates))
-    add_traversal(app, traversal)
+    add_traversal(app, traversal, resources.root)
     add_names(app, names_found, resources.root)
     add_evidence(app, questions)
     add_context(app, questions)

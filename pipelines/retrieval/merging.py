@@ -89,7 +89,7 @@ class Asked:
         def evidence(source: Source) -> list[_Evidence]:
             slug = source.domain.slug
             hits = rankings[slug].hits
-            cosines = _cosines(source, hits)
+            cosines = cosines_of(source, hits)
             ids = [hit.chunk_id for hit in hits]
             bm25s = words[slug].scores_of(ids, over) if over and slug in words else {}
             return [(cosines.get(chunk, 0.0), bm25s.get(chunk, 0.0)) for chunk in ids]
@@ -137,7 +137,7 @@ def _comparable(sources: Sequence[Source]) -> list[list[Source]]:
     return list(groups.values())
 
 
-def _cosines(source: Source, hits: Sequence[Hit]) -> dict[int, float]:
+def cosines_of(source: Source, hits: Sequence[Hit]) -> dict[int, float]:
     """Return the cosines of hits' passages; a domain that fuses by rank may not have computed all of them."""
     known = {hit.chunk_id: hit.scores["cosine"] for hit in hits if "cosine" in hit.scores}
     others = [hit.chunk_id for hit in hits if hit.chunk_id not in known]

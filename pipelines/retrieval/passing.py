@@ -10,6 +10,8 @@ from pipelines.store import search as store
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.filters import matching_chunks
 
+_ROUNDING = 0.000_05  # answers show four digits of a similarity, and what shows one has to pass it
+
 
 def passing_chunks(
     cache: Cache, filters: Filters, hidden: Collection[str], vector: Vector | None
@@ -24,4 +26,12 @@ def passing_chunks(
     if vector is None:
         return []
     lowest = lowest_cosine(cache.meta.model, filters.min_similarity)
-    return store.chunks_as_near(cache, vector, lowest, only)
+    return store.chunks_as_near(cache, vector, lowest - _ROUNDING, only)
+
+
+def notes_left_out(
+    cache: Cache, filters: Filters, hidden: Collection[str], vector: Vector | None
+) -> Collection[str]:
+    """Return the paths of the notes that do not pass, and the hidden ones. Raises CacheError."""
+    only = passing_chunks(cache, filters, hidden, vector)
+    return hidden if only is None else {*hidden, *(store.notes_of(cache, None) - store.notes_of(cache, only))}

@@ -7,13 +7,13 @@ may contain a phrase, and their texts decide.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from pipelines import lexical
 from pipelines.chunk import CJK
 from pipelines.lexical import Operators
+from pipelines.parsing.normal_forms import fold_letters
 from pipelines.store import search as store
 from pipelines.store.cache import Cache
 
@@ -21,8 +21,17 @@ from pipelines.store.cache import Cache
 _BETWEEN = 16
 # Passages of a section overlap by more words than a piece has, so one of them contains the whole piece.
 _PIECE, _PIECE_STEP = 6, 3
+_END = "\0"  # what no phrase goes across
 _LETTER = rf"[^\W_{CJK}]"
 _WORD = re.compile(_LETTER)
+_HEADING = re.compile(r"^[ \t>]*#{1,6}[ \t].*$", re.MULTILINE)
+_BLOCK_END = re.compile(
+    r"\n[ \t>]*\n|\n(?=[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]|(?:=+|-+)[ \t]*$))", re.MULTILINE
+)
+# A full stop after a short word may be that of an abbreviation.
+_SENTENCE_END = re.compile(
+    r"(?<=[^\W\d_]{4})(?<!\b(?:Prof|Capt|Dept|Sept|Univ|Corp))[)\]\"'\u2019\u201d*_]*[.!?](?=\W*\s(?![a-z]))|[\u3002\uff01\uff1f]"
+)
 
 
 def restricted(cache: Cache, query: str, only: Sequence[int] | None) -> Sequence[int] | None:
@@ -43,9 +52,11 @@ def restricted(cache: Cache, query: str, only: Sequence[int] | None) -> Sequence
 def notes_with_phrase(cache: Cache, phrase: str) -> set[str]:
     """Return the paths of the notes that have exactly these words in this order.
 
-    Case, diacritics and the characters between the words do not matter. Raises CacheError.
+    Case, diacritics and the characters between the words do not matter, except where these end a block of Markdown,
+    or a sentence (unless the phrase has such an end, too). Raises CacheError.
     """
-    pieces = [_notes_with(cache, piece) for piece in _pieces(lexical.whole_words(phrase))]
+    ends = [_BLOCK_END] if re.search(r"[.!?]\s|[\u3002\uff01\uff1f]", phrase) else [_BLOCK_END, _SENTENCE_END]
+    pieces = [_notes_with(cache, piece, ends) for piece in _pieces(lexical.whole_words(phrase))]
     return set.intersection(*pieces)
 
 
@@ -78,25 +89,25 @@ def _pieces(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield words[start : start + _PIECE]
 
 
-def _notes_with(cache: Cache, words: Sequence[str]) -> set[str]:
+def _notes_with(cache: Cache, words: Sequence[str], ends: Sequence[re.Pattern[str]]) -> set[str]:
     tokens = " ".join(f'"{lexical.index_tokens(word)[0]}"' for word in words)
     expression = f"NEAR({tokens}, {_BETWEEN * len(words)})" if len(words) > 1 else tokens
-    has_it = re.compile(_pattern([_plain(word) for word in words]))
-    return store.notes_having(cache, expression, lambda text: has_it.search(_plain(text)) is not None)
+    has_it = re.compile(_pattern([fold_letters(word) for word in words]))
+
+    def has_phrase(text: str) -> bool:
+        parts = _HEADING.sub("\n\n\\g<0>\n\n", text) if len(words) > 1 else text
+        for end in ends if len(words) > 1 else ():
+            parts = end.sub(_END, parts)
+        return has_it.search(fold_letters(parts)) is not None
+
+    return store.notes_having(cache, expression, has_phrase)
 
 
 def _pattern(words: Sequence[str]) -> str:
-    """Return the regular expression for consecutive words, separated by anything except words and symbols."""
+    """Return the regular expression for consecutive words, separated by anything except words, symbols and ends."""
     pattern = rf"(?<!{_LETTER})" if _WORD.match(words[0]) else ""
     pattern += re.escape(words[0])
     for before, word in pairwise(words):
         apart = "+" if _WORD.match(before) and _WORD.match(word) else "*"
-        pattern += rf"(?:(?!{lexical.SYMBOL})[\W_]){apart}{re.escape(word)}"
+        pattern += rf"(?:(?!{lexical.SYMBOL}|{_END})[\W_]){apart}{re.escape(word)}"
     return pattern + (rf"(?!{_LETTER})" if _WORD.match(words[-1]) else "")
-
-
-def _plain(text: str) -> str:
-    """Return a text in the form in which phrases are compared: no case, no diacritics."""
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFC", lexical.without_diacritics(text, "NFD")).casefold()

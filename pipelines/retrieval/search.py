@@ -15,7 +15,7 @@ from pipelines.retrieval.by_rank import Placed
 from pipelines.retrieval.excerpts import Excerpt, excerpt, read_passage
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for
-from pipelines.retrieval.merging import Asked
+from pipelines.retrieval.merging import Asked, cosines_of
 from pipelines.retrieval.splitting import Sentence, split_sentences, whole_sentences
 from pipelines.retrieval.stages import stage
 from pipelines.retrieval.thresholds import Match
@@ -75,10 +75,10 @@ def find(
     found = []
     for one, stale in kept:
         slug, chunk_id = one.source.domain.slug, one.hit.chunk_id
-        rows, around, quantized = chunks.get(slug, ({}, {}, {}))
+        rows, around, quantized, cosines = chunks.get(slug, ({}, {}, {}, {}))
         if row := rows.get(chunk_id):
-            own = quantized.get(chunk_id)
-            found.append(Found(slug, one.hit, row, one.ranks, stale, own, around=around[chunk_id]))
+            own, hit = quantized.get(chunk_id), one.hit.after({}, cosine=cosines.get(chunk_id))
+            found.append(Found(slug, hit, row, one.ranks, stale, own, around=around[chunk_id]))
     return found, asked.failed
 
 
@@ -88,12 +88,14 @@ def _paths_of(source: Source, ranked: Sequence[Placed]) -> list[str]:
 
 def _chunks_of(
     source: Source, kept: Sequence[Placed]
-) -> tuple[dict[int, passages.ChunkRow], dict[int, tuple[str, str]], dict[int, Quantized]]:
-    ids, cache = [one.hit.chunk_id for one in kept if one.source is source], source.cache
+) -> tuple[dict[int, passages.ChunkRow], dict[int, tuple[str, str]], dict[int, Quantized], dict[int, float]]:
+    hits, cache = [one.hit for one in kept if one.source is source], source.cache
+    ids = [hit.chunk_id for hit in hits]
     return (
         passages.chunk_rows(cache, ids),
         passages.text_around(cache, ids, _BEYOND),
         quantized_of_chunks(cache, ids),
+        cosines_of(source, hits),
     )
 
 

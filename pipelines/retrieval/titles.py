@@ -13,9 +13,8 @@ from typing import Literal
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
-from pipelines import lexical
 from pipelines.parsing.links import NOTE_SUFFIXES
-from pipelines.parsing.normal_forms import normal_form
+from pipelines.parsing.normal_forms import fold_letters, normal_form
 
 Matched = Literal["title", "alias", "path"]
 
@@ -48,10 +47,10 @@ def names_of(domain: str, path: str, title: str, aliases: Sequence[str]) -> list
 
 
 def fold_name(name: str) -> str:
-    """Return a name as it is compared: no case, no diacritics, one space per run of `/`, `-`, `_`, `.` and spaces."""
-    if not name.isascii():
-        name = normal_form("NFKC", lexical.without_diacritics(name, "NFKD"))
-    return _BETWEEN_WORDS.sub(" ", name.casefold()).strip()
+    """Return a name as it is compared: folded letters, and one space per run of `/`, `-`, `_`, `.` and spaces."""
+    # Of a symbol, too, a name has what it stands for: \u2122 is TM.
+    folded = fold_letters(name if name.isascii() else normal_form("NFKC", name))
+    return _BETWEEN_WORDS.sub(" ", folded).strip()
 
 
 class NameIndex:

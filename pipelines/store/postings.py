@@ -1,15 +1,16 @@
-"""Numbers from the full-text index: which chunks contain a word, how often, and how long chunks are."""
+"""Words and numbers of the full-text index: which chunks contain a word, how often, and how long chunks are."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one
 from pipelines.store.connection import rows as select
 
 _LAST = 2**63 - 1
+_STEMS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.fts_{0} USING fts5vocab('main', 'vault_chunk_fts', '{0}')"
 
 
 def newest_chunk(cache: Cache) -> int:
@@ -76,3 +77,38 @@ def occurrences_in(cache: Cache, phrase: str, ids: Sequence[int]) -> list[tuple[
         " WHERE vault_chunk_fts MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid",
         (f'"{phrase}"', json.dumps(list(ids))),
     )
+
+
+def stems_beginning(cache: Cache, letter: str) -> list[str]:
+    """Return the words of the index that begin with a letter, as the tokenizer stemmed them."""
+    cache.con.execute(_STEMS.format("row"))
+    found = select(
+        cache.con,
+        "SELECT term FROM temp.fts_row WHERE term >= ? AND term < ?",
+        (letter, chr(ord(letter) + 1)),
+    )
+    return [term for (term,) in found]
+
+
+def texts_with_stem(cache: Cache, stem: str, hidden: Collection[str], most: int) -> list[str]:
+    """Return texts, with the names of their notes, of chunks with a stemmed word, but not of `hidden` notes."""
+    cache.con.execute(_STEMS.format("instance"))
+    found = select(
+        cache.con,
+        "SELECT n.title || char(10) || n.aliases || char(10) || c.section || char(10) || c.text FROM vault_chunk c"
+        " JOIN vault_node n USING (path) WHERE c.id IN (SELECT doc FROM temp.fts_instance WHERE term = ?)"
+        " AND c.path NOT IN (SELECT value FROM json_each(?)) ORDER BY c.id LIMIT ?",
+        (stem, json.dumps(list(hidden)), most),
+    )
+    return [text for (text,) in found]
+
+
+def has_word(cache: Cache, phrase: str, hidden: Collection[str]) -> bool:
+    """Say whether a note that is not `hidden` has a word."""
+    (has_it,) = one(
+        cache.con,
+        "SELECT EXISTS (SELECT 1 FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
+        " WHERE vault_chunk_fts MATCH ? AND c.path NOT IN (SELECT value FROM json_each(?)))",
+        (f'"{phrase}"', json.dumps(list(hidden))),
+    )
+    return bool(has_it)

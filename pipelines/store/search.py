@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from pathlib import PurePosixPath
 
 import numpy as np
 
@@ -60,17 +61,20 @@ def matching_among(cache: Cache, expression: str, ids: Sequence[int]) -> set[int
 
 
 def notes_having(cache: Cache, expression: str, has_it: Callable[[str], bool]) -> set[str]:
-    """Return the paths of notes of which `has_it` accepts a name or a passage that matches an FTS5 expression."""
+    """Return the paths of notes of which `has_it` accepts a name, or a passage that matches an FTS5 expression."""
 
     def is_there(*columns: object) -> bool:
         text, title, aliases = map(str, columns)
         return any(map(has_it, (text, title, *json.loads(aliases))))
 
     cache.con.create_scalar_function("is_there", is_there, 3)
+    cache.con.create_scalar_function("is_called_so", lambda *path: has_it(PurePosixPath(str(*path)).stem), 1)
     found = select(
         cache.con,
-        "SELECT DISTINCT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
-        " JOIN vault_node n USING (path) WHERE vault_chunk_fts MATCH ? AND is_there(c.text, n.title, n.aliases)",
+        "SELECT c.path FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
+        " JOIN vault_node n USING (path) WHERE vault_chunk_fts MATCH ? AND is_there(c.text, n.title, n.aliases)"
+        # The index has titles, but no names of files: these are read where they are not the titles.
+        " UNION SELECT path FROM vault_node WHERE instr(path, title || '.') = 0 AND is_called_so(path)",
         (expression,),
     )
     return {path for (path,) in found}

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import click
 
 from service.commands.console import out, print_json
+from service.commands.filtering import Pairs, filter_options
 from service.commands.naming import about_note
 from service.commands.terminal import (
-    domain_option,
     json_option,
     options_given,
     question_of,
@@ -36,6 +36,7 @@ every_option = click.option(
 @click.option(
     "--query", help="Keep notes that resemble this question; default: notes that resemble the note."
 )
+@filter_options
 @every_option
 @vault_option
 @state_option
@@ -44,6 +45,7 @@ def traverse(
     path: str,
     depth: int,
     query: str | None,
+    filters: Pairs,
     vault: Path | None,
     state: Path | None,
     *,
@@ -58,10 +60,13 @@ def traverse(
 
     def walk(found: str) -> Any:
         if service:
-            return service.call("GET", f"/traverse/{quote(found)}", depth=depth, q=query or None)
+            return service.call("GET", f"/traverse/{quote(found)}", filters, depth=depth, q=query or None)
+        from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
         from service.usecases.traversal import Traversal  # noqa: PLC0415 - takes longer to load than the service to answer
 
-        return Traversal(questions_of(given)).traverse(found, depth, query).model_dump(mode="json")
+        questions = questions_of(given)
+        parsed = filters_of(questions.resources.root, filters)
+        return Traversal(questions).traverse(found, depth, query, parsed).model_dump(mode="json")
 
     answer = about_note(given, path, walk)
     if as_json:
@@ -84,7 +89,7 @@ def traverse(
     default="deep",
     help="`compare` shows fast and deep side by side.",
 )
-@domain_option
+@filter_options
 @every_option
 @vault_option
 @state_option
@@ -92,7 +97,7 @@ def traverse(
 def deep(
     words: tuple[str, ...],
     mode: Mode,
-    domain: str | None,
+    filters: Pairs,
     vault: Path | None,
     state: Path | None,
     *,
@@ -105,12 +110,14 @@ def deep(
     question, given = question_of(words), options_given(vault, state)
     service = service_of(given)
     if service:
-        named = {"domain": domain} if domain else {}
-        answer = service.call("GET", "/deep", q=question, mode=mode, **named)
+        answer = service.call("GET", "/deep", filters, q=question, mode=mode)
     else:
+        from pipelines.scopes import filters_of  # noqa: PLC0415 - as above
         from service.usecases.traversal import Traversal  # noqa: PLC0415 - as above
 
-        answer = Traversal(questions_of(given)).deep(question, mode, domain).model_dump(mode="json")
+        questions = questions_of(given)
+        parsed = filters_of(questions.resources.root, filters)
+        answer = Traversal(questions).deep(question, mode, parsed).model_dump(mode="json")
     if as_json:
         print_json(answer)
     else:

@@ -57,6 +57,8 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
             )
         )
     console.print(Text(about(answer, len(shown)), "dim"))
+    if meant := answer.get("did_you_mean"):  # a service that was started before an upgrade says nothing of it
+        console.print(Text(f"did you mean: {meant}", "yellow"), soft_wrap=True)
     for slug, reason in answer["index"]["failed"].items():
         console.print(Text(f"{slug} cannot be searched: {reason}", "red"), soft_wrap=True)
 
@@ -103,7 +105,9 @@ def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
         more = ", …" if len(paths) > _ALIKE else ""
         console.print(Text(f"    +{len(paths)} alike: {', '.join(paths[:_ALIKE])}{more}", "dim"))
     if hit["signals"]:
-        console.print(Text(f"    score {as_sum(hit['score'], hit['signals'])}", "dim"))
+        similarity = hit.get("similarity")  # a service that was started before an upgrade says nothing of it
+        near = "" if similarity is None else f"; similarity {similarity:.3f}"
+        console.print(Text(f"    score {as_sum(hit['score'], hit['signals'])}{near}", "dim"))
     for layer in hit["layers"] or []:
         parts = "".join(f"  {name} {value:.3g}" for name, value in layer["parts"].items())
         place = f"    {layer['layer']:<9}{layer['rank']:>4}.  {layer['score']:.4g}{parts}"

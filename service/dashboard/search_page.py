@@ -99,10 +99,12 @@ class _Asked:
     generation: str
     deep: bool
 
-    def address(self, *changed: tuple[str, object], without: tuple[str, str] | None = None) -> str:
-        """Return the address of the same question with more in it, or without one of its filters."""
+    def address(
+        self, *changed: tuple[str, object], without: tuple[str, str] | None = None, q: str | None = None
+    ) -> str:
+        """Return the address of this question or another, with more in it, or without one of its filters."""
         kept = [pair for pair in self.filters if pair != without]
-        return f"/?{urlencode([('q', self.q), *kept, *changed])}"
+        return f"/?{urlencode([('q', self.q if q is None else q), *kept, *changed])}"
 
 
 class _SearchPage:
@@ -184,7 +186,7 @@ class _SearchPage:
     def _linked(self, q: str, answer: SearchAnswer) -> list[KeptNode]:
         """Return the notes that a walk along links finds besides the answers, most similar first."""
         known = {hit.path for hit in answer.results}
-        walks = [one.deep for one in self._traversal.deep(q, "deep", None).domains]
+        walks = [one.deep for one in self._traversal.deep(q, "deep").domains]
         nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
         return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
 

@@ -68,6 +68,7 @@ class Hit(Place):
     text: str = Field(description="sentences of the passage, as written")
     match: Match | None = Field(description="how well the note answers: strong, weak or none")
     is_answer: bool = Field(description="false where `match` is none: only near the question, not an answer")
+    similarity: float | None = Field(description="cosine similarity of the passage and the question")
     modified: str
     stale: bool | None = Field(
         description="whether the file has changed since; `read` returns it as it is now; null: vault unavailable"
@@ -80,6 +81,10 @@ class Found(Answer):
 
     hits: list[Hit]
     reason: str | None = Field(default=None, description="why there are no hits, where that is known")
+    did_you_mean: str | None = Field(
+        default=None,
+        description="the query with words that no note has, spelled as notes spell them; ask again so",
+    )
 
     def places(self) -> Iterator[Place]:
         """Yield the hits."""

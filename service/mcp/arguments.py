@@ -64,7 +64,7 @@ class Paged(Arguments):
 
 
 class Filtered(Arguments):
-    """Arguments that narrow what is compared, before it is ranked."""
+    """Arguments that narrow what is compared or listed, before it is ranked."""
 
     folder: Annotated[Values, Field(description="only notes in one of these folders")] = []
     tag: Annotated[Values, Field(description="only notes with all of these tags")] = []
@@ -186,7 +186,7 @@ class Read(Paged):
     ] = 20_000
 
 
-class Browse(Paged):
+class Browse(Paged, Filtered):
     """The arguments of `browse`."""
 
     by: Annotated[
@@ -204,7 +204,7 @@ class Browse(Paged):
     limit: Annotated[int, Field(ge=1, le=100, description="how many entries")] = 30
 
 
-class Traverse(Paged):
+class Traverse(Paged, Filtered):
     """The arguments of `traverse`."""
 
     note: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME, description=_NOTE)] = None

@@ -47,17 +47,18 @@ def _entries(contents: Contents) -> _Entries:
 
 
 def _folder(library: Library, asked: Browse, _: Turn) -> _Entries:
-    return _entries(in_folder(library.questions, asked.of, library.audience))
+    return _entries(in_folder(library.questions, asked.of, library.filters(asked), audience=library.audience))
 
 
 def _tag(library: Library, asked: Browse, _: Turn) -> _Entries:
-    return _entries(with_tag(library.questions, asked.of, library.audience))
+    return _entries(with_tag(library.questions, asked.of, library.filters(asked), audience=library.audience))
 
 
 def _recent(library: Library, asked: Browse, turn: Turn) -> _Entries:
     if asked.of is not None:
         raise FilterError("a list of recent changes is of the whole vault; leave out `of`")
-    found = recently_changed(library.questions, turn.offset + asked.limit + 1, library.audience)
+    most = turn.offset + asked.limit + 1
+    found = recently_changed(library.questions, most, library.filters(asked), audience=library.audience)
     return [
         Listed.model_validate({**place(note.path, note.title, note.domain), "date": note.at})
         for note in found
@@ -65,7 +66,8 @@ def _recent(library: Library, asked: Browse, turn: Turn) -> _Entries:
 
 
 def _similar(library: Library, asked: Browse, _: Turn) -> _Entries:
-    found = library.names.similar(_note(library, asked), MOST_SIMILAR, audience=library.audience)
+    note, filters = _note(library, asked), library.filters(asked)
+    found = library.names.similar(note, MOST_SIMILAR, filters, audience=library.audience)
     if found.reason:
         raise FilterError(found.reason)
     return [
@@ -75,11 +77,12 @@ def _similar(library: Library, asked: Browse, _: Turn) -> _Entries:
 
 
 def _backlinks(library: Library, asked: Browse, _: Turn) -> _Entries:
+    note, filters = _note(library, asked), library.filters(asked)
     return [
         Listed.model_validate(
             {**place(one.path, one.title, one.domain, (one.line, one.line)), "link": one.text}
         )
-        for one in links_to(library.questions, _note(library, asked), library.audience)
+        for one in links_to(library.questions, note, filters, audience=library.audience)
     ]
 
 

@@ -69,14 +69,17 @@ List notes without a question. `by` says how, `of` says where:
 | tag | a tag, or nothing | the notes with the tag, newest first; without a tag all tags, most frequent first |
 | recent | nothing | notes by the last change of their files, newest first |
 | similar | a note | the notes nearest in meaning |
-| backlinks | a note | the notes that link to it, with the line of the link |"""
+| backlinks | a note | the notes that link to it, with the line of the link |
+
+Each list takes the filters of `search`; `min_similarity` only with similar."""
 
 _TRAVERSE = """\
 Walk along the links of the vault, and keep the notes that are near in meaning.
 
 From a note: {"note": "Moats", "depth": 2}, with `question` to keep only what is about it. From a question:
 {"question": "how did moats erode", "deep": true} searches first and walks on until the question is covered; use it
-when `search` matched weakly, or when the answer is spread over several notes. `by` names the link to each note."""
+when `search` matched weakly, or when the answer is spread over several notes. `by` names the link to each note. With
+the filters of `search` the walk comes only to notes that pass."""
 
 _VERIFY = """\
 Check that notes contain your quotes, word for word, before you show them to the user.
@@ -106,7 +109,8 @@ says why: no worker runs, or the note cannot be indexed."""
 _SIMILAR = """\
 List the notes that are nearest to a note in meaning, with the passage of each that is nearest.
 
-{"note": "Concepts/Moats.md", "limit": 5, "min_similarity": 0.5}. Use it for what belongs together but is not linked;
+{"note": "Concepts/Moats.md", "limit": 5, "min_similarity": 0.5}, with the filters of `search`. Use it for what belongs
+together but is not linked;
 `browse` with by=backlinks for what is."""
 
 TOOLS = (

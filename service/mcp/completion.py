@@ -59,13 +59,13 @@ def _paths(library: Library, typed: str, _: dict[str, str]) -> list[str]:
 
 
 def _folders(library: Library, typed: str, _: dict[str, str]) -> list[str]:
-    return _beginning(typed, folders(library.questions, library.audience))
+    return _beginning(typed, folders(library.questions, audience=library.audience))
 
 
 def _tags(library: Library, typed: str, _: dict[str, str]) -> list[str]:
     return _beginning(
         typed.removeprefix("#"),
-        (name for name, _ in with_tag(library.questions, None, library.audience).groups),
+        (name for name, _ in with_tag(library.questions, None, audience=library.audience).groups),
     )
 
 

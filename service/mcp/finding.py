@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from pipelines.errors import NotFoundError
 from pipelines.retrieval.citations import Reason, status_of
-from pipelines.scopes import filters_of
 from service.mcp.answers import (
     Checked,
     CheckedQuote,
@@ -33,9 +32,8 @@ _DEEPER = "few notes are near: `traverse` with this question and deep=true may f
 def search(library: Library, asked: Search) -> Found:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
-    filters = filters_of(library.questions.resources.root, asked.filters())
     answer = library.questions.search(
-        asked.query, asked.limit, filters, offset=turn.offset, audience=library.audience
+        asked.query, asked.limit, library.filters(asked), offset=turn.offset, audience=library.audience
     )
     generation = answer.index.generation
     after = turn.offset + asked.limit
@@ -49,6 +47,7 @@ def search(library: Library, asked: Search) -> Found:
         warnings=[*warnings_of(answer.index), *turn.warnings(generation), *hints],
         hits=[_hit(hit) for hit in answer.results],
         reason=answer.reason,
+        did_you_mean=answer.did_you_mean,
     )
 
 
@@ -61,6 +60,7 @@ def _hit(hit: SearchHit) -> Hit:
             "text": hit.excerpt,
             "match": hit.match,
             "is_answer": hit.match != "none",
+            "similarity": hit.similarity,
             "modified": hit.modified,
             "stale": hit.stale,
             "copies": [one.path for one in hit.alike],
@@ -71,17 +71,17 @@ def _hit(hit: SearchHit) -> Hit:
 def traverse(library: Library, asked: Traverse) -> Walked:
     """Walk along links from a note, or from what a search finds.
 
-    Raises CursorError, NotFoundError, NotComparableError.
+    Raises CursorError, FilterError, NotFoundError, NotComparableError.
     """
-    turn = library.turn("traverse", asked)
+    turn, filters, audience = library.turn("traverse", asked), library.filters(asked), library.audience
     if asked.note is not None:
         path = meant_by(library, asked.note).path
         walks: list[Walk] = [
-            library.traversal.traverse(path, asked.depth, asked.question, audience=library.audience)
+            library.traversal.traverse(path, asked.depth, asked.question, filters, audience=audience)
         ]
     else:
         mode: Mode = "deep" if asked.deep else "fast"
-        parts = library.traversal.deep(asked.question or "", mode, None, audience=library.audience).domains
+        parts = library.traversal.deep(asked.question or "", mode, filters, audience=audience).domains
         walks = [walk for part in parts for walk in (part.fast, part.deep) if walk]
     freshness, warnings = library.freshness()
     kept = [node for walk in walks for node in walk.nodes]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pipelines.errors import NotComparableError, NoteNotFoundError
 from service.mcp.answers import Answer, Place, place
-from service.mcp.arguments import Arguments, Name, Paged
+from service.mcp.arguments import Arguments, Filtered, Name, Paged
 from service.mcp.library import Library
 from service.mcp.naming import meant_by, no_such_note
 from service.mcp.uris import SCHEME, Address, is_within, parse_uri
@@ -60,14 +60,11 @@ def _indexed(library: Library, asked: Index) -> IndexAnswer:
         raise no_such_note(asked.path) from None
 
 
-class Similar(Paged):
+class Similar(Paged, Filtered):
     """The arguments of `similar`."""
 
     note: Annotated[Name, Field(description="a path, a title or alias, a wikilink or a vault:// address")]
     limit: Annotated[int, Field(ge=1, le=MOST_SIMILAR, description="how many notes")] = 10
-    min_similarity: Annotated[
-        float, Field(ge=-1, le=1, description="only notes with at least this cosine similarity")
-    ] = -1
 
 
 class Near(Place):
@@ -92,12 +89,11 @@ def similar(library: Library, asked: Similar) -> Alike:
     """List the notes nearest to a note in meaning. Raises CursorError, NotComparableError, NotFoundError."""
     turn = library.turn("similar", asked)
     path = meant_by(library, asked.note).path
-    found = library.names.similar(path, MOST_SIMILAR, audience=library.audience)
+    found = library.names.similar(path, MOST_SIMILAR, library.filters(asked), audience=library.audience)
     if found.reason:
         raise NotComparableError(found.reason)
-    near = [one for one in found.results if one.cosine >= asked.min_similarity]
     freshness, warnings = library.freshness()
-    shown, cursor = turn.cut(near, asked.limit, freshness.generation)
+    shown, cursor = turn.cut(found.results, asked.limit, freshness.generation)
     return Alike(
         freshness=freshness,
         truncated=cursor is not None,

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pipelines.disk.vault import note_key
+from pipelines.filters import Filters
+from pipelines.scopes import filters_of
 from pipelines.store.notes import note_names, settling
 from service.mcp.answers import Freshness, freshness_of, warnings_of
-from service.mcp.arguments import Paged
+from service.mcp.arguments import Filtered, Paged
 from service.mcp.cursors import cursor_key, seal, unseal
 from service.runtime.tokens import read_token
 from service.usecases.audience import Audience, agents
@@ -61,6 +63,10 @@ class Library:
     def titles(self, name: str, most: int) -> list[TitleHit]:
         """Return notes by a name that is being typed."""
         return self.names.titles(name, most, audience=self.audience).results
+
+    def filters(self, asked: Filtered) -> Filters:
+        """Return the filters among a tool's arguments. Raises FilterError, ScopesFileError."""
+        return filters_of(self.questions.resources.root, asked.filters())
 
     def freshness(self) -> tuple[Freshness, list[str]]:
         """Return how far the index is behind, and what limits answers."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from pipelines.errors import CacheError
-from pipelines.scopes import filters_of
 from service.mcp.answers import Freshness, Omitted, Packed, Passage, freshness_of, place, warnings_of
 from service.mcp.arguments import Context
 from service.mcp.library import Library
@@ -48,7 +47,7 @@ def context(library: Library, asked: Context) -> Packed:
 def _asked(library: Library, asked: Context) -> ContextAnswer:
     return library.contexts.ask(
         asked.question or "",
-        filters_of(library.questions.resources.root, asked.filters()),
+        library.filters(asked),
         budget=asked.budget or DEFAULT_BUDGET,
         compress=asked.compress or DEFAULT_COMPRESSION,
         audience=library.audience,

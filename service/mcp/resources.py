@@ -86,7 +86,7 @@ class Resources:
 
 def _listed(library: Library, asked: Paged) -> ListResourcesResult:
     turn = library.turn("resources/list", asked)
-    notes = recently_changed(library.questions, turn.offset + _PAGE + 1, library.audience)
+    notes = recently_changed(library.questions, turn.offset + _PAGE + 1, audience=library.audience)
     freshness, _ = library.freshness()
     shown, cursor = turn.cut(notes, _PAGE, freshness.generation)
     listed = [

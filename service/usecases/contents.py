@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.filters import Filters, fold, parse_filters
 from pipelines.store import neighbours, notes
@@ -12,7 +12,7 @@ from service.usecases.audience import OWNER, Audience
 from service.usecases.listing import list_notes
 from service.usecases.notes import on_disk
 from service.usecases.schemas.listing import ListedNote
-from service.usecases.search import SearchService
+from service.usecases.search import NO_FILTERS, SearchService
 
 _SPARE = 20  # notes whose files may be gone
 
@@ -46,14 +46,24 @@ class LinkTo:
     line: int
 
 
-def in_folder(questions: SearchService, folder: str | None, audience: Audience = OWNER) -> Contents:
-    """Return the subfolders of a folder (or of the vault), and the notes directly in it. Raises FilterError."""
+def in_folder(
+    questions: SearchService,
+    folder: str | None,
+    filters: Filters = NO_FILTERS,
+    *,
+    audience: Audience = OWNER,
+) -> Contents:
+    """Return the subfolders of a folder (or of the vault), and the notes directly in it, that pass.
+
+    Raises DomainNotFoundError, FilterError.
+    """
     wanted = (folder or "").strip("/")
-    filters = parse_filters([("folder", wanted)]) if wanted else Filters()
+    if wanted:
+        filters = replace(filters, scopes=(*filters.scopes, parse_filters([("folder", wanted)])))
     depth = wanted.count("/") + 1 if wanted else 0
     folders: Counter[str] = Counter()
     here = []
-    for note in _seen(list_notes(questions, filters, "path").notes, audience):
+    for note in list_notes(questions, filters, "path", audience=audience).notes:
         parts = note.path.split("/")[:-1]
         if len(parts) > depth:
             folders["/".join(parts[: depth + 1])] += 1
@@ -62,22 +72,27 @@ def in_folder(questions: SearchService, folder: str | None, audience: Audience =
     return Contents(sorted(folders.items()), here)
 
 
-def folders(questions: SearchService, audience: Audience = OWNER) -> list[str]:
+def folders(questions: SearchService, *, audience: Audience = OWNER) -> list[str]:
     """Return all folders that hold notes, and those that hold them."""
     found: set[str] = set()
-    for note in _seen(list_notes(questions, Filters(), "path").notes, audience):
+    for note in list_notes(questions, NO_FILTERS, "path", audience=audience).notes:
         parts = note.path.split("/")[:-1]
         found.update("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
     return sorted(found)
 
 
-def with_tag(questions: SearchService, tag: str | None, audience: Audience = OWNER) -> Contents:
-    """Return the notes with a tag, or all tags, the most frequent first. Raises FilterError."""
+def with_tag(
+    questions: SearchService, tag: str | None, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
+) -> Contents:
+    """Return the notes with a tag that pass, or all tags of those that pass, the most frequent first.
+
+    Raises DomainNotFoundError, FilterError.
+    """
     if tag:
-        return Contents(
-            [], _seen(list_notes(questions, parse_filters([("tag", tag)]), "date").notes, audience)
-        )
-    listed = _seen(list_notes(questions, Filters(has=("tag",)), "path").notes, audience)
+        tagged = replace(filters, tags=(*filters.tags, *parse_filters([("tag", tag)]).tags))
+        return Contents([], list_notes(questions, tagged, "date", audience=audience).notes)
+    tagged = replace(filters, has=(*filters.has, "tag"))
+    listed = list_notes(questions, tagged, "path", audience=audience).notes
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
     for domain, cache in questions.readers():
@@ -89,11 +104,19 @@ def with_tag(questions: SearchService, tag: str | None, audience: Audience = OWN
     return Contents([(spelled[key], count) for key, count in ordered], [])
 
 
-def recently_changed(questions: SearchService, most: int, audience: Audience = OWNER) -> list[Changed]:
-    """Return at most `most` notes whose files changed last, newest first."""
+def recently_changed(
+    questions: SearchService, most: int, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
+) -> list[Changed]:
+    """Return at most `most` notes that pass, whose files changed last, newest first.
+
+    Raises DomainNotFoundError, FilterError.
+    """
+    passing = _passing(questions, filters, audience)
     found: list[Changed] = []
     for domain, cache in questions.readers():
         hidden = audience.hidden(domain.slug) | set(domain.configuration)
+        if passing is not None:
+            hidden |= notes.note_names(cache).keys() - passing
         asked = most + _SPARE
         while True:
             rows = notes.recently_changed(cache, asked, hidden)
@@ -105,8 +128,14 @@ def recently_changed(questions: SearchService, most: int, audience: Audience = O
     return sorted(found, key=lambda note: note.at, reverse=True)[:most]
 
 
-def links_to(questions: SearchService, path: str, audience: Audience = OWNER) -> list[LinkTo]:
-    """Return the notes of any domain that link to a note, each once, with the first link."""
+def links_to(
+    questions: SearchService, path: str, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
+) -> list[LinkTo]:
+    """Return the notes of any domain that link to a note and pass, each once, with the first link.
+
+    Raises DomainNotFoundError, FilterError.
+    """
+    passing = _passing(questions, filters, audience)
     found: list[LinkTo] = []
     for domain, cache in questions.readers():
         hidden = audience.hidden(domain.slug)
@@ -117,11 +146,13 @@ def links_to(questions: SearchService, path: str, audience: Audience = OWNER) ->
         found += [
             LinkTo(one.path, titles.get(one.path, one.path), domain.slug, one.text, one.line)
             for one in links.values()
-            if one.path not in hidden
+            if one.path not in hidden and (passing is None or one.path in passing)
         ]
     return sorted(found, key=lambda link: (link.title.casefold(), link.path))
 
 
-def _seen(listed: list[ListedNote], audience: Audience) -> list[ListedNote]:
-    hidden = {domain: audience.hidden(domain) for domain in {note.domain for note in listed}}
-    return [note for note in listed if note.path not in hidden[note.domain]]
+def _passing(questions: SearchService, filters: Filters, audience: Audience) -> set[str] | None:
+    """Return the paths of the notes that pass; None: all do."""
+    if filters == NO_FILTERS:
+        return None
+    return {note.path for note in list_notes(questions, filters, "path", audience=audience).notes}

@@ -39,7 +39,7 @@ from service.usecases.question_models import QuestionModels
 from service.usecases.schemas.health import Health
 from service.usecases.schemas.notes import NodeAnswer
 from service.usecases.schemas.search import IndexState, SearchAnswer
-from service.usecases.search_results import search_hit, why_nothing
+from service.usecases.search_results import meant_by, search_hit, why_nothing
 from service.usecases.setbacks import explained
 from workers.attention import attended
 from workers.resources import Resources
@@ -157,6 +157,14 @@ class SearchService:
             took_ms=round(took * 1000, 1),
             index=index,
             reason=None if page.ranked.found else why_nothing(page.ranked, query, filters),
+            did_you_mean=self._meant(page.ranked, query),
+        )
+
+    def _meant(self, ranked: Ranked, query: str) -> str | None:
+        """Return the question with its misspelt words corrected; None if there are none, or no model is loaded."""
+        loaded = [model for model, vector in ranked.vectors.items() if vector is not None]
+        return (
+            meant_by(ranked, query, self.resources.embedders.get(loaded[0]).count_tokens) if loaded else None
         )
 
     def page(

@@ -12,12 +12,14 @@ from pipelines.retrieval.alike import Folded
 from pipelines.retrieval.excerpts import Excerpt
 from pipelines.retrieval.explain import Standing, nothing_left, reason
 from pipelines.retrieval.hit import Hit
-from service.usecases.nearest_values import unknown_values
+from pipelines.retrieval.layers import Source
+from service.usecases.nearest_values import CountTokens, corrected, unknown_values
 from service.usecases.paging import Ranked
 from service.usecases.schemas.locator import place_of
 from service.usecases.schemas.search import AlikeNote, Explanation, Layer, SearchHit
 
 _DIGITS = 6
+_COSINE_DIGITS = 4
 _SCORES = {
     "meaning": "cosine",
     "words": "bm25",
@@ -56,6 +58,7 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
         else [(chunk.start + s, chunk.start + e) for s, e in shown.sentences],
         score=score_of(found.hit),
         match=found.match,
+        similarity=similarity_of(found.hit),
         lines=(chunk.first_line, chunk.last_line),
         place=place_of(chunk.place),
         modified=chunk.modified,
@@ -80,6 +83,12 @@ def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, expla
 def score_of(hit: Hit) -> float:
     """Return a hit's score as it is shown."""
     return round(hit.score, _DIGITS)
+
+
+def similarity_of(hit: Hit) -> float | None:
+    """Return the cosine of a hit's passage and the question as it is shown; None while it is unknown."""
+    cosine = hit.scores.get("cosine")
+    return None if cosine is None else round(cosine, _COSINE_DIGITS)
 
 
 def signals_of(hit: Hit) -> dict[str, float]:
@@ -142,12 +151,23 @@ def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
 
 def why_nothing(ranked: Ranked, query: str, filters: Filters) -> str | None:
     """Say why a question's quotes, minus signs and filters leave no note in the domains that answered."""
-    answered = [source for slug, source in ranked.sources.items() if slug not in ranked.failed]
+    answered = _answered(ranked)
     # The ranking read the same tables; if they break only now, there is no certain reason.
     with suppress(CacheError):
         unknown = unknown_values([(source.cache, source.hidden) for source in answered], filters)
         return "; ".join(unknown) or nothing_left(answered, query, filtered=filters != Filters())
     return None
+
+
+def meant_by(ranked: Ranked, query: str, count_tokens: CountTokens) -> str | None:
+    """Return the question with its misspelt words corrected by the domains that answered; None if there are none."""
+    with suppress(CacheError):
+        return corrected(_answered(ranked), query, count_tokens)
+    return None
+
+
+def _answered(ranked: Ranked) -> list[Source]:
+    return [source for slug, source in ranked.sources.items() if slug not in ranked.failed]
 
 
 def unindexed(known: Mapping[str, Any], path: str, depth: int) -> Explanation:

@@ -16,13 +16,15 @@ from pipelines.filters import Filters
 from pipelines.model import Domain
 from pipelines.retrieval.deep import compare, retrieve
 from pipelines.retrieval.explore import explore, explore_from
+from pipelines.retrieval.passing import notes_left_out, passing_chunks
 from pipelines.retrieval.thresholds import thresholds_of
 from pipelines.retrieval.traverse import Dropped, Effort, Found, Kept, deep, fast
-from pipelines.store import neighbours
+from pipelines.store import neighbours, notes
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.evidence import Evidence
-from pipelines.store.filters import matching_chunks
+from pipelines.vectors import mean_vector
 from service.usecases.audience import OWNER, Audience
+from service.usecases.domains import named_domains
 from service.usecases.schemas.links import Edge
 from service.usecases.schemas.traversal import (
     DeepAnswer,
@@ -34,7 +36,7 @@ from service.usecases.schemas.traversal import (
     Walk,
     Way,
 )
-from service.usecases.search import SearchService
+from service.usecases.search import NO_FILTERS, SearchService
 
 
 class Traversal:
@@ -45,17 +47,49 @@ class Traversal:
         self._resources = questions.resources
 
     def traverse(
-        self, path: str, depth: int, query: str | None, *, audience: Audience = OWNER
+        self,
+        path: str,
+        depth: int,
+        query: str | None,
+        filters: Filters = NO_FILTERS,
+        *,
+        audience: Audience = OWNER,
     ) -> TraverseAnswer:
-        """Walk from a note. Raises NoteNotFoundError, NotComparableError."""
+        """Walk from a note, whatever it is, over notes that pass the filters.
+
+        Raises NoteNotFoundError, NotComparableError, DomainNotFoundError.
+        """
+        for slug in filters.domains:
+            named_domains(self._resources, slug)
         path = vault.note_key(path)
         domain, cache = self._questions.holder(path, audience)
-        return self._traverse(domain, cache, path, depth, query, audience.hidden(domain.slug))
+        vector = None if query is None else self._vector(cache, query)
+        compared = vector
+        if vector is None and filters.min_similarity is not None:
+            compared = mean_vector(notes.vectors_of(cache, path))
+        left_out = self._left_out(domain, cache, filters, audience, compared)
+        return self._traverse(domain, cache, path, depth, query, vector, {*left_out} - {path})
+
+    def _left_out(
+        self, domain: Domain, cache: Cache, filters: Filters, audience: Audience, vector: Vector | None
+    ) -> Collection[str]:
+        """Return the paths of the notes to which a walk does not come."""
+        if filters.communities:
+            audience.require_communities(domain.slug)
+        if filters.domains and domain.slug not in filters.domains:
+            return notes.note_names(cache).keys()
+        return notes_left_out(cache, filters, audience.hidden(domain.slug), vector)
 
     def _traverse(
-        self, domain: Domain, cache: Cache, path: str, depth: int, query: str | None, hidden: Collection[str]
+        self,
+        domain: Domain,
+        cache: Cache,
+        path: str,
+        depth: int,
+        query: str | None,
+        vector: Vector | None,
+        hidden: Collection[str],
     ) -> TraverseAnswer:
-        vector = None if query is None else self._vector(cache, query)
         root = self._resources.root if self._resources.present() else None
         effort = fast(thresholds_of(cache.meta.model), by_note=vector is None)
         started = time.perf_counter()
@@ -71,26 +105,31 @@ class Traversal:
         walk = _walk(domain, cache, found, effort, started)
         return TraverseAnswer(**dict(walk), path=path, domain=domain.slug, depth=depth, query=query)
 
-    def deep(self, asked: str, mode: Mode, domain: str | None, *, audience: Audience = OWNER) -> DeepAnswer:
-        """Search and walk on, in every domain or one. `asked`: a question, or an evidence record's id.
+    def deep(
+        self, asked: str, mode: Mode, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
+    ) -> DeepAnswer:
+        """Search and walk on over notes that pass the filters. `asked`: a question, or an evidence record's id.
 
         Only who sees all notes may name a record: its question is the owner's. Raises DomainNotFoundError.
         """
-        readers = self._questions.readers(domain)
+        readers = [one for slug in filters.domains or (None,) for one in self._questions.readers(slug)]
         question, record = self._question(asked) if audience.sees_all else (asked, None)
         return DeepAnswer(
             question=question,
             record=record,
             mode=mode,
-            domains=[self._retrieve(owner, cache, question, mode, audience) for owner, cache in readers],
-            index=self._questions.index_state((domain,) if domain else (), audience=audience),
+            domains=[
+                self._retrieve(owner, cache, question, mode, filters, audience) for owner, cache in readers
+            ],
+            index=self._questions.index_state(filters.domains, audience=audience),
         )
 
     def _retrieve(
-        self, domain: Domain, cache: Cache, question: str, mode: Mode, audience: Audience
+        self, domain: Domain, cache: Cache, question: str, mode: Mode, filters: Filters, audience: Audience
     ) -> DomainRetrieval:
-        vector, hidden = self._vector(cache, question), audience.hidden(domain.slug)
-        only = matching_chunks(cache, Filters(), hidden)
+        vector = self._vector(cache, question)
+        hidden = self._left_out(domain, cache, filters, audience, vector)
+        only = passing_chunks(cache, filters, audience.hidden(domain.slug), vector)
         bars = thresholds_of(cache.meta.model)
         efforts = {"fast": fast(bars), "deep": deep(bars)}
         walks: dict[str, Walk] = {}

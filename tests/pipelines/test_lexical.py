@@ -113,6 +113,51 @@ def test_accents_and_case_do_not_matter():
     assert finds("Größe", "GRÖßE")
 
 
+SPELLINGS = [
+    *(
+        ("ss", "ß"),
+        ("l", "ł"),
+        ("o", "ø", "ó", "ő"),
+        ("ae", "æ", "ǽ"),
+        ("oe", "œ"),
+        ("d", "đ", "ð"),
+        ("th", "þ"),
+    ),
+    *(
+        ("i", "ı", "ï", "i\u0300"),
+        ("fi", "ﬁ"),
+        ("ffi", "ﬃ", "fﬁ"),
+        ("a", "ａ", "å"),
+        ("2", "２", "²"),
+        ("n", "ｎ", "ñ", "ŋ"),
+    ),
+    *(("ガ", "ｶﾞ"), ("ン", "ﾝ")),
+]
+"""The ways to write a sound, the typed one first."""
+
+
+@given(st.lists(st.sampled_from(SPELLINGS), min_size=1, max_size=6), st.data())
+def test_a_word_finds_a_note_that_has_it_in_any_of_its_spellings(sounds, data):
+    typed, written = ("".join(data.draw(st.sampled_from(ways)) for ways in sounds) for _ in range(2))
+    change = data.draw(st.sampled_from([str, str.title, str.upper]))
+    assert finds(typed, f"before {change(written)} after")
+    assert finds(f'"before {typed} after"', f"before {written} after")
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Strasse", "die Straße"),
+        ("Lodz", "in Łódź"),
+        ("financial", "ﬁnancial"),
+        ("office", "an oﬃce"),
+        ("C++", "Ｃ＋＋"),
+    ],
+)
+def test_letters_that_are_hard_to_type_are_found_as_people_type_them(query, text):
+    assert finds(query, text)
+
+
 def test_words_are_stemmed():
     assert finds("searching", "it searches")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
 from starlette.requests import Request
 
 from pipelines.disk import vault
+from pipelines.filters import Filters
 from pipelines.scopes import filters_of
 from pipelines.store.facts import RELOADED
 from queue_config.queue import Queue
@@ -39,6 +41,14 @@ _RELOAD_SECONDS = 120.0
 
 Question = Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY, examples=["what is a moat worth"])]
 Count = Annotated[int, Query(ge=1, le=MOST_RESULTS)]
+
+
+def filters_in(request: Request, root: Path, *own: str) -> Filters:
+    """Return the filters in a request's address: every parameter but the route's `own`.
+
+    Raises FilterError, ScopesFileError.
+    """
+    return filters_of(root, [pair for pair in request.query_params.multi_items() if pair[0] not in own])
 
 
 def add_search(app: FastAPI, questions: SearchService, queue: Queue) -> None:
@@ -84,9 +94,7 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         min_similarity, property.<name>, and scope, which stands for the filters that `_scopes.yaml` has under that
         name.
         """
-        own = ("q", "k", "explain", "offset", "fold")
-        pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
-        filters = filters_of(questions.resources.root, pairs)
+        filters = filters_in(request, questions.resources.root, "q", "k", "explain", "offset", "fold")
         return questions.search(q, k, filters, explain=explain, offset=offset, fold=fold)
 
     @app.get("/explain")

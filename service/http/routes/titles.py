@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 from starlette.requests import Request
 
-from pipelines.scopes import filters_of
+from service.http.routes.search import filters_in
 from service.usecases.schemas.titles import MOST_SIMILAR, MOST_TITLES, SimilarAnswer, TitlesAnswer
 from service.usecases.titles import TitleSearch
 
@@ -34,5 +34,4 @@ def add_names(app: FastAPI, names: TitleSearch, root: Path) -> None:
 
         Every other parameter is a filter, as in `GET /search`.
         """
-        pairs = [pair for pair in request.query_params.multi_items() if pair[0] != "k"]
-        return names.similar(path, k, filters_of(root, pairs))
+        return names.similar(path, k, filters_in(request, root, "k"))

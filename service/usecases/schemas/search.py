@@ -88,6 +88,10 @@ class SearchHit(BaseModel):
     )
     score: float
     match: Match | None
+    similarity: float | None = Field(
+        None,
+        description="cosine similarity of the passage and the question; null while either has no vector",
+    )
     lines: tuple[int, int]
     place: Place | None = Field(None, description="where it is in a document that is not Markdown")
     modified: str = Field(description="when the file changed")
@@ -115,7 +119,8 @@ class SearchAnswer(BaseModel):
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],
-             "score": 0.0244, "match": "strong", "lines": [12, 31], "modified": "2026-11-21T05:51:27+00:00",
+             "score": 0.0244, "match": "strong", "similarity": 0.6127, "lines": [12, 31],
+             "modified": "2026-11-21T05:51:27+00:00",
              "published": None, "stale": False, "domain": "finance", "excerpt_by": "meaning",
              "signals": None, "layers": None, "alike": []}
         ],
@@ -138,6 +143,10 @@ class SearchAnswer(BaseModel):
     reason: str | None = Field(
         None,
         description="why quotes, minus signs and the filters beside them leave no result; null: they do not",
+    )
+    did_you_mean: str | None = Field(
+        None,
+        description="the question with misspelt words, which no note has, as notes spell them; null: there are none",
     )
 
 

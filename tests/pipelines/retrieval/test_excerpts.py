@@ -91,11 +91,22 @@ def test_an_empty_text_has_an_empty_excerpt(text):
     assert excerpt(text, ["a"]) == Excerpt("", (), ())
 
 
-def test_the_most_similar_sentences_are_chosen_whatever_their_words():
+def test_the_most_similar_sentences_are_chosen_however_many_words_others_have():
     text = "Bread needs an oven. Rivers run. Yeast makes bread rise! Boats sail."
-    found = excerpt(text, ["bread"], [0.1, 0.7, 0.2, 0.9])
+    found = excerpt(text, ["bread", "yeast", "sail"], [0.1, 0.7, 0.2, 0.9])
     assert found.text == "Rivers run. … Boats sail."
     assert [text[start:end] for start, end in found.sentences] == ["Rivers run.", "Boats sail."]
+
+
+def test_the_sentence_with_the_words_takes_the_place_of_the_second_most_similar_if_both_have_none():
+    text = "Bread needs an oven. Rivers run. Yeast makes bread rise! Boats sail."
+    assert shown_by([0.1, 0.7, 0.2, 0.9], text, "bread", "yeast") == "Yeast makes bread rise! … Boats sail."
+    assert shown_by([0.1, 0.7, 0.2, 0.9], text, "flour") == "Rivers run. … Boats sail."
+    assert shown_by([0.1], "Bread.", "flour") == "Bread."
+
+
+def shown_by(similarities, text, *terms):
+    return excerpt(text, terms, similarities).text
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=8))
@@ -171,6 +182,41 @@ def test_a_term_with_an_accent_is_marked_as_a_whole_word():
 
 def test_a_term_is_marked_in_text_in_decomposed_form():
     assert marked("Nothing. No. Im Cafe\u0301 sitzen.", "caf\u00e9") == ["Caf\u00e9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "expected"),
+    [
+        ("Die Straße und STRASSEN.", "Strasse", ["Straße"]),
+        ("In Łódź, Cafe\u0301s.", "lodz", ["Łódź"]),
+        ("In Łódź, Cafe\u0301s.", "CAFÉ", ["Cafés"]),
+        ("A ﬁnancial oﬃce.", "financial", ["ﬁnancial"]),
+        ("A ﬁnancial oﬃce.", "office", ["oﬃce"]),
+        ("ＡＢＣ ｶﾞｲﾄﾞ本", "abc", ["ＡＢＣ"]),
+        ("ＡＢＣ ｶﾞｲﾄﾞ本", "ガイ", ["ｶﾞｲ"]),
+        ("Upgrade to v2.10.3 of .NET.", "v2.10.3", ["v2.10.3"]),
+        ("Upgrade to v2.10.3 of .NET.", "net", ["NET"]),
+    ],
+)
+def test_a_word_is_marked_as_the_text_writes_it(text, term, expected):
+    assert marked(text, term) == expected
+
+
+def test_pairs_of_cjk_characters_that_overlap_are_marked_together():
+    assert marked("我的数据库管理。", "数据", "据库", "库管") == ["数据库管"]
+    assert marked("株式会社と㍿。", "株式", "会社") == ["株式", "会社", "㍿"]
+
+
+_SPELLED = st.lists(
+    st.sampled_from([("ss", "ß"), ("l", "ł"), ("ae", "Æ"), ("ffi", "ﬃ"), ("o", "ó"), ("s", "ｓ")]), min_size=1
+)
+
+
+@given(_SPELLED, st.text(st.sampled_from("ßﬃłx é…🌱"), max_size=9), st.data())
+def test_the_marked_range_is_the_word_whatever_letters_come_before_it(sounds, before, data):
+    written = "".join(data.draw(st.sampled_from(ways)) for ways in sounds)
+    typed = "".join(first for first, _ in sounds)
+    assert marked(f"{before} ({written}) after", typed)[-1] == written
 
 
 WORDS = ["soil", "soils", "so", "Tomato", "c3po", "a.b", "C++", "日记", "日"]

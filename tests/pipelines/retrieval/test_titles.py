@@ -68,6 +68,12 @@ def test_case_and_diacritics_make_no_difference(index, query):
     assert found(index, query)[0] == ("Émile, ou De l'éducation", "title")
 
 
+@pytest.mark.parametrize("query", ["lodz strasse", "Łódź straße", "ŁÓDŹ STRASSE", "office", "oﬃce", "TM"])
+def test_a_name_is_found_by_the_letters_that_people_type_for_its_own(query):
+    index = index_of([("a.md", "Łódź Straße, oﬃce™", [])])
+    assert [title for title, _ in found(index, query)] == ["Łódź Straße, oﬃce™"]
+
+
 @pytest.mark.parametrize("query", ["東京", "東京の庭", "庭", "日記/東京"])
 def test_names_without_spaces_are_found_by_any_part(index, query):
     assert [title for title, _ in found(index, query)] == ["東京の庭"]

@@ -201,3 +201,14 @@ def test_a_list_of_links_that_ends_at_its_limit_says_so(limit, words):
     terminal.file, terminal.width = io.StringIO(), 120
     print_links(terminal, answer, limit)
     assert words in terminal.file.getvalue()
+
+
+def test_a_hit_that_is_explained_says_its_similarity():
+    hit = HIT | {"signals": {"meaning": 0.5}, "layers": [], "score": 0.5, "similarity": 0.61274}
+    assert "score 0.5 = meaning 0.5; similarity 0.613" in said(print_search, answer("strong", [hit]))
+
+
+def test_a_misspelt_question_is_offered_corrected():
+    assert "did you mean: soil compost\n" in said(
+        print_search, answer("none", []) | {"did_you_mean": "soil compost"}
+    )

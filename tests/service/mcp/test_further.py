@@ -59,6 +59,11 @@ def test_similar_notes_come_nearest_first_with_their_passages(ask):
     assert [one["path"] for one in few["notes"]] == ["Concepts/Pricing.md"]
 
 
+def test_similar_notes_are_narrowed_by_the_filters_of_a_search(ask):
+    found = answered(ask("similar", note="Moats", folder=["Garden"], tag=["garden"]))
+    assert [one["path"] for one in found["notes"]] == ["Garden/Soil.md"]
+
+
 def test_similar_notes_come_page_by_page(ask):
     first = answered(ask("similar", note="Moats", limit=3))
     assert first["truncated"]

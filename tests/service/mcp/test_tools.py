@@ -353,3 +353,55 @@ def test_what_is_read_of_a_document_says_where_in_it_each_line_is(ask, vault, re
     part = answered(ask("read", note="Costs.csv", first_line=middle["first"], last_line=middle["last"]))
     assert [one["place"] for one in part["parts"]] == ["rows 22-41"]
     assert answered(ask("read", note="Inbox.md"))["parts"] == []
+
+
+def test_a_misspelt_query_is_offered_corrected_and_each_hit_says_its_similarity(ask):
+    found = answered(ask("search", query="clya holds watre"))
+    assert found["did_you_mean"] == "clay holds water"
+    assert all(-1 <= hit["similarity"] <= 1 for hit in found["hits"])
+
+
+def of(result):
+    return [note["path"] for note in answered(result)["notes"]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "paths"),
+    [
+        ({"by": "folder", "of": "Garden", "tag": ["garden"]}, ["Garden/Soil.md"]),
+        ({"by": "folder", "folder": ["Garden"]}, []),
+        ({"by": "folder", "of": "Garden", "folder": ["Concepts"]}, []),
+        ({"by": "tag", "of": "investing", "has": ["alias"]}, ["Concepts/Moats.md"]),
+        ({"by": "tag", "of": "investing", "tag": ["moat"]}, ["Concepts/Moats.md"]),
+        ({"by": "recent", "path": ["Inbox.md", "Nowhere.md"]}, ["Inbox.md"]),
+        ({"by": "recent", "properties": {"status": "open"}}, []),
+        ({"by": "similar", "of": "Moats", "folder": ["Garden/Pests"]}, ["Garden/Pests/Slugs.md"]),
+        ({"by": "backlinks", "of": "Moats", "tag": ["investing"]}, ["Concepts/Pricing.md"]),
+        ({"by": "backlinks", "of": "Moats", "folder": ["Garden"]}, []),
+    ],
+)
+def test_a_list_has_only_notes_that_pass_the_filters(ask, asked, paths):
+    assert of(ask("browse", **asked)) == paths
+
+
+def test_groups_of_a_list_count_only_notes_that_pass_the_filters(ask):
+    folders = answered(ask("browse", by="folder", tag=["investing"]))["groups"]
+    assert [(one["name"], one["notes"]) for one in folders] == [("Concepts", 2)]
+    tags = answered(ask("browse", by="tag", folder=["Garden"]))["groups"]
+    assert [(one["name"], one["notes"]) for one in tags] == [("garden", 1)]
+
+
+def test_a_walk_comes_only_to_notes_that_pass_the_filters(ask):
+    assert of(ask("traverse", note="Moats", folder=["Garden"])) == ["Concepts/Moats.md"]
+    assert of(ask("traverse", question="soil", tag=["garden"])) == ["Garden/Soil.md"]
+
+
+@pytest.mark.parametrize("tool", ["browse", "traverse"])
+def test_filters_that_cannot_be_used_are_refused_by_every_tool(ask, tool):
+    asked = {"by": "recent"} if tool == "browse" else {"note": "Moats"}
+    assert "not a date" in complained(ask(tool, **asked, since="yesterday"))
+    assert "domain" in complained(ask(tool, **asked, domain=["none"]))
+
+
+def test_a_list_without_a_question_refuses_a_similarity(ask):
+    assert "min_similarity" in complained(ask("browse", by="recent", min_similarity="weak"))

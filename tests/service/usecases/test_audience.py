@@ -141,7 +141,7 @@ def compared_with(questions, audience):
         yield path, told(walks.traverse, path, 4, None, audience=audience)
         yield path, told(explain, questions, "garden soil", path, 50, audience=audience)
     for query in QUERIES[:3]:
-        yield query, as_text(walks.deep(query, "compare", None, audience=audience))
+        yield query, as_text(walks.deep(query, "compare", audience=audience))
 
 
 WAYS = (searched, named, opened, compared_with)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from queue_config.settings import Settings
 from service.app import create_app
+from service.cli import app as commands
 from service.runtime.tokens import read_token
 from service.usecases.evidence import Records
 from service.usecases.indexing import index_once
@@ -93,6 +97,51 @@ def test_a_walk_stays_in_its_notes_domain(program):
         assert {path.startswith("shed/") for path in paths(nodes)} == {domain == "shed"}
 
 
+FILTERS = [
+    {"path": ["Compost.md", "Winter.md"]},
+    {"folder": "shed"},
+    {"has": "backlink"},
+    {"format": "pdf"},
+    {"since": "2000-01-01", "property.status": "open"},
+    {"domain": "main"},
+    {"domain": "shed"},
+    {"min_similarity": "0.5"},
+    {"min_similarity": "-1"},
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+@pytest.mark.parametrize("q", ["garden soil", None])
+def test_a_walk_comes_only_to_notes_that_pass_the_filters(program, filters, q):
+    """The notes that `GET /search`, or `GET /similar` for a note, has with the same filters; the start always stays."""
+    asked = {"q": q, "depth": 4} if q else {"depth": 4}
+    answer = program.get("/traverse/Soil.md", params=asked | filters).json()
+    route, found = ("/search", {"q": q, "k": 50}) if q else ("/similar/Soil.md", {"k": 50})
+    passing = paths(program.get(route, params=found | filters).json()["results"])
+    assert answer["nodes"][0]["path"] == "Soil.md"
+    assert paths([*answer["nodes"], *answer["dropped"]]) <= passing | {"Soil.md"}
+    if filters != {"min_similarity": "0.5"} and passing:
+        everything = program.get("/traverse/Soil.md", params=asked).json()
+        direct = {node["path"] for node in (*everything["nodes"], *everything["dropped"]) if node["hop"] == 1}
+        assert paths([*answer["nodes"], *answer["dropped"]]) >= direct & passing
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_deep_retrieval_keeps_only_notes_that_pass_the_filters(program, filters):
+    answer = program.get("/deep", params={"q": "garden soil", "mode": "compare"} | filters).json()
+    passing = paths(program.get("/search", params={"q": "garden soil", "k": 50} | filters).json()["results"])
+    walks = [walk for part in answer["domains"] for walk in (part["fast"], part["deep"])]
+    assert {path for walk in walks for path in paths([*walk["nodes"], *walk["dropped"]])} <= passing
+    assert bool(passing) == any(walk["nodes"] for walk in walks)
+
+
+@pytest.mark.parametrize("address", ["/traverse/Soil.md?", "/deep?q=soil&"])
+@pytest.mark.parametrize(("filters", "status"), [("colour=red", 422), ("since=x", 422), ("domain=none", 404)])
+def test_a_filter_that_cannot_be_used_is_refused_by_a_walk_as_by_a_search(program, address, filters, status):
+    assert program.get(f"{address}{filters}").status_code == status
+    assert program.get(f"/search?q=soil&{filters}").status_code == status
+
+
 def test_an_unknown_note_and_a_bad_depth_are_refused(program):
     unknown = program.get("/traverse/none.md")
     assert (unknown.status_code, unknown.json()["detail"]["state"]) == (404, "unknown")
@@ -154,10 +203,26 @@ def test_deep_mode_refuses_an_unknown_domain_and_an_unknown_mode(program):
 
 def test_a_records_id_stands_for_its_question(questions):
     record = Records(questions).ask("garden tools")
-    answer = Traversal(questions).deep(record.id, "fast", None)
+    answer = Traversal(questions).deep(record.id, "fast")
     assert (answer.question, answer.record) == ("garden tools", record.id)
 
 
 def test_what_is_no_records_id_is_a_question(questions):
-    answer = Traversal(questions).deep("deadbeef0000", "fast", None)
+    answer = Traversal(questions).deep("deadbeef0000", "fast")
     assert (answer.question, answer.record) == ("deadbeef0000", None)
+
+
+def test_the_commands_take_the_filters_that_the_routes_take(settings, monkeypatch):
+    monkeypatch.setenv("EMBEDDING_MODEL", settings.embedding_model)
+    where = ["--json", "--vault", str(settings.vault), "--state", str(settings.state)]
+
+    def nodes(*words):
+        done = CliRunner().invoke(commands, [*words, "-f", "path=Winter.md", "--domain", "main", *where])
+        assert done.exit_code == 0, done.output
+        answer = json.loads(done.output)
+        return [
+            node["path"] for node in (answer if "nodes" in answer else answer["domains"][0]["deep"])["nodes"]
+        ]
+
+    assert nodes("traverse", "Soil.md", "--query", "garden") == ["Soil.md", "Winter.md"]
+    assert nodes("deep", "garden") == ["Winter.md"]
