@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from pipelines.retrieval import traverse
+from service.mcp.catalogue import FURTHER, TOOLS
+from service.mcp.tools import plain_schema
 from service.usecases.indexing import index_once
 from tests.service.mcp.conftest import ERAS, answered, complained, linked
 
@@ -353,3 +356,16 @@ def test_what_is_read_of_a_document_says_where_in_it_each_line_is(ask, vault, re
     part = answered(ask("read", note="Costs.csv", first_line=middle["first"], last_line=middle["last"]))
     assert [one["place"] for one in part["parts"]] == ["rows 22-41"]
     assert answered(ask("read", note="Inbox.md"))["parts"] == []
+
+
+def test_the_schemas_of_answers_are_brief_and_leave_out_no_field():
+    def fields(schema):
+        parts = {"": schema, **schema.get("$defs", {})}
+        return {(name, field) for name, part in parts.items() for field in part.get("properties", ())}
+
+    for tool in (*TOOLS, *FURTHER):
+        brief = tool.entry().output_schema
+        assert fields(brief) == fields(plain_schema(tool.gives, "serialization"))
+        Draft202012Validator.check_schema(brief)
+    listed = [tool.entry().model_dump_json(by_alias=True, exclude_none=True) for tool in TOOLS]
+    assert sum(map(len, listed)) < 32_000, "agents read all of it before each session"
