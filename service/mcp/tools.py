@@ -131,15 +131,16 @@ def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
     brief: dict[str, Any] = _brief(plain_schema(model, "serialization"))
     for definition in brief.get("$defs", {}).values():
         definition.pop("description", None)
-    shared = [
-        (Answer, brief),
-        *((Freshness, one) for name, one in brief["$defs"].items() if name == "Freshness"),
-    ]
-    for base, part in shared:
-        for name, field in base.model_fields.items():
-            if part["properties"][name].get("description") == field.description:
-                part["properties"][name].pop("description", None)
+    _without_shared(brief, Answer)
+    _without_shared(brief["$defs"]["Freshness"], Freshness)
     return brief
+
+
+def _without_shared(part: dict[str, Any], base: type[BaseModel]) -> None:
+    """Delete the descriptions of a base's fields, except where a model has its own words for one."""
+    for name, field in base.model_fields.items():
+        if part["properties"][name].get("description") == field.description:
+            part["properties"][name].pop("description", None)
 
 
 def _brief(part: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
@@ -366,6 +365,5 @@ def test_the_schemas_of_answers_are_brief_and_leave_out_no_field():
     for tool in (*TOOLS, *FURTHER):
         brief = tool.entry().output_schema
         assert fields(brief) == fields(plain_schema(tool.gives, "serialization"))
-        Draft202012Validator.check_schema(brief)
     listed = [tool.entry().model_dump_json(by_alias=True, exclude_none=True) for tool in TOOLS]
     assert sum(map(len, listed)) < 32_000, "agents read all of it before each session"
