@@ -54,9 +54,9 @@ def chunk_settings(
 def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
     """Split a note's body into its parts, and parts longer than the target with a sliding window.
 
-    The parts of Markdown are its `##` sections; every character of it that is not white space is in at least one
-    chunk. The parts of a document are its blocks, without those that have too little text for its format. Chunks are
-    in order. A note without text gives one chunk with its names, so that it can be found.
+    The parts of Markdown are its `##` sections and what is outside them; every character of it that is not white
+    space is in at least one chunk. The parts of a document are its blocks, without those that have too little text
+    for its format. Chunks are in order. A note without text gives one chunk with its names, so that it can be found.
     """
     starts = line_starts(note.text)
     context_of = context_finder(note, settings)
@@ -64,7 +64,7 @@ def chunk_note(note: Note, settings: ChunkSettings) -> tuple[Chunk, ...]:
     for part in _parts_of_document(note) if note.blocks else _parts_of_markdown(note):
         for start, end in _windows(note.text, part.start, part.end, settings):
             text = note.text[start:end]
-            headings = part.headings(start)
+            headings = part.headings(start, end)
             context = context_of(text, headings)
             chunks.append(
                 Chunk(
@@ -116,41 +116,50 @@ def _names_alone(note: Note, settings: ChunkSettings) -> Iterator[Chunk]:
 
 
 class _HeadingPath:
-    """The headings that enclose an offset. Offsets must be queried in ascending order."""
+    """The headings that enclose a range; none if a new `#` begins in it. Starts must be asked in ascending order."""
 
     def __init__(self, headings: tuple[Heading, ...]) -> None:
         self._headings = headings
         self._next = 0
         self._open: list[Heading] = []
+        self._tops = [heading.start for heading in headings if heading.level < _SECTION_LEVEL]
 
-    def at(self, offset: int) -> tuple[str, ...]:
-        while self._next < len(self._headings) and self._headings[self._next].start <= offset:
+    def at(self, start: int, end: int) -> tuple[str, ...]:
+        while self._next < len(self._headings) and self._headings[self._next].start <= start:
             heading = self._headings[self._next]
             while self._open and self._open[-1].level >= heading.level:
                 self._open.pop()
             self._open.append(heading)
             self._next += 1
+        next_top = bisect_right(self._tops, start)
+        if next_top < len(self._tops) and self._tops[next_top] < end:
+            return ()
         return tuple(heading.text for heading in self._open)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a note that no chunk exceeds; `headings` returns those that enclose an offset in it."""
+    """A part of a note that no chunk exceeds; `headings` returns those that enclose a range in it."""
 
     label: str
     start: int
     end: int
-    headings: Callable[[int], tuple[str, ...]]
+    headings: Callable[[int, int], tuple[str, ...]]
     place: Locator | None = None
 
 
 def _parts_of_markdown(note: Note) -> Iterator[_Part]:
-    """Yield the text before the first `##`, and the section of each `##`."""
-    path = _HeadingPath(note.headings)
-    cuts = [heading for heading in note.headings if heading.level == _SECTION_LEVEL]
+    """Yield the text before the first `##`, the section of each `##`, and that of each `#` after one.
+
+    The first part may have several `#`, as a short note is read as one passage; then it is called as the note.
+    """
+    path, headings = _HeadingPath(note.headings), note.headings
+    first = next((heading.start for heading in headings if heading.level == _SECTION_LEVEL), note.body_end)
+    cuts = [heading for heading in headings if heading.level <= _SECTION_LEVEL and heading.start >= first]
     ends = [*(heading.start for heading in cuts), note.body_end]
-    top = next((h.text for h in note.headings if h.level == 1 and h.start < ends[0] and h.text), note.title)
-    yield _Part(top, note.body_start, ends[0], path.at)
+    tops = [heading for heading in headings if heading.level < _SECTION_LEVEL and heading.start < ends[0]]
+    alone = tops[0].text if tops and tops == list(headings[:1]) else ""
+    yield _Part(alone or note.title, note.body_start, ends[0], path.at)
     for heading, end in zip(cuts, ends[1:], strict=True):
         yield _Part(heading.text or note.title, heading.start, end, path.at)
 
@@ -174,7 +183,7 @@ def _label(note: Note, block: Block) -> str:
     return block.label or place.shown()
 
 
-def _same(headings: tuple[str, ...], _offset: int) -> tuple[str, ...]:
+def _same(headings: tuple[str, ...], _start: int, _end: int) -> tuple[str, ...]:
     return headings
 
 

@@ -30,6 +30,7 @@ _MOST_PATHS = 1_000
 _LONGEST_ID = 18  # digits that fit into an SQLite integer
 _TASK = re.compile(r"\[[ xX]\](?=\s|\Z)")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t](.*)$", re.MULTILINE)
+_CLOSING = re.compile(r"[ \t]+#+\Z")
 _LIST_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
 
@@ -39,9 +40,9 @@ class Filters:
 
     Of several domains, folders, authors, kinds, formats, communities, sections or paths, any may match; tags,
     properties (name, value) and `has` must all match. `since` and `until` are ISO dates, inclusive. `sections` are
-    parts of headings: of a note, only the passages below such a heading count. `min_similarity` is the lowest cosine
-    of a passage and the question, or what the model's threshold calls so. The conditions on a note of all `scopes`
-    must hold as well. `Filters()` accepts every note.
+    parts of headings, or whole ones in quotes: of a note, only the passages below such a heading count.
+    `min_similarity` is the lowest cosine of a passage and the question, or what the model's threshold calls so. The
+    conditions on a note of all `scopes` must hold as well. `Filters()` accepts every note.
     """
 
     scopes: tuple[Filters, ...] = ()
@@ -74,8 +75,18 @@ def has_task(text: str) -> bool:
 
 
 def has_heading(text: str, wanted: str) -> bool:
-    """Say whether a heading in a Markdown text contains a folded text, in any case."""
-    return any(wanted in fold(heading[1]) for heading in _HEADING.finditer(text))
+    """Say whether a heading in a Markdown text contains a folded text, or is it if it is in quotes, in any case."""
+    headings = [fold(heading[1].strip()) for heading in _HEADING.finditer(text)]
+    exact = exact_heading(wanted)
+    if exact is None:
+        return any(wanted in heading for heading in headings)
+    return any(exact in (heading, _CLOSING.sub("", heading)) for heading in headings)
+
+
+def exact_heading(section: str) -> str | None:
+    """Return the heading that a value of the filter `section` means exactly, which is in quotes; else None."""
+    is_quoted = len(section) > len('""') and section[0] == section[-1] == '"'
+    return section[1:-1].strip() if is_quoted else None
 
 
 def _no_scopes(name: str) -> Filters:
@@ -101,6 +112,8 @@ def parse_filters(
         else:
             given.setdefault(name, []).append(value.strip())
     if unknown := sorted(set(given) - set(NAMES)):
+        if meant := _OTHER_NAMES.get(unknown[0]):
+            raise FilterError(f"{unknown[0]!r} is called {meant!r} here")
         known = ", ".join((*NAMES, f"{_PROPERTY}<name>"))
         raise FilterError(f"there is no filter {unknown[0]!r}; the filters are {known}")
     since, until = _days(given)
@@ -137,6 +150,9 @@ NAMES = (
     *("section", "path", "min_similarity"),
 )
 """The filters, except for those by a property, `property.<name>`."""
+
+_OTHER_NAMES = {"top_k": "k", "limit": "k", "query": "q", "question": "q"}
+"""What other programs call the parameters of a search, which come here because every other name is a filter."""
 
 
 def _common(several: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from transformers.utils import logging
 from pipelines.model import Precision
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # its bar would appear among ours, or in a log
+# As warnings it prints a table of weights that the model does not use, and layers, among a search's hits.
+logging.set_verbosity_error()  # type: ignore[no-untyped-call]
 
 # oneDNN compiles and caches a kernel per batch shape, so lengths are padded to a few values.
 _LENGTHS = 8

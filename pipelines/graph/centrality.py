@@ -64,9 +64,11 @@ class LinkGraph:
 
 @dataclass(frozen=True, slots=True)
 class NoteRank:
-    """A note's place in the graph. Over all notes, PageRank sums to 1, and so do the squares of centrality.
+    """A note's place in the graph. Over all notes of the graph, the squares of centrality sum to 1.
 
-    None: the note has no edge of the kinds that this figure uses.
+    PageRank sums to 1 over the notes that have any edge, as Brin and Page's formula and networkx do. None: the note
+    has no edge of the kinds that this figure uses; what PageRank gives to such a note is left out, so that the others
+    may sum to less than 1.
     """
 
     pagerank: float | None

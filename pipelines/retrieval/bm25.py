@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,12 @@ class Chunks:
         known = rows < len(self.ids)
         known[known] = self.ids[rows[known]] == asked[known]
         return rows[known].astype(np.int32), known
+
+    def without(self, ids: Sequence[int]) -> Chunks:
+        """Return the same rows, where the chunks with these ids do not exist."""
+        there = self.there.copy()
+        there[self.rows(ids)[0]] = False
+        return replace(self, there=there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class Statistics:
 class WordsFound:
     """Where the words of one question occur in some chunks, each word with its weight.
 
-    `statistics` cover the whole cache.
+    `statistics` cover the whole cache, without hidden chunks.
     """
 
     chunks: Chunks

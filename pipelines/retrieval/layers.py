@@ -53,9 +53,9 @@ class Source:
 
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
     gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
-    count. With `by_words` false, words are left out. `hidden`: notes that the asker must not see, whose names do not
-    count; `only` is without their chunks. `attended` tells how much attention notes have. `code`: which signals of
-    source files count in a domain that indexes such files.
+    count. With `by_words` false, words are left out. `hidden`: notes that the asker must not see, whose names, words
+    and links do not count; `only` is without their chunks. `attended` tells how much attention notes have. `code`:
+    which signals of source files count in a domain that indexes such files.
     """
 
     domain: Domain
@@ -82,15 +82,32 @@ class Source:
         if wanted is None:
             return lambda _depth, _only: []
         if self.words is not None:
-            return stage("words")(self.words.look_up(self.cache, wanted).scores().best)
+            found = self.words.look_up(self.cache, wanted, self._hidden_chunks())
+            return stage("words")(found.scores().best)
+        if self.hidden:
+            return stage("words")(partial(self._read_matches, wanted))
         return stage("words")(partial(store.matching, self.cache, wanted.expression()))
 
+    def _read_matches(
+        self, wanted: lexical.Wanted, depth: int, only: Sequence[int] | None
+    ) -> list[tuple[int, float]]:
+        """Return what `matches` promises, from the file, where FTS5's own BM25 would count hidden chunks."""
+        if only is None:
+            only = store.chunks_of_notes(self.cache, None, self.hidden, None)
+        return read_words(self.cache, wanted, only, self._hidden_chunks()).scores().best(depth)
+
+    def _hidden_chunks(self) -> list[int]:
+        return store.chunks_of_notes(self.cache, self.hidden, (), None) if self.hidden else []
+
     def look_up(self, wanted: lexical.Wanted, ids: Sequence[int]) -> WordsFound:
-        """Return where the question's words occur, at least in these chunks. Raises CacheError."""
+        """Return where the question's words occur, at least in these chunks, which are not hidden.
+
+        Raises CacheError.
+        """
         with snapshot(self.cache.con):
             if self.words is not None:
-                return self.words.look_up(self.cache, wanted)
-            return read_words(self.cache, wanted, ids)
+                return self.words.look_up(self.cache, wanted, self._hidden_chunks())
+            return read_words(self.cache, wanted, ids, self._hidden_chunks())
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +283,7 @@ def _lift(
 def _has_links(source: Source, hits: Sequence[Hit]) -> bool:
     """Say whether the candidates have enough links for the graph to be informative."""
     over = source.domain.pagerank_over
-    found = store.citations_touching(source.cache, _paths(hits), over, FEWEST_CITATIONS)
+    found = store.citations_touching(source.cache, _paths(hits), over, FEWEST_CITATIONS, source.hidden)
     return found >= FEWEST_CITATIONS
 
 
@@ -277,7 +294,7 @@ def _rerank(source: Source, hits: Sequence[Hit], notes: Mapping[str, NoteFacts],
         unit, ranked = 1.0, by_linear_scores(scores, notes)
     else:
         unit = max(scores.values()) - min(scores.values())
-        ranked = by_votes(scores, store.linked_from(source.cache, list(scores)))
+        ranked = by_votes(scores, store.linked_from(source.cache, list(scores), source.hidden))
     days, amount = domain.decay.recency_boost_days, domain.decay.recency_boost_amount * unit
     recency = {
         path: amount if is_recent(note, now, days, source.git.date_of(path, note.modified_at)) else 0.0

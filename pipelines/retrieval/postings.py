@@ -123,12 +123,17 @@ class WordPostings:
             self._held -= len(self._postings.pop(next(iter(self._postings))).rows)
         return known
 
-    def look_up(self, cache: Cache, wanted: lexical.Wanted) -> WordsFound:
-        """Return where a question's words occur. Call this within a snapshot of the cache. Raises CacheError."""
+    def look_up(self, cache: Cache, wanted: lexical.Wanted, hidden: Sequence[int] = ()) -> WordsFound:
+        """Return where a question's words occur, as if the `hidden` chunks did not exist.
+
+        Call this within a snapshot of the cache. Raises CacheError.
+        """
         with self._lock:
             self._take_in(cache, is_latest=False)
             chunks, newest = self._chunks, store.newest_chunk(cache)
             found = [(self._read(cache, phrase, newest), weight) for phrase, weight in wanted.weights.items()]
+        if hidden:
+            chunks = chunks.without(hidden)
         having = tuple(int(np.count_nonzero(chunks.there[postings.rows])) for postings, _ in found)
         total = int(np.count_nonzero(chunks.there))
         statistics = Statistics(total, float(chunks.lengths[chunks.there].sum()), having)
@@ -174,8 +179,13 @@ class WordPostings:
         return not np.array_equal(np.column_stack([ids[chosen], postings.counts[chosen]]), stored)
 
 
-def read_words(cache: Cache, wanted: lexical.Wanted, ids: Sequence[int]) -> WordsFound:
-    """Read from the file where a question's words occur in these chunks. Raises CacheError."""
+def read_words(
+    cache: Cache, wanted: lexical.Wanted, ids: Sequence[int], hidden: Sequence[int] = ()
+) -> WordsFound:
+    """Read from the file where a question's words occur in these chunks; `hidden` ones do not count anywhere.
+
+    Raises CacheError.
+    """
     lengths = _pairs(store.lengths_of(cache, ids))
     chunks = Chunks(lengths[:, 0].astype(np.int64), lengths[:, 1], np.ones(len(lengths), np.bool_), 0)
 
@@ -184,11 +194,19 @@ def read_words(cache: Cache, wanted: lexical.Wanted, ids: Sequence[int]) -> Word
         rows, known = chunks.rows(found[:, 0])
         return Postings(rows, found[known, 1].astype(np.float32), 0)
 
-    having = tuple(store.count_having(cache, phrase) for phrase in wanted.weights)
+    def having(phrase: str) -> int:
+        return store.count_having(cache, phrase) - len(store.occurrences_in(cache, phrase, hidden))
+
+    count, words = store.totals(cache)
+    unseen = store.lengths_of(cache, hidden)
     return WordsFound(
         chunks,
         [(read(phrase), weight) for phrase, weight in wanted.weights.items()],
-        Statistics(*store.totals(cache), having),
+        Statistics(
+            count - len(unseen),
+            words - sum(length for _, length in unseen),
+            tuple(map(having, wanted.weights)),
+        ),
     )
 
 

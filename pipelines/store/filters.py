@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.documents.formats import FORMATS
-from pipelines.filters import Filters, fold, has_heading, has_task
+from pipelines.filters import Filters, exact_heading, fold, has_heading, has_task
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows
 from pipelines.store.neighbours import OF_CODE
@@ -39,8 +39,8 @@ _AUTHOR = f"instr(', ' || {_folded('n.author')} || ', ', ?)"
 _PATH = "n.path IN (SELECT value FROM json_each(?))"
 # The headings above a chunk are a JSON list; a short section may also begin within the chunk.
 _SECTION = (
-    f"(EXISTS (SELECT 1 FROM json_each(c.heading_path) h WHERE instr({_folded('h.value')}, ?))"
-    " OR instr(c.text, '#') AND has_heading(c.text, ?))"
+    f"(EXISTS (SELECT 1 FROM json_each(c.heading_path) h WHERE iif(?, {_folded('h.value')} = ?,"
+    f" instr({_folded('h.value')}, ?))) OR instr(c.text, '#') AND has_heading(c.text, ?))"
 )
 _FORMAT = "lower(n.path) GLOB ?"
 _KIND = f"{_folded('n.kind')} = ?"
@@ -91,7 +91,7 @@ def matching_chunks(
         # note. One JSON text is read many times faster than as many rows.
         f"WITH passing AS MATERIALIZED (SELECT n.path FROM vault_node n {where})"
         " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)" + sections,
-        [*bindings, *_twice(filters.sections)],
+        [*bindings, *_headings(filters.sections)],
     )
     found: list[int] = json.loads(ids)
     return found
@@ -147,7 +147,7 @@ def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = fro
     where, bindings = _where(filters, hidden)
     if filters.sections:
         of_note = f"EXISTS (SELECT 1 FROM vault_chunk c WHERE c.path = n.path AND {_sections(filters)})"
-        where, bindings = f"{where or 'WHERE true'} AND {of_note}", [*bindings, *_twice(filters.sections)]
+        where, bindings = f"{where or 'WHERE true'} AND {of_note}", [*bindings, *_headings(filters.sections)]
     found = rows(
         cache.con,
         f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path),"
@@ -184,9 +184,14 @@ def _sections(filters: Filters) -> str:
     return f"({' OR '.join([_SECTION] * len(filters.sections))})"
 
 
-def _twice(sections: Sequence[str]) -> list[str]:
+def _headings(sections: Sequence[str]) -> list[object]:
     """Return what the conditions of `_sections` bind."""
-    return [name for name in sections for _ in range(2)]
+    exact = [exact_heading(name) for name in sections]
+    return [
+        value
+        for name, whole in zip(sections, exact, strict=True)
+        for value in (whole is not None, whole, name, name)
+    ]
 
 
 def _register(cache: Cache) -> None:

@@ -249,21 +249,30 @@ def chunks_as_near(
     return [chunk_id for (chunk_id,) in found]
 
 
-def citations_touching(cache: Cache, paths: Sequence[str], over: PagerankOver, most: int) -> int:
-    """Count, up to `most`, the edges that PageRank uses and that begin or end at one of these notes."""
+def citations_touching(
+    cache: Cache, paths: Sequence[str], over: PagerankOver, most: int, hidden: Collection[str] = frozenset()
+) -> int:
+    """Count, up to `most`, the edges that PageRank uses and that begin or end at one of these notes.
+
+    Those that begin or end at a `hidden` note do not count.
+    """
     kinds = {"citations": "('citation')", "links": "('citation', 'wikilink')"}[over]
     (count,) = one(
         cache.con,
-        "WITH chosen AS (SELECT value AS path FROM json_each(?1)) SELECT count(*) FROM (SELECT 1 FROM vault_edge"
-        f" WHERE kind IN {kinds} AND path IN chosen AND target <> path UNION ALL SELECT 1 FROM vault_edge"
-        f" WHERE kind IN {kinds} AND target IN chosen AND path NOT IN chosen LIMIT ?2)",
-        (json.dumps(list(paths)), most),
+        "WITH chosen AS (SELECT value AS path FROM json_each(?1)), hidden AS MATERIALIZED (SELECT value FROM"
+        " json_each(?3)) SELECT count(*) FROM (SELECT 1 FROM vault_edge"
+        f" WHERE kind IN {kinds} AND path IN chosen AND target <> path AND target NOT IN hidden"
+        f" UNION ALL SELECT 1 FROM vault_edge WHERE kind IN {kinds} AND target IN chosen AND path NOT IN chosen"
+        " AND path NOT IN hidden LIMIT ?2)",
+        (json.dumps(list(paths)), most, json.dumps(list(hidden))),
     )
     return int(count)
 
 
-def linked_from(cache: Cache, paths: Sequence[str]) -> dict[str, set[str]]:
-    """Return the notes of the domain that each of these notes links to, in any way."""
+def linked_from(
+    cache: Cache, paths: Sequence[str], hidden: Collection[str] = frozenset()
+) -> dict[str, set[str]]:
+    """Return the notes of the domain, without `hidden` ones, that each of these notes links to, in any way."""
     found: dict[str, set[str]] = defaultdict(set)
     for path, target in select(
         cache.con,
@@ -271,5 +280,7 @@ def linked_from(cache: Cache, paths: Sequence[str]) -> dict[str, set[str]]:
         " WHERE e.path IN (SELECT value FROM json_each(?)) AND e.target <> e.path",
         (json.dumps(list(paths)),),
     ):
+        if target in hidden:
+            continue
         found[path].add(target)
     return found

@@ -18,6 +18,7 @@ from service.commands.naming import (
     in_vault,
     is_of_file,
     is_path,
+    node_at,
     notes_named,
     state_of,
     suggestion,
@@ -158,14 +159,7 @@ def show(path: str, vault: Path | None, state: Path | None, *, as_json: bool) ->
     from service.commands.render import print_node  # noqa: PLC0415
 
     given = options_given(vault, state)
-    service = service_of(given)
-
-    def ask(found: str) -> Any:
-        if service:
-            return service.call("GET", f"/node/{_in_url(found)}")
-        return questions_of(given).node(found).model_dump(mode="json")
-
-    answer = about_note(given, path, ask)
+    answer = about_note(given, path, lambda found: node_at(given, found))
     if as_json:
         print_json(answer)
     else:
@@ -206,12 +200,6 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
             out.say(f"  warning: {warning}", "yellow")
         if hidden := answer.get("hidden_from_agents"):
             out.say(f"  agents do not see it: {hidden}")
-
-
-def _in_url(path: str) -> str:
-    from urllib.parse import quote  # noqa: PLC0415
-
-    return quote(path)
 
 
 app.add_command(

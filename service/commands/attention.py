@@ -19,8 +19,19 @@ from service.commands.terminal import (
 from service.usecases.phrases import counted
 
 app = click.Group()
-attention = Commands("attention", help="Which notes you and your agents chose, if that is recorded.")
-app.add_command(attention)
+
+
+@app.group(cls=Commands, invoke_without_command=True)
+@vault_option
+@state_option
+@json_option
+@click.pass_context
+def attention(context: click.Context, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Which notes you and your agents chose, if that is recorded; without a command, list them."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_attended, vault=vault, state=state, as_json=as_json)
+    elif vault or state or as_json:
+        raise click.UsageError(f"options follow the command: attention {context.invoked_subcommand} ...")
 
 
 @attention.command("list")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from service.commands.console import out
-from service.commands.naming import in_vault, state_of
+from service.commands.naming import ambiguous, in_vault, notes_named, state_of
 from service.commands.terminal import (
     located,
     options_given,
@@ -21,7 +21,7 @@ app = click.Group()
 
 
 @app.command()
-@click.argument("path", help="A file or folder of the vault.")
+@click.argument("path", help="A file or folder of the vault, or a note by its title, alias or id.")
 @click.option("--undo", is_flag=True, help="Remove the line again.")
 @vault_option
 @state_option
@@ -37,6 +37,12 @@ def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> 
         raise not_there(place.root)
     key = notes.note_key(in_vault(given, path))
     raw = notes.path_on_disk(place.root, key)
+    if notes.look(place.root, raw) is None and not notes.is_folder(place.root, raw):
+        same, _ = notes_named(given, key)
+        if len(same) > 1:
+            raise ambiguous(key, same, state_of(given, key))
+        key = same[0] if same else key
+        raw = notes.path_on_disk(place.root, key)
     later = "" if service_of(given) else "; Everindex is not running, and does so when it is started"
     if undo:
         line = ignore_file.stop_ignoring(place.root, raw, place.displaced)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote
 
 import click
 
 from service.commands.console import out, print_json
-from service.commands.naming import about_note
+from service.commands.naming import about_note, node_at
 from service.commands.terminal import (
     PATH,
     domain_option,
@@ -40,6 +39,9 @@ def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
 
 
 @app.command()
+@click.argument(
+    "path", metavar="[NOTE]", required=False, help="Only the links from and to this note, by path or title."
+)
 @domain_option
 @click.option("--limit", type=click.IntRange(1, 10_000), default=500, help="Maximum number of links.")
 @vault_option
@@ -48,6 +50,7 @@ def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
 @click.option("--ambiguous", is_flag=True, help="Only links that match several files.")
 @json_option
 def links(
+    path: str | None,
     domain: str | None,
     limit: int,
     vault: Path | None,
@@ -57,9 +60,19 @@ def links(
     ambiguous: bool,
     as_json: bool,
 ) -> None:
-    """List links and their targets."""
-    from service.commands.render import print_links  # noqa: PLC0415
+    """List links and their targets, of all notes or from and to one."""
+    from service.commands.render import print_links, print_links_of  # noqa: PLC0415
 
+    if path is not None:
+        if broken or ambiguous or domain:
+            raise click.UsageError("the links of a note are all listed; leave out the other options")
+        given = options_given(vault, state)
+        node = about_note(given, path, lambda name: node_at(given, name))
+        if as_json:
+            print_json({name: node[name] for name in ("path", "outlinks", "unresolved", "backlinks")})
+        else:
+            print_links_of(out, node)
+        return
     wanted = "broken" if broken else "ambiguous" if ambiguous else "any"
     answer = _ask(options_given(vault, state), "links", state=wanted, domain=domain, limit=limit)
     if as_json:
@@ -76,14 +89,7 @@ def links(
 def backlinks(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the notes that link to a note."""
     given = options_given(vault, state)
-    service = service_of(given)
-
-    def ask(found: str) -> Any:
-        if service:
-            return service.call("GET", f"/node/{quote(found)}")["backlinks"]
-        return questions_of(given).node(found).backlinks
-
-    answer = about_note(given, path, ask)
+    answer = about_note(given, path, lambda found: node_at(given, found)["backlinks"])
     if as_json:
         print_json(answer)
         return

@@ -55,6 +55,17 @@ def state_of(given: dict[str, Any], path: str) -> dict[str, Any]:
     return questions_of(given).why(path)
 
 
+def node_at(given: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the row, links and passages of a note, as `GET /node/<path>` does. Raises NoteNotFoundError."""
+    from urllib.parse import quote  # noqa: PLC0415 - help has to be instant
+
+    service = service_of(given)
+    if service:
+        node: dict[str, Any] = service.call("GET", f"/node/{quote(path)}")
+        return node
+    return questions_of(given).node(path).model_dump(mode="json")
+
+
 def ambiguous(name: str, paths: Sequence[str], why: Mapping[str, Any]) -> NoteNotFoundError:
     """Return the error about a name that several notes have; `why` is the state of the name as a path."""
     return NoteNotFoundError(

@@ -74,6 +74,9 @@ def similar(
         )
     if answer["reason"]:
         out.print(f"No answer: {answer['reason']}.", style="dim")
+    elif not answer["results"]:
+        which = "note that passes the filters" if filters else "other note"
+        out.print(f"No {which} can be compared with it.", style="dim")
 
 
 def _similar(given: dict[str, Any], path: str, k: int, filters: Pairs) -> Any:

@@ -75,8 +75,16 @@ class WorkPages:
     def queue(self) -> HTMLResponse:
         """Show the waiting tasks and running jobs."""
         queue = self._operations.queue_state()
+        at_work = {
+            one.domain for one in self._operations.overview().domains if one.pending or one.vectors_pending
+        }
         return self._pages.show(
-            "queue", queue=queue, oldest=_oldest(queue), high=HIGH_PRIORITY, domains=self._slugs()
+            "queue",
+            queue=queue,
+            oldest=_oldest(queue),
+            high=HIGH_PRIORITY,
+            domains=self._slugs(),
+            at_work=at_work,
         )
 
     def parked(self) -> HTMLResponse:

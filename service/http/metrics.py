@@ -192,13 +192,20 @@ class Facts(Collector):
         started = GaugeMetricFamily(
             "everindex_process_start_time_seconds", "Start time of a process.", labels=["role", "name"]
         )
-        living = [one for one in self._operations.processes() if one.alive]
+        ended = GaugeMetricFamily(
+            "everindex_processes_ended",
+            "Processes by role that ended unexpectedly in the last hour, each of which was restarted.",
+            labels=["role"],
+        )
+        recent = self._operations.processes()
+        living = [one for one in recent if one.alive]
         for role in ("watcher", "worker", "query"):
             up.add_metric([role], sum(one.role == role for one in living))
+            ended.add_metric([role], sum(one.role == role and not one.alive for one in recent))
         for one in living:
             memory.add_metric([one.role, one.name], one.rss_bytes)
             started.add_metric([one.role, one.name], datetime.fromisoformat(one.started_at).timestamp())
-        yield from (up, memory, started, *self._watcher())
+        yield from (up, ended, memory, started, *self._watcher())
 
     def _watcher(self) -> Iterator[Metric]:
         polling = GaugeMetricFamily(

@@ -57,7 +57,7 @@ class Place(BaseModel):
     locator: Locator | None = Field(default=None, description="null: the whole note")
     place: str | None = Field(
         default=None,
-        description="where it is in a document that is not Markdown, as in `p. 3`, for citations",
+        description="in a document: `p. 3`, for citations",
     )
 
 
@@ -70,9 +70,7 @@ class Hit(Place):
     is_answer: bool = Field(description="false where `match` is none: only near the question, not an answer")
     similarity: float | None = Field(description="cosine similarity of the passage and the question")
     modified: str
-    stale: bool | None = Field(
-        description="whether the file has changed since; `read` returns it as it is now; null: vault unavailable"
-    )
+    stale: bool | None = Field(description="the file has changed since: `read` it; null: unknown")
     copies: list[str] = Field(description="notes that have the same passage")
 
 
@@ -101,9 +99,7 @@ class Passage(Place):
     slot: str | None = Field(description="the slot of the recipe that it fills")
     tokens: int
     compressed: bool = Field(description="whether the block leaves parts of it out; `read` returns it whole")
-    stale: bool | None = Field(
-        description="whether the file has changed since; `read` returns it as it is now; null: vault unavailable"
-    )
+    stale: bool | None = Field(description="the file has changed since: `read` it; null: unknown")
 
 
 class Omitted(BaseModel):
@@ -155,7 +151,7 @@ class NoteRead(Answer):
     last_line: int = Field(description="the number of lines of the whole note")
     headings: list[Heading] = Field(description="the sections of the note, for `section`; at most 50")
     parts: list[Part] = Field(
-        description="of a document: which of the lines are p. 3, slide 7 or rows 22-41, for citations; at most 200"
+        description="of a document: which lines are p. 3, slide 7 or rows 22-41; at most 200"
     )
 
     def places(self) -> Iterator[Place]:

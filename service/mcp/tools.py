@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import JsonSchemaMode
 
 from pipelines.errors import EverindexError
-from service.mcp.answers import Answer
+from service.mcp.answers import Answer, Freshness
 from service.mcp.arguments import Arguments
 from service.mcp.library import Library
 
@@ -42,7 +42,7 @@ class Tool:
             title=self.title,
             description=self.teaches,
             input_schema=plain_schema(self.takes, "validation"),
-            output_schema=plain_schema(self.gives, "serialization"),
+            output_schema=brief_schema(self.gives),
             annotations=ToolAnnotations(
                 read_only_hint=not self.writes,
                 destructive_hint=False,
@@ -120,3 +120,37 @@ def _untitled(part: Any) -> Any:
     return {
         name: _untitled(value) for name, value in part.items() if name != "title" or isinstance(value, dict)
     }
+
+
+def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of an answer, which agents read before each session and never fill in.
+
+    Without defaults, the descriptions of definitions, and those of what every answer has, which the server's
+    instructions give once; a nullable type is one list of types.
+    """
+    brief: dict[str, Any] = _brief(plain_schema(model, "serialization"))
+    for definition in brief.get("$defs", {}).values():
+        definition.pop("description", None)
+    _without_shared(brief, Answer)
+    _without_shared(brief["$defs"]["Freshness"], Freshness)
+    return brief
+
+
+def _without_shared(part: dict[str, Any], base: type[BaseModel]) -> None:
+    """Delete the descriptions of a base's fields, except where a model has its own words for one."""
+    for name, field in base.model_fields.items():
+        if part["properties"][name].get("description") == field.description:
+            part["properties"][name].pop("description", None)
+
+
+def _brief(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_brief(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    brief = {name: _brief(value) for name, value in part.items() if name != "default"}
+    match brief.get("anyOf"):
+        case [{"type": str(kind), **rest}, {"type": "null"}] if "enum" not in rest:
+            del brief["anyOf"]
+            return {"type": [kind, "null"], **rest, **brief}
+    return brief

@@ -86,10 +86,7 @@ def explained(
     if state == "pending":
         return {**known, "reason": paused_because(resources, slug) or known["reason"]}
     if state == "indexed":
-        more = _as_read(resources, caches[slug], known) if is_owner else {}
-        return {
-            **known,
-            "reason": _vanished_because(resources, caches[slug], slug, path) or known["reason"],
-            **more,
-        }
+        if gone := _vanished_because(resources, caches[slug], slug, path):
+            return {**known, "state": "pending", "reason": gone}  # that it is removed
+        return {**known, **(_as_read(resources, caches[slug], known) if is_owner else {})}
     return {**known, **(_history_of(resources, path) if state == "unknown" and is_owner else {})}

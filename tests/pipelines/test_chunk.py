@@ -57,19 +57,47 @@ def test_an_overlap_must_be_smaller_than_the_target(target, overlap):
 
 
 def test_a_note_is_cut_at_its_second_level_headings():
-    found = chunks("# Top\nintro\n## A\none\n### Deep\ntwo\n## B\nthree\n# Other\nfour")
+    found = chunks("# Top\nintro\n## A\none\n### Deep\ntwo\n## B\nthree\n# Other\nfour\n## C\nfive")
     assert [chunk.text for chunk in found] == [
         "# Top\nintro",
         "## A\none\n### Deep\ntwo",
-        "## B\nthree\n# Other\nfour",
+        "## B\nthree",
+        "# Other\nfour",
+        "## C\nfive",
     ]
-    assert [chunk.section for chunk in found] == ["Top", "A", "B"]
-    assert [chunk.position for chunk in found] == [0, 1, 2]
+    assert [chunk.section for chunk in found] == ["Top", "A", "B", "Other", "C"]
+    assert [chunk.heading_path for chunk in found][3:] == [("Other",), ("Other", "C")]
+    assert [chunk.position for chunk in found] == [0, 1, 2, 3, 4]
+
+
+def test_a_passage_of_several_first_level_sections_is_called_as_its_note():
+    (found,) = chunks("# One\nintro\n# Two\nmore")
+    assert (found.section, found.heading_path) == ("One", ())
+    (found,) = chunks("---\ntitle: T\n---\n# One\nintro\n# Two\nmore")
+    assert (found.section, found.heading_path) == ("T", ())
+    first, *_ = chunks(f"# One\n{'a ' * 20}\n# Two\n{'b ' * 20}")
+    assert first.heading_path == ("One",)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(1, 14)).map(
+            lambda part: ("#" * part[0] + " H\n" if part[0] else "") + "w " * part[1]
+        ),
+        max_size=8,
+    )
+)
+def test_no_passage_has_a_heading_that_ends_its_section(parts):
+    text = "\n\n".join(parts)
+    headings = parse_note("a.md", text).headings
+    for chunk in chunks(text):
+        inside = [h.level for h in headings if chunk.start < h.start < chunk.end and h.level <= 2]
+        assert not inside or not chunk.heading_path
 
 
 def test_text_before_the_first_section_is_labelled_by_the_title_where_there_is_no_h1():
     assert [chunk.section for chunk in chunks("intro\n## A\ntext")] == ["My note", "A"]
-    assert [c.section for c in chunks("---\ntitle: T\n---\nintro\n## A\n# Late")] == ["T", "A"]
+    assert [c.section for c in chunks("---\ntitle: T\n---\nintro\n## A\n# Late")] == ["T", "A", "Late"]
 
 
 def test_a_heading_in_a_code_fence_does_not_split():

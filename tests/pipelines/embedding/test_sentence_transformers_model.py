@@ -1,3 +1,9 @@
+import logging
+import shutil
+
+import torch
+from safetensors.torch import load_file, save_file
+
 from pipelines.embedding.sentence_transformers_model import load_any
 
 
@@ -8,3 +14,15 @@ def test_no_text_is_padded_beyond_the_window(tiny_model):
     for n in range(1, 60):
         model.vectors(model.tokens(["bread " * n]), 1)
     assert lengths == {8, 16, 24, 30}
+
+
+def test_weights_that_a_model_does_not_use_are_no_words_among_the_answers(tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model, tmp_path / "more")
+    file = next(folder.rglob("model.safetensors"))
+    save_file(load_file(file) | {"cls.predictions.bias": torch.zeros(3)}, file, {"format": "pt"})
+    said, handler = [], logging.Handler()
+    handler.emit = said.append
+    logging.getLogger("transformers").addHandler(handler)
+    load_any(folder, 30, "cpu", "float32")
+    logging.getLogger("transformers").removeHandler(handler)
+    assert said == []

@@ -27,6 +27,24 @@ def test_only_the_passages_below_the_heading_pass(letters, text):
     assert [row.path for row in matching_notes(letters, parse_filters([("section", text)]))] == ["in/a.md"]
 
 
+def test_a_section_in_quotes_is_the_whole_heading(letters):
+    put(letters, "c.md", "# Notes\n\n## Risks #\n\nSome.\n\n### C#\n\nA tongue.")
+    for text, found in {
+        '"risks"': ["c.md"],
+        '"RISKS of ünal"': ["in/a.md"],
+        '"risks of"': [],
+        '"rates"': ["in/a.md"],
+        '"rate"': [],
+        '"c#"': ["c.md"],
+        "c#": ["c.md"],
+        '" "': [],
+    }.items():
+        notes = matching_notes(letters, parse_filters([("section", text)]))
+        assert [note.path for note in notes] == found, text
+    notes = matching_notes(letters, parse_filters([("section", '"soil"'), ("section", '"risks"')]))
+    assert [note.path for note in notes] == ["b.md", "c.md"]
+
+
 def test_several_sections_and_several_paths_are_alternatives(letters):
     found = matching_notes(letters, parse_filters([("section", "rates"), ("section", "soil")]))
     assert [row.path for row in found] == ["b.md", "in/a.md"]
@@ -45,6 +63,12 @@ def test_hidden_notes_are_missing(letters):
         letters, parse_filters([("path", "b.md")])
     )
     assert matching_notes(letters, parse_filters([("section", "risks")]), {"in/a.md"}) == []
+
+
+@pytest.mark.parametrize(("name", "own"), [("top_k", "k"), ("limit", "k"), ("query", "q")])
+def test_a_parameter_by_another_programs_name_is_answered_with_ours(name, own):
+    with pytest.raises(FilterError, match=f"'{name}' is called '{own}' here"):
+        parse_filters([(name, "5")])
 
 
 @pytest.mark.parametrize("value", ["2", "-1.1", "nan", "inf", "high", "1e1", "-", "."])

@@ -41,7 +41,7 @@ def run(vault, tmp_path, tiny_model, monkeypatch, capsys):
     return run
 
 
-COMMANDS = ["similar", "backlinks", "traverse", "node", "why"]
+COMMANDS = ["similar", "links", "backlinks", "traverse", "node", "why"]
 
 
 @pytest.mark.parametrize("name", ["Protecting Sleep", "protecting-sleep", "rest", "Sleep/Protecting Sleep"])
@@ -171,7 +171,7 @@ def test_a_file_that_a_rule_ignores_is_named_by_its_file_name_unless_a_note_is_c
 
 def test_a_file_that_was_just_deleted_is_said_to_be_gone(run, vault):
     (vault / "Sleep/Protecting Sleep.md").unlink()
-    gone = "Sleep/Protecting Sleep.md is indexed: its file is gone, so no answer has it"
+    gone = "Sleep/Protecting Sleep.md is pending: its file is gone, so no answer has it"
     assert run("why", "Sleep/Protecting Sleep.md")[1].startswith(gone)
     code, _, complaint = run("show", "Sleep/Protecting Sleep.md")
     assert (code, gone in complaint) == (1, True)
@@ -250,3 +250,33 @@ def test_a_note_that_links_and_embeds_counts_once_among_the_backlinks(run, vault
     assert (code, complaint) == (0, "")
     assert said.splitlines()[-1] == "1 note links here"
     assert len(said.splitlines()) == 3
+
+
+def test_the_links_of_a_note_are_listed_both_ways(run, vault):
+    (vault / "Sleep/Protecting Sleep.md").write_text("# Rest\n\n[[Seeds.txt]]\n\nSee [[Nowhere]].\n")
+    assert run("index")[0] == 0
+    assert run("links", "Protecting Sleep")[1].splitlines() == [
+        "Sleep/Protecting Sleep.md:3 → Attic/Seeds.txt",
+        "Sleep/Protecting Sleep.md:5 → Nowhere  (no file matches)",
+        "Soil.md:3 → Sleep/Protecting Sleep.md",
+        "links to 1 file and to 1 missing; 1 note links here",
+    ]
+    assert run("links", "Protecting Sleep", "--broken")[0] == 2
+
+
+def test_a_note_that_no_other_can_be_compared_with_is_told_so(run):
+    assert run("similar", "Protecting Sleep", "-f", "folder=Nowhere")[1] == (
+        "No note that passes the filters can be compared with it.\n"
+    )
+
+
+def test_a_note_is_ignored_by_its_name_or_its_alias(run):
+    assert run("ignore", "rest")[1].startswith("Sleep/Protecting Sleep.md is ignored: ")
+    code, _, complaint = run("ignore", "Soil")
+    assert code == 1
+    assert "Soil is the name of several notes" in complaint
+
+
+def test_attention_without_a_command_lists_it(run):
+    assert run("attention")[:2] == run("attention", "list")[:2]
+    assert run("attention")[0] == 0

@@ -29,6 +29,7 @@ from service.usecases.indexing import index_once
 from tests.browser.serving import cookie_of
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE, make_stage
 from tests.working import indexed
+from workers.comparing import compare
 from workers.resources import Resources
 
 PORT = 8741
@@ -267,6 +268,17 @@ def test_a_note_shows_its_proposals_and_no_other_ones(browser):
     page = shown(browser, "/ops/notes?q=fitness/Garden 0.md")
     assert "season/winter" in page
     assert "Proposed tags<" not in shown(browser, "/ops/notes?q=Soils/Soil 1.md")
+
+
+def test_the_queues_page_calls_a_domain_indexing_only_while_notes_of_it_wait(vault, tmp_path, tiny_model):
+    settings = Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model))
+    resources = Resources(settings)
+    index_once(resources, lambda *_: None)
+    browser = signed_in(settings)
+    assert ">indexing<" not in shown(browser, "/ops/queue")
+    (vault / "New.md").write_text("new")
+    compare(resources, confirmed=False)
+    assert ">indexing<" in shown(browser, "/ops/queue")
 
 
 # The search page

@@ -195,6 +195,16 @@ def test_without_a_worker_none_is_counted(asked):
     assert value(asked, "everindex_processes", role="worker") == 0
 
 
+def test_a_worker_that_ended_unexpectedly_is_counted_for_an_hour(asked, resources):
+    processes = Processes(resources.place.state)
+    processes.put(
+        Process(f"{process_name().partition('/')[0]}/1.0", "worker", "1", datetime.now(UTC).isoformat(), 1)
+    )
+    processes.close()
+    assert value(asked, "everindex_processes_ended", role="worker") == 1
+    assert value(asked, "everindex_processes", role="worker") == 0
+
+
 def test_search_tells_its_times_by_stage(asked):
     asked.times.observe("vector", 0.02)
     asked.times.observe("vector", 0.04)

@@ -8,6 +8,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from pipelines.retrieval import traverse
+from service.mcp.catalogue import FURTHER, TOOLS
+from service.mcp.tools import plain_schema
 from service.usecases.indexing import index_once
 from tests.service.mcp.conftest import ERAS, answered, complained, linked
 
@@ -405,3 +407,15 @@ def test_filters_that_cannot_be_used_are_refused_by_every_tool(ask, tool):
 
 def test_a_list_without_a_question_refuses_a_similarity(ask):
     assert "min_similarity" in complained(ask("browse", by="recent", min_similarity="weak"))
+
+
+def test_the_schemas_of_answers_are_brief_and_leave_out_no_field():
+    def fields(schema):
+        parts = {"": schema, **schema.get("$defs", {})}
+        return {(name, field) for name, part in parts.items() for field in part.get("properties", ())}
+
+    for tool in (*TOOLS, *FURTHER):
+        brief = tool.entry().output_schema
+        assert fields(brief) == fields(plain_schema(tool.gives, "serialization"))
+    listed = [tool.entry().model_dump_json(by_alias=True, exclude_none=True) for tool in TOOLS]
+    assert sum(map(len, listed)) < 32_000, "agents read all of it before each session"

@@ -237,7 +237,7 @@ def test_why_says_of_a_note_whose_file_vanished_that_no_answer_has_it_and_what_h
     (domain,) = resources.domains()
     resources.vanished().add(domain.slug, ["3.md"])
     known = questions.why("3.md")
-    assert (known["state"], known["reason"][:20]) == ("indexed", "its file is gone, so")
+    assert (known["state"], known["reason"][:20]) == ("pending", "its file is gone, so")
     assert questions.why("4.md")["reason"] is None
     for number in range(25):
         (vault / f"{number}.md").unlink()
