@@ -1,4 +1,4 @@
-"""The layers in order: two retrievers, fusion, source files, decay, attention, graph, names.
+"""The layers in order: two retrievers, fusion, source files, decay, attention, graph, words of names, names.
 
 Each leaves its number on the hit.
 """
@@ -19,7 +19,7 @@ from pipelines.retrieval.bm25 import WordsFound
 from pipelines.retrieval.decay import decay_hits
 from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
 from pipelines.retrieval.hit import Hit
-from pipelines.retrieval.named import DEFINED, NoteNames, with_titles
+from pipelines.retrieval.named import DEFINED, NoteNames, lift_by_words, with_titles
 from pipelines.retrieval.pieces import nearest_pieces
 from pipelines.retrieval.postings import WordPostings, read_words
 from pipelines.retrieval.quantized import QuantizedVectors
@@ -53,9 +53,9 @@ class Source:
 
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
     gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
-    count. With `by_words` false, words are left out. `hidden`: notes that the asker must not see, whose names do not
-    count; `only` is without their chunks. `attended` tells how much attention notes have. `code`: which signals of
-    source files count in a domain that indexes such files.
+    count. With `name_words` false, they count only as a whole. With `by_words` false, words are left out. `hidden`:
+    notes that the asker must not see, whose names do not count; `only` is without their chunks. `attended` tells how
+    much attention notes have. `code`: which signals of source files count in a domain that indexes such files.
     """
 
     domain: Domain
@@ -67,6 +67,7 @@ class Source:
     by_words: bool = True
     git: GitDates = NO_DATES
     names: NoteNames | None = field(default_factory=NoteNames)
+    name_words: bool = True
     hidden: Collection[str] = frozenset()
     attended: Attended = unattended
     code: CodeSignals = field(default_factory=CodeSignals)
@@ -139,6 +140,9 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
     if domain.graph_mode != "off" and _has_links(source, hits):
         hits = _rerank(source, hits, notes, now)
         layers["reranked"] = _paths(hits)
+    if shares := _shares_of_names(source, query, _paths(hits)):
+        hits = lift_by_words(hits, shares)
+        layers["called"] = _paths(hits)
     if named or symbols.definitions:
         hits = _lift(source, hits, named, symbols.definitions)
         layers["named"] = _paths(hits)
@@ -243,6 +247,14 @@ def _paths(hits: Sequence[Hit]) -> list[str]:
 
 def _ordered(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: -hit.score)
+
+
+@stage("fusion")
+def _shares_of_names(source: Source, query: str, paths: Collection[str]) -> Mapping[str, float]:
+    """Return by how much the name of each of these notes is what the question asks for."""
+    if source.names is None or not source.name_words:
+        return {}
+    return source.names.shares(source.cache, query, paths, source.hidden)
 
 
 @stage("fusion")

@@ -1,12 +1,16 @@
-"""Find the notes that a question names: a question that is a title, alias or file name asks for that note."""
+"""Find the notes that a question names, wholly (a title, alias or file name asks for that note) or by its words."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from pipelines import lexical
@@ -14,20 +18,27 @@ from pipelines.chunk import CJK
 from pipelines.parsing.normal_forms import normal_form
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.titles import fold_name
+from pipelines.stopwords import STOPWORDS
 from pipelines.store import notes as store
 from pipelines.store.cache import Cache
+from pipelines.store.fts_functions import stem
 from pipelines.store.postings import newest_chunk
 
 TITLE, ALIAS, FILE = 1.2, 1.15, 1.1
 """The worth of a name as a share of the best score: above 1, so that its note comes first by its name alone."""
 DEFINED = 1.25
 """The worth of the definition of a symbol that the question names exactly."""
+SAME_WORDS = 0.5
+"""The worth of a name that has exactly the question's words, as a share of the best score."""
 
 _CLAIMS = {"title": "named", "definition": "defined"}
 _MOST_NAMESAKES = 10
 _SIGNS = "+#"  # C, C++ and C# are different names
 _APOSTROPHE = re.compile("['\u2019\u02bc]")
 _BETWEEN_CJK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
+_IS_CJK = re.compile(f"[{CJK}]")
+
+Terms = tuple[str, ...]
 
 
 def words_of_name(name: str) -> str:
@@ -42,6 +53,44 @@ def words_of_name(name: str) -> str:
     return _BETWEEN_CJK.sub("", " ".join(words)) or folded
 
 
+def terms_of(text: str) -> Terms:
+    """Return a text's telling words as the full-text index stems them, once each.
+
+    Characters of CJK, which has no spaces, count in pairs of neighbours. An identifier is one word.
+    """
+    words = lexical.whole_words(text)
+    pairs = (a + b for a, b in pairwise(words) if _IS_CJK.match(a) and _IS_CJK.match(b))
+    others = (stem(word) for word in words if not _IS_CJK.match(word) and word.lower() not in STOPWORDS)
+    return tuple(dict.fromkeys((*others, *pairs)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rarity:
+    """How telling a word is in names: its idf over the names of notes, as in BM25."""
+
+    notes: int
+    having: Mapping[str, int]
+
+    def of(self, terms: Collection[str]) -> float:
+        """Return the idf of words together."""
+        return sum(map(self._of, terms))
+
+    def _of(self, term: str) -> float:
+        having = self.having.get(term, 0)
+        return math.log(1 + (self.notes - having + 0.5) / (having + 0.5))
+
+
+def share_of_words(name: Terms, asked: Terms, rarity: Rarity) -> float:
+    """Return how nearly a name is what a question asks for, from 0 to 1.
+
+    This is the square of the share of the name's words that the question has times the share of the question's words
+    that the name has, each word by its rarity. A name that is only partly in a question, or a small part of a long
+    one, says little about which note is meant.
+    """
+    both = rarity.of([term for term in name if term in asked])
+    return (both * both / (rarity.of(name) * rarity.of(asked))) ** 2 if both else 0.0
+
+
 class NoteNames:
     """The names of one cache's notes, read once and then only for changed notes. Any thread may ask."""
 
@@ -53,6 +102,8 @@ class NoteNames:
         self._newest = 0
         self._worth: dict[str, dict[str, float]] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
+        self._terms: dict[str, tuple[Terms, ...]] = {}
+        self._having: Counter[str] = Counter()
 
     def called(self, cache: Cache, question: str, without: Collection[str] = ()) -> dict[str, float]:
         """Return the notes (`without` these paths) that a question names, each with the worth of its name.
@@ -92,7 +143,11 @@ class NoteNames:
             if newest < self._newest:  # the cache file was replaced
                 self._begin()
             for path, (title, aliases) in store.names_since(cache, self._newest).items():
-                self._hold(path, _worth(path, title, json.loads(aliases)))
+                named = _names(path, title, json.loads(aliases))
+                self._hold(path, {words_of_name(name): worth for name, worth in named})
+                suffix = PurePosixPath(path).suffix
+                names = {name.removesuffix(suffix) if worth == FILE else name for name, worth in named}
+                self._hold_terms(path, tuple({terms_of(name) for name in names} - {()}))
             self._newest = newest
 
     def _hold(self, path: str, worth: Mapping[str, float]) -> None:
@@ -102,21 +157,57 @@ class NoteNames:
             self._worth.setdefault(key, {})[path] = own
         self._keys[path] = tuple(worth)
 
+    def _hold_terms(self, path: str, terms: tuple[Terms, ...]) -> None:
+        self._having.subtract(set().union(*self._terms.get(path, ())))
+        self._having.update(set().union(*terms))
+        self._terms[path] = terms
+
+    def shares(
+        self, cache: Cache, question: str, paths: Collection[str], without: Collection[str] = ()
+    ) -> dict[str, float]:
+        """Return by how much the best name of each of these notes is what a question asks for (`share_of_words`).
+
+        Notes whose names have no word of the question are left out. The notes `without` which the question is
+        answered do not count for how rare a word is. Raises CacheError.
+        """
+        self.follow(cache)
+        asked = terms_of(lexical.without_unwanted(question))
+        with self._lock:
+            rarity = self._rarity(without)
+            names = {path: self._terms.get(path, ()) for path in paths}
+            shares = {
+                path: max((share_of_words(name, asked, rarity) for name in several), default=0.0)
+                for path, several in names.items()
+            }
+        return {path: share for path, share in shares.items() if share}
+
+    def _rarity(self, without: Collection[str]) -> Rarity:
+        hidden = [self._terms[path] for path in without if path in self._terms]
+        if not hidden:
+            return Rarity(len(self._terms), self._having)
+        seen = self._having - Counter(term for several in hidden for term in set().union(*several))
+        return Rarity(len(self._terms) - len(hidden), seen)
+
 
 def _typed(name: str) -> str:
     return " ".join(normal_form("NFKC", name).casefold().split())
 
 
-def _worth(path: str, title: str, aliases: Sequence[str]) -> dict[str, float]:
-    """Return the worth of each name of a note, by its key."""
-    stem = PurePosixPath(path).stem
-    named = [
-        (stem, FILE),
-        (PurePosixPath(path).name, FILE),
-        *((alias, ALIAS) for alias in aliases),
-        (title, TITLE),
-    ]
-    return {words_of_name(name): worth for name, worth in named}
+def _names(path: str, title: str, aliases: Sequence[str]) -> list[tuple[str, float]]:
+    """Return each name of a note with its worth; where two are the same, the last one counts."""
+    file = PurePosixPath(path)
+    return [(file.stem, FILE), (file.name, FILE), *((alias, ALIAS) for alias in aliases), (title, TITLE)]
+
+
+def lift_by_words(hits: Sequence[Hit], shares: Mapping[str, float]) -> list[Hit]:
+    """Add to each note what the words of its name are worth (`shares`), the signal `name_words`; best first."""
+    most = SAME_WORDS * max((hit.score for hit in hits), default=0.0)
+    lifted = []
+    for hit in hits:
+        share = shares.get(hit.path, 0.0)
+        signals = {"name_words": most * share} if share else {}
+        lifted.append(hit.after(signals, name_share=share or None, called=hit.score + most * share))
+    return sorted(lifted, key=lambda hit: -hit.score)
 
 
 def with_titles(hits: Sequence[Hit]) -> list[Hit]:
