@@ -19,7 +19,15 @@ from pipelines.retrieval.bm25 import WordsFound
 from pipelines.retrieval.decay import decay_hits
 from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
 from pipelines.retrieval.hit import Hit
-from pipelines.retrieval.named import DEFINED, NoteNames, lift_by_words, with_titles
+from pipelines.retrieval.named import (
+    DEFINED,
+    NoteNames,
+    is_in_keywords,
+    lift_by_words,
+    share_of_words,
+    terms_of,
+    with_titles,
+)
 from pipelines.retrieval.pieces import nearest_pieces
 from pipelines.retrieval.postings import WordPostings, read_words
 from pipelines.retrieval.quantized import QuantizedVectors
@@ -251,10 +259,17 @@ def _ordered(hits: Sequence[Hit]) -> list[Hit]:
 
 @stage("fusion")
 def _shares_of_names(source: Source, query: str, paths: Collection[str]) -> Mapping[str, float]:
-    """Return by how much the name of each of these notes is what the question asks for."""
-    if source.names is None or not source.name_words:
+    """Return how nearly each of these notes is what the question asks for, by the words of its best name."""
+    asked = lexical.without_unwanted(query)
+    if source.names is None or not source.name_words or not is_in_keywords(asked):
         return {}
-    return source.names.shares(source.cache, query, paths, source.hidden)
+    words = terms_of(asked)
+    names = source.names.sharing(source.cache, words, paths)
+    if not names:
+        return {}
+    rarity = source.look_up(lexical.Wanted(dict.fromkeys(words.values(), 1)), []).statistics.rarity()
+    telling = dict(zip(words, rarity, strict=True))
+    return {path: max(share_of_words(name, telling) for name in several) for path, several in names.items()}
 
 
 @stage("fusion")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import threading
 import unicodedata
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 
@@ -28,8 +25,9 @@ TITLE, ALIAS, FILE = 1.2, 1.15, 1.1
 """The worth of a name as a share of the best score: above 1, so that its note comes first by its name alone."""
 DEFINED = 1.25
 """The worth of the definition of a symbol that the question names exactly."""
-SAME_WORDS = 0.5
+SAME_WORDS = 0.3
 """The worth of a name that has exactly the question's words, as a share of the best score."""
+_MOST_KEYWORDS = 6
 
 _CLAIMS = {"title": "named", "definition": "defined"}
 _MOST_NAMESAKES = 10
@@ -53,42 +51,30 @@ def words_of_name(name: str) -> str:
     return _BETWEEN_CJK.sub("", " ".join(words)) or folded
 
 
-def terms_of(text: str) -> Terms:
-    """Return a text's telling words as the full-text index stems them, once each.
+def terms_of(text: str) -> dict[str, str]:
+    """Return a text's telling words, each as a phrase for the full-text index, by how that index stems them.
 
     Characters of CJK, which has no spaces, count in pairs of neighbours. An identifier is one word.
     """
     words = lexical.whole_words(text)
-    pairs = (a + b for a, b in pairwise(words) if _IS_CJK.match(a) and _IS_CJK.match(b))
-    others = (stem(word) for word in words if not _IS_CJK.match(word) and word.lower() not in STOPWORDS)
-    return tuple(dict.fromkeys((*others, *pairs)))
+    pairs = {a + b: f"{a} {b}" for a, b in pairwise(words) if _IS_CJK.match(a) and _IS_CJK.match(b)}
+    others = [word.lower() if word.isalnum() else lexical.index_text(word) for word in words]
+    return {stem(word): word for word in others if word not in STOPWORDS and not _IS_CJK.match(word)} | pairs
 
 
-@dataclass(frozen=True, slots=True)
-class Rarity:
-    """How telling a word is in names: its idf over the names of notes, as in BM25."""
-
-    notes: int
-    having: Mapping[str, int]
-
-    def of(self, terms: Collection[str]) -> float:
-        """Return the idf of words together."""
-        return sum(map(self._of, terms))
-
-    def _of(self, term: str) -> float:
-        having = self.having.get(term, 0)
-        return math.log(1 + (self.notes - having + 0.5) / (having + 0.5))
+def is_in_keywords(question: str) -> bool:
+    """Say whether a question has at most six words (of CJK: twelve characters): a longer one rarely names a note."""
+    return sum(0.5 if _IS_CJK.match(word) else 1 for word in lexical.whole_words(question)) <= _MOST_KEYWORDS
 
 
-def share_of_words(name: Terms, asked: Terms, rarity: Rarity) -> float:
-    """Return how nearly a name is what a question asks for, from 0 to 1.
+def share_of_words(name: Collection[str], telling: Mapping[str, float]) -> float:
+    """Return how nearly a name, by its words, is what a question asks for, from 0 to 1.
 
-    This is the square of the share of the name's words that the question has times the share of the question's words
-    that the name has, each word by its rarity. A name that is only partly in a question, or a small part of a long
-    one, says little about which note is meant.
+    `telling`: the question's words with their idf. This is the share of the name's words that the question has,
+    squared because a name that is only partly in a question says little, times how telling they are in the question.
     """
-    both = rarity.of([term for term in name if term in asked])
-    return (both * both / (rarity.of(name) * rarity.of(asked))) ** 2 if both else 0.0
+    both = [telling[word] for word in name if word in telling]
+    return (len(both) / len(name)) ** 2 * sum(both) / sum(telling.values()) if both else 0.0
 
 
 class NoteNames:
@@ -103,7 +89,6 @@ class NoteNames:
         self._worth: dict[str, dict[str, float]] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
         self._terms: dict[str, tuple[Terms, ...]] = {}
-        self._having: Counter[str] = Counter()
 
     def called(self, cache: Cache, question: str, without: Collection[str] = ()) -> dict[str, float]:
         """Return the notes (`without` these paths) that a question names, each with the worth of its name.
@@ -145,9 +130,9 @@ class NoteNames:
             for path, (title, aliases) in store.names_since(cache, self._newest).items():
                 named = _names(path, title, json.loads(aliases))
                 self._hold(path, {words_of_name(name): worth for name, worth in named})
-                suffix = PurePosixPath(path).suffix
-                names = {name.removesuffix(suffix) if worth == FILE else name for name, worth in named}
-                self._hold_terms(path, tuple({terms_of(name) for name in names} - {()}))
+                names = (name for name, worth in named if worth != FILE)
+                terms = {tuple(terms_of(name)) for name in (PurePosixPath(path).stem, *names)}
+                self._terms[path] = tuple(terms - {()})
             self._newest = newest
 
     def _hold(self, path: str, worth: Mapping[str, float]) -> None:
@@ -157,36 +142,17 @@ class NoteNames:
             self._worth.setdefault(key, {})[path] = own
         self._keys[path] = tuple(worth)
 
-    def _hold_terms(self, path: str, terms: tuple[Terms, ...]) -> None:
-        self._having.subtract(set().union(*self._terms.get(path, ())))
-        self._having.update(set().union(*terms))
-        self._terms[path] = terms
+    def sharing(self, cache: Cache, words: Collection[str], paths: Collection[str]) -> dict[str, list[Terms]]:
+        """Return the names, as their words, that have any of these words (`terms_of`), for those of these notes.
 
-    def shares(
-        self, cache: Cache, question: str, paths: Collection[str], without: Collection[str] = ()
-    ) -> dict[str, float]:
-        """Return by how much the best name of each of these notes is what a question asks for (`share_of_words`).
-
-        Notes whose names have no word of the question are left out. The notes `without` which the question is
-        answered do not count for how rare a word is. Raises CacheError.
+        Raises CacheError.
         """
         self.follow(cache)
-        asked = terms_of(lexical.without_unwanted(question))
+        wanted = frozenset(words)
         with self._lock:
-            rarity = self._rarity(without)
-            names = {path: self._terms.get(path, ()) for path in paths}
-            shares = {
-                path: max((share_of_words(name, asked, rarity) for name in several), default=0.0)
-                for path, several in names.items()
-            }
-        return {path: share for path, share in shares.items() if share}
-
-    def _rarity(self, without: Collection[str]) -> Rarity:
-        hidden = [self._terms[path] for path in without if path in self._terms]
-        if not hidden:
-            return Rarity(len(self._terms), self._having)
-        seen = self._having - Counter(term for several in hidden for term in set().union(*several))
-        return Rarity(len(self._terms) - len(hidden), seen)
+            names = [(path, self._terms.get(path, ())) for path in paths]
+        found = {path: [name for name in several if not wanted.isdisjoint(name)] for path, several in names}
+        return {path: several for path, several in found.items() if several}
 
 
 def _typed(name: str) -> str:
