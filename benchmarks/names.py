@@ -1,10 +1,14 @@
 """How often a note's own title, alias or file name, typed as the question, finds that note first.
 
     python -m benchmarks.names [VAULT ...] [--data FOLDER] [--keep FOLDER] [--most N]
+    python -m benchmarks.names --keywords [--without LAYER]
 
 Each vault is indexed by the real pipeline, and asked as a user asks: over all its domains, for ten notes; the second
 figure is what the other layers find alone. A name counts where one note alone has it, or has it with the best claim.
 With `--keep` the indexes stay for the next run; `--most` names of each kind are asked, always the same ones.
+
+`--keywords` asks the questions of `keywords.tsv` instead: a few words, as people type them, none of them a name. The
+right note is the one that is about nothing else. The second figures are those without a layer (`name_words`).
 """
 
 from __future__ import annotations
@@ -18,21 +22,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from statistics import fmean
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.judged import DATA
+from pipelines.retrieval.evaluate import ndcg
 from pipelines.retrieval.titles import fold_name
-from pipelines.retrieval.ways import Way, as_it_is, without
+from pipelines.retrieval.ways import WITHOUT, Way, as_it_is, without
 from pipelines.store import notes
 from queue_config.settings import Settings
+from service.usecases.evaluation import paths_of
 from service.usecases.indexing import index_once
 from service.usecases.schemas.search import LONGEST_QUERY
 from service.usecases.search import SearchService
 from workers.resources import Resources
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "vault"
+KEYWORDS = Path(__file__).with_name("keywords.tsv")
 _MOST = 300
 _RANK = {"title": 0, "alias": 1, "file": 2}
 
@@ -77,6 +85,35 @@ def firsts(questions: SearchService, names: list[str], way: Way) -> dict[str, st
     return {name: several[0].hit.path if several else "-" for name, several in found.items()}
 
 
+def read_keywords() -> dict[str, dict[str, dict[str, int]]]:
+    """Return the questions in keywords: by vault and question, the grade of each right note."""
+    found: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+    for line in KEYWORDS.read_text(encoding="utf-8").splitlines()[1:]:
+        vault, question, *notes_of_it = line.split("\t")
+        found[vault][question] = dict.fromkeys(notes_of_it, 1)
+    return found
+
+
+def keyword_figures(
+    questions: SearchService, grades: dict[str, dict[str, int]], way: Way
+) -> tuple[float, float]:
+    """Ask questions in keywords; return hit@1 and nDCG@5."""
+    found = {text: paths_of(questions.page(text, 10, way=way), right) for text, right in grades.items()}
+    firsts_of = [paths[:1] and paths[0] in grades[text] for text, paths in found.items()]
+    return fmean(map(bool, firsts_of)), fmean(ndcg(found[text], right, 5) for text, right in grades.items())
+
+
+def print_keywords(console: Console, data: Path, kept: Path, layer: str) -> None:
+    """Print hit@1 and nDCG@5 of the questions in keywords, with and without a layer."""
+    table = Table("vault", "questions", "hit@1", f"without {layer}", "nDCG@5", f"without {layer}")
+    for vault, grades in read_keywords().items():
+        questions = prepare(vault, data, kept)
+        whole, less = (keyword_figures(questions, grades, way) for way in (as_it_is, without([layer])))
+        figures = (f"{figure:.3f}" for pair in zip(whole, less, strict=True) for figure in pair)
+        table.add_row(vault, str(len(grades)), *figures)
+    console.print(table)
+
+
 @contextmanager
 def _folder(kept: Path | None) -> Iterator[Path]:
     if kept:
@@ -95,8 +132,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--most", type=int, default=_MOST)
+    parser.add_argument("--keywords", action="store_true", help="Ask the questions of keywords.tsv.")
+    parser.add_argument("--without", choices=list(WITHOUT), default="name_words")
     parser.add_argument("--show", action="store_true", help="Print what found another note first.")
     given = parser.parse_args()
+    if given.keywords:
+        with _folder(given.keep) as kept:
+            print_keywords(Console(width=160), given.data, kept, given.without)
+        return
     vaults = given.vaults or ["example", *sorted(folder.name for folder in given.data.glob("vault-*"))]
     console, table = Console(width=160), Table("vault", "titles", "aliases", "file names")
     with _folder(given.keep) as kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -64,6 +65,10 @@ class Statistics:
         """Return the combined statistics for the same question."""
         having = tuple(map(sum, zip(self.having, other.having, strict=True)))
         return Statistics(self.chunks + other.chunks, self.words + other.words, having)
+
+    def rarity(self) -> list[float]:
+        """Return the idf of each word; unlike in BM25, one that most chunks have keeps a little."""
+        return [math.log(1 + (self.chunks - n + 0.5) / (n + 0.5)) for n in self.having]
 
 
 @dataclass(frozen=True, slots=True)

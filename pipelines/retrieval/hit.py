@@ -14,8 +14,9 @@ class Hit:
     layers add or subtract. `scores` holds each layer's results: `cosine`, `bm25` (if the chunk has one), `fused`; of
     source files `symbol` (0.5 to 1: how well the question names the chunk's), `symbols`, `filenames`, `references`,
     `imported`; `decay` (a factor), `decayed`; `attention` (0 to 1), `attended`; with the graph `votes` or `value`,
-    `pagerank` and `centrality` (from 0 to 1), `recency` and `reranked`; if the question names a note or a symbol
-    `titled`, and for that note `named`, for the symbol's file `defined`: its share of the best.
+    `pagerank` and `centrality` (from 0 to 1), `recency` and `reranked`; `called`, and if the note's name has words of
+    the question `name_share` (from 0 to 1); if the question names a note or a symbol `titled`, and for that note
+    `named`, for the symbol's file `defined`: its share of the best.
     """
 
     path: str

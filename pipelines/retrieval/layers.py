@@ -1,4 +1,4 @@
-"""The layers in order: two retrievers, fusion, source files, decay, attention, graph, names.
+"""The layers in order: two retrievers, fusion, source files, decay, attention, graph, words of names, names.
 
 Each leaves its number on the hit.
 """
@@ -19,7 +19,15 @@ from pipelines.retrieval.bm25 import WordsFound
 from pipelines.retrieval.decay import decay_hits
 from pipelines.retrieval.fusion import Signals, convex_combination, reciprocal_rank_fusion
 from pipelines.retrieval.hit import Hit
-from pipelines.retrieval.named import DEFINED, NoteNames, with_titles
+from pipelines.retrieval.named import (
+    DEFINED,
+    NoteNames,
+    is_in_keywords,
+    lift_by_words,
+    share_of_words,
+    terms_of,
+    with_titles,
+)
 from pipelines.retrieval.pieces import nearest_pieces
 from pipelines.retrieval.postings import WordPostings, read_words
 from pipelines.retrieval.quantized import QuantizedVectors
@@ -53,9 +61,10 @@ class Source:
 
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
     gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
-    count. With `by_words` false, words are left out. `hidden`: notes that the asker must not see, whose names, words
-    and links do not count; `only` is without their chunks. `attended` tells how much attention notes have. `code`:
-    which signals of source files count in a domain that indexes such files.
+    count. With `name_words` false, they count only as a whole. With `by_words` false, words are left out. `hidden`:
+    notes that the asker must not see, whose names, words and links do not count; `only` is without their chunks.
+    `attended` tells how much attention notes have. `code`: which signals of source files count in a domain that
+    indexes such files.
     """
 
     domain: Domain
@@ -67,6 +76,7 @@ class Source:
     by_words: bool = True
     git: GitDates = NO_DATES
     names: NoteNames | None = field(default_factory=NoteNames)
+    name_words: bool = True
     hidden: Collection[str] = frozenset()
     attended: Attended = unattended
     code: CodeSignals = field(default_factory=CodeSignals)
@@ -156,6 +166,9 @@ def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking
     if domain.graph_mode != "off" and _has_links(source, hits):
         hits = _rerank(source, hits, notes, now)
         layers["reranked"] = _paths(hits)
+    if shares := _shares_of_names(source, query, _paths(hits)):
+        hits = lift_by_words(hits, shares)
+        layers["called"] = _paths(hits)
     if named or symbols.definitions:
         hits = _lift(source, hits, named, symbols.definitions)
         layers["named"] = _paths(hits)
@@ -260,6 +273,21 @@ def _paths(hits: Sequence[Hit]) -> list[str]:
 
 def _ordered(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: -hit.score)
+
+
+@stage("fusion")
+def _shares_of_names(source: Source, query: str, paths: Collection[str]) -> Mapping[str, float]:
+    """Return how nearly each of these notes is what the question asks for, by the words of its best name."""
+    asked = lexical.without_unwanted(query)
+    if source.names is None or not source.name_words or not is_in_keywords(asked):
+        return {}
+    words = terms_of(asked)
+    names = source.names.sharing(source.cache, words, paths)
+    if not names:
+        return {}
+    rarity = source.look_up(lexical.Wanted(dict.fromkeys(words.values(), 1)), []).statistics.rarity()
+    telling = dict(zip(words, rarity, strict=True))
+    return {path: max(share_of_words(name, telling) for name in several) for path, several in names.items()}
 
 
 @stage("fusion")

@@ -1,4 +1,4 @@
-"""Find the notes that a question names: a question that is a title, alias or file name asks for that note."""
+"""Find the notes that a question names, wholly (a title, alias or file name asks for that note) or by its words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from pipelines import lexical
@@ -14,20 +15,28 @@ from pipelines.chunk import CJK
 from pipelines.parsing.normal_forms import normal_form
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.titles import fold_name
+from pipelines.stopwords import STOPWORDS
 from pipelines.store import notes as store
 from pipelines.store.cache import Cache
+from pipelines.store.fts_functions import stem
 from pipelines.store.postings import newest_chunk
 
 TITLE, ALIAS, FILE = 1.2, 1.15, 1.1
 """The worth of a name as a share of the best score: above 1, so that its note comes first by its name alone."""
 DEFINED = 1.25
 """The worth of the definition of a symbol that the question names exactly."""
+SAME_WORDS = 0.3
+"""The worth of a name that has exactly the question's words, as a share of the best score."""
+_MOST_KEYWORDS = 6
 
 _CLAIMS = {"title": "named", "definition": "defined"}
 _MOST_NAMESAKES = 10
 _SIGNS = "+#"  # C, C++ and C# are different names
 _APOSTROPHE = re.compile("['\u2019\u02bc]")
 _BETWEEN_CJK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
+_IS_CJK = re.compile(f"[{CJK}]")
+
+Terms = tuple[str, ...]
 
 
 def words_of_name(name: str) -> str:
@@ -42,6 +51,32 @@ def words_of_name(name: str) -> str:
     return _BETWEEN_CJK.sub("", " ".join(words)) or folded
 
 
+def terms_of(text: str) -> dict[str, str]:
+    """Return a text's telling words, each as a phrase for the full-text index, by how that index stems them.
+
+    Characters of CJK, which has no spaces, count in pairs of neighbours. An identifier is one word.
+    """
+    words = lexical.whole_words(text)
+    pairs = {a + b: f"{a} {b}" for a, b in pairwise(words) if _IS_CJK.match(a) and _IS_CJK.match(b)}
+    others = [word.lower() if word.isalnum() else lexical.index_text(word) for word in words]
+    return {stem(word): word for word in others if word not in STOPWORDS and not _IS_CJK.match(word)} | pairs
+
+
+def is_in_keywords(question: str) -> bool:
+    """Say whether a question has at most six words (of CJK: twelve characters): a longer one rarely names a note."""
+    return sum(0.5 if _IS_CJK.match(word) else 1 for word in lexical.whole_words(question)) <= _MOST_KEYWORDS
+
+
+def share_of_words(name: Collection[str], telling: Mapping[str, float]) -> float:
+    """Return how nearly a name, by its words, is what a question asks for, from 0 to 1.
+
+    `telling`: the question's words with their idf. This is the share of the name's words that the question has,
+    squared because a name that is only partly in a question says little, times how telling they are in the question.
+    """
+    both = [telling[word] for word in name if word in telling]
+    return (len(both) / len(name)) ** 2 * sum(both) / sum(telling.values()) if both else 0.0
+
+
 class NoteNames:
     """The names of one cache's notes, read once and then only for changed notes. Any thread may ask."""
 
@@ -53,6 +88,7 @@ class NoteNames:
         self._newest = 0
         self._worth: dict[str, dict[str, float]] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
+        self._terms: dict[str, tuple[Terms, ...]] = {}
 
     def called(self, cache: Cache, question: str, without: Collection[str] = ()) -> dict[str, float]:
         """Return the notes (`without` these paths) that a question names, each with the worth of its name.
@@ -92,7 +128,11 @@ class NoteNames:
             if newest < self._newest:  # the cache file was replaced
                 self._begin()
             for path, (title, aliases) in store.names_since(cache, self._newest).items():
-                self._hold(path, _worth(path, title, json.loads(aliases)))
+                named = _names(path, title, json.loads(aliases))
+                self._hold(path, {words_of_name(name): worth for name, worth in named})
+                names = (name for name, worth in named if worth != FILE)
+                terms = {tuple(terms_of(name)) for name in (PurePosixPath(path).stem, *names)}
+                self._terms[path] = tuple(terms - {()})
             self._newest = newest
 
     def _hold(self, path: str, worth: Mapping[str, float]) -> None:
@@ -102,21 +142,38 @@ class NoteNames:
             self._worth.setdefault(key, {})[path] = own
         self._keys[path] = tuple(worth)
 
+    def sharing(self, cache: Cache, words: Collection[str], paths: Collection[str]) -> dict[str, list[Terms]]:
+        """Return the names, as their words, that have any of these words (`terms_of`), for those of these notes.
+
+        Raises CacheError.
+        """
+        self.follow(cache)
+        wanted = frozenset(words)
+        with self._lock:
+            names = [(path, self._terms.get(path, ())) for path in paths]
+        found = {path: [name for name in several if not wanted.isdisjoint(name)] for path, several in names}
+        return {path: several for path, several in found.items() if several}
+
 
 def _typed(name: str) -> str:
     return " ".join(normal_form("NFKC", name).casefold().split())
 
 
-def _worth(path: str, title: str, aliases: Sequence[str]) -> dict[str, float]:
-    """Return the worth of each name of a note, by its key."""
-    stem = PurePosixPath(path).stem
-    named = [
-        (stem, FILE),
-        (PurePosixPath(path).name, FILE),
-        *((alias, ALIAS) for alias in aliases),
-        (title, TITLE),
-    ]
-    return {words_of_name(name): worth for name, worth in named}
+def _names(path: str, title: str, aliases: Sequence[str]) -> list[tuple[str, float]]:
+    """Return each name of a note with its worth; where two are the same, the last one counts."""
+    file = PurePosixPath(path)
+    return [(file.stem, FILE), (file.name, FILE), *((alias, ALIAS) for alias in aliases), (title, TITLE)]
+
+
+def lift_by_words(hits: Sequence[Hit], shares: Mapping[str, float]) -> list[Hit]:
+    """Add to each note what the words of its name are worth (`shares`), the signal `name_words`; best first."""
+    most = SAME_WORDS * max((hit.score for hit in hits), default=0.0)
+    lifted = []
+    for hit in hits:
+        share = shares.get(hit.path, 0.0)
+        signals = {"name_words": most * share} if share else {}
+        lifted.append(hit.after(signals, name_share=share or None, called=hit.score + most * share))
+    return sorted(lifted, key=lambda hit: -hit.score)
 
 
 def with_titles(hits: Sequence[Hit]) -> list[Hit]:

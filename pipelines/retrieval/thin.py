@@ -14,17 +14,49 @@ MOSTLY_LINKS = 0.7
 """The minimum share of a passage's characters within links for it to be a list of links."""
 
 _LOSES = 0.3
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
+_LONGEST_LABEL, _LONGEST_NAME, _PARTICLE = 4, 5, 3  # the last one in letters: van, of, and
 _LINK = re.compile(
     r"(?<!!)\[\[[^\[\]\n]*\]\]|(?<!!)\[[^\[\]\n]*\]\((?:[^()\n]|\([^()\n]*\))*\)|https?://[^\s<>()\[\]]+"
 )
 
 
 def share_of_links(text: str) -> float:
-    """Return the share of a Markdown text that is links or addresses, ignoring white space and its first heading."""
+    """Return the share of a Markdown text that is links or addresses, ignoring white space and its first heading.
+
+    In a list, a label before a link belongs to it, and items that are names count up to as much as the links do.
+    """
     body = text.partition("\n")[2] if text.startswith("#") else text
-    whole = len("".join(body.split()))
-    links = sum(len("".join(match[0].split())) for match in _LINK.finditer(body))
-    return links / whole if whole else 0.0
+    links = names = 0
+    for line in body.splitlines():
+        found, item = list(_LINK.finditer(line)), _ITEM.match(line)
+        links += sum(_length(link[0]) for link in found)
+        if item and found:
+            label = line[item.end() : found[0].start()]
+            links += _length(label) if _is_label(label) else 0
+        elif item and _is_name(line[item.end() :]):
+            names += _length(line)
+    whole = _length(body)
+    return (links + min(names, links)) / whole if whole else 0.0
+
+
+def _is_label(text: str) -> bool:
+    """Say whether what is before a link only says what it is, as in `Source: [[A note]]`."""
+    return text.rstrip(" *_").endswith((":", "\u2013", "\u2014")) and len(text.split()) <= _LONGEST_LABEL
+
+
+def _is_name(text: str) -> bool:
+    words = text.split()
+    is_capital = [word.strip("*_(")[:1].isupper() for word in words]
+    short = (len(word) <= _PARTICLE for word in words)
+    return (
+        len(words) <= _LONGEST_NAME and any(is_capital) and all(map(any, zip(is_capital, short, strict=True)))
+    )
+
+
+def _length(text: str) -> int:
+    """Return the number of a text's characters without white space."""
+    return len("".join(text.split()))
 
 
 def lessen_thin(cache: Cache, query: str, fused: Sequence[tuple[int, Signals]]) -> list[tuple[int, Signals]]:

@@ -57,6 +57,10 @@ def _no_recency(source: Source) -> Source:
     return _with_domain(source, decay=replace(source.domain.decay, recency_boost_amount=0.0))
 
 
+def _no_name_words(source: Source) -> Source:
+    return replace(source, name_words=False)
+
+
 def _no_names(source: Source) -> Source:
     return replace(source, names=None)
 
@@ -72,6 +76,7 @@ WITHOUT: Mapping[str, Way] = {
     "attention": _no_attention,
     "graph": _no_graph,
     "recency": _no_recency,
+    "name_words": _no_name_words,
     "names": _no_names,
 }
 """How to ask without each layer, in the order of the layers."""

@@ -23,7 +23,7 @@ class LinkChunk:
 
 
 def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]:
-    """Return these chunks, without first ones, that have at least two links and at least one per 100 characters."""
+    """Return these chunks, without first ones, that have at least one link, and at least one per 200 characters."""
     return records(
         cache.con,
         LinkChunk,
@@ -33,7 +33,7 @@ def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]
         " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.position > 0"
         " AND (instr(c.text, '[[') OR instr(c.text, '](') OR instr(c.text, '//'))"
         " AND length(c.text) - length(replace(replace(replace(c.text, '[[', ''), '](', ''), '//', ''))"
-        " >= max(4, length(c.text) / 50)",
+        " >= max(2, length(c.text) / 100)",
         (json.dumps(list(ids)),),
     )
 

@@ -30,6 +30,7 @@ _SCORES = {
     "decayed": "decayed",
     "attended": "attended",
     "reranked": "reranked",
+    "called": "called",
     "named": "titled",
     "merged": "merged",
 }
@@ -39,6 +40,7 @@ _PARTS = {
     "decayed": ("decay",),
     "attended": ("attention",),
     "reranked": ("value", "pagerank", "centrality", "votes", "recency"),
+    "called": ("name_share",),
     "named": ("named", "defined"),
 }
 

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from pipelines.model import Domain
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for, rank_notes
-from pipelines.retrieval.named import NoteNames, with_titles, words_of_name
+from pipelines.retrieval.named import (
+    NoteNames,
+    lift_by_words,
+    share_of_words,
+    terms_of,
+    with_titles,
+    words_of_name,
+)
+from pipelines.store.fts_functions import TOKENIZER, stem
 from tests.pipelines.conftest import housed
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -91,10 +99,99 @@ def test_a_name_typed_as_the_question_puts_its_note_first(house, query, path):
         assert ranking.ranks_of(path)["named"] == 1
 
 
-def test_a_name_within_a_question_changes_nothing(house):
+def test_a_name_within_a_question_counts_by_its_words_and_not_as_a_name(house):
     ranking = ranked(house, "moats and pricing power of home")
     assert "named" not in ranking.layers
     assert all("title" not in hit.signals for hit in ranking.hits)
+    assert ranking.hits[0].path == "moats.md"
+    assert ranking.hits[0].score == pytest.approx(ranking.hits[0].scores["called"])
+    assert ranking.ranks_of("moats.md")["called"] == 1
+
+
+GLOSSARY = (
+    "# Glossary\n\n## Alias\n\nAn alias is an alternative name of a note.\n\n## Fold\n\nTo hide a part."
+)
+ALIASES = "# Aliases\n\nA note is found by any alias that you write as an alternative into its properties."
+
+
+@pytest.mark.parametrize("query", ["alias of a note", "what is an alias", "ALIAS of notes"])
+def test_the_note_about_nothing_else_comes_before_a_glossary_in_any_form_of_its_name(house, query):
+    house.write("Glossary.md", GLOSSARY)
+    house.write("Aliases.md", ALIASES)
+    house.index()
+    first, second = ranked(house, query).hits[:2]
+    assert (first.path, second.path) == ("Aliases.md", "Glossary.md")
+    assert first.signals["name_words"] > 0
+    without = ranked(house, query, name_words=False)
+    assert "called" not in without.layers
+    assert without.hits[0].path == "Glossary.md"
+
+
+@pytest.mark.parametrize(
+    ("query", "has_it"),
+    [
+        ("pricing power of firms", True),
+        ("with what pricing power do some firms hold on for long", False),
+        ("firms", False),
+        ("with", False),
+        ("豆腐怎么做好吃", True),
+        ("豆怎么做腐好吃", False),
+        ("在家里怎么做豆腐才会又嫩又好吃而且不容易碎掉", False),
+    ],
+)
+def test_words_of_names_count_in_short_questions(house, query, has_it):
+    hits = ranked(house, query).hits
+    assert any(hit.signals.get("name_words") for hit in hits if "noise" not in hit.path) is has_it
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "share"),
+    [
+        ("Aliases", "alias", 1.0),
+        ("Daily notes", "daily note", 1.0),
+        ("Daily notes", "note", 0.25),
+        ("GitHub Pages", "the github page", 1.0),
+        ("Café", "CAFE", 1.0),
+        ("C++", "c++", 1.0),
+        ("C++", "c#", 0.25 / 2),
+        ("标签", "如何设置标签", 1 / 5),
+        ("标签", "签标", 0.0),
+        ("What is it", "what is it", 0.0),
+    ],
+)
+def test_a_name_is_asked_for_by_the_share_of_its_words_in_any_form(name, question, share):
+    asked = dict.fromkeys(terms_of(question), 1.0)
+    assert share_of_words(list(terms_of(name)), asked) == pytest.approx(share)
+
+
+@settings(max_examples=100)
+@given(st.text(st.sampled_from(string.ascii_letters + "éñøжя0123456789"), min_size=1, max_size=12))
+def test_a_word_is_stemmed_as_the_index_stems_it_and_once_is_enough(house, word):
+    own = house.cache.con.execute("SELECT sql FROM sqlite_master WHERE name = 'vault_chunk_fts'").get
+    assert f"tokenize = '{' '.join(TOKENIZER)}'" in own
+    assert stem(stem(word)) == stem(word) == stem(word.upper())
+
+
+_idfs = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 9.0), min_size=1)
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True), _idfs, st.sampled_from("abcdef"))
+def test_a_name_counts_more_the_more_of_it_is_asked_for_and_the_rarer_that_is(name, telling, word):
+    share = share_of_words(name, telling)
+    assert 0.0 <= share <= 1.0 + 1e-9
+    assert (share > 0) is (not telling.keys().isdisjoint(name))
+    if word in name and word in telling:
+        assert share_of_words(name, telling | {word: 2 * telling[word]}) >= share - 1e-9
+        assert share_of_words([*name, "z"], telling) < share
+    elif word in telling:
+        assert share_of_words(name, telling | {word: 2 * telling[word]}) <= share + 1e-9
+
+
+def test_the_words_of_a_name_add_at_most_their_worth_and_no_note():
+    hits = [Hit("a", 1, {"meaning": 0.9}), Hit("b", 2, {"meaning": 0.8})]
+    first, second = lift_by_words(hits, {"b": 1.0, "c": 1.0})
+    assert (first.path, first.signals["name_words"]) == ("b", pytest.approx(0.3 * 0.9))
+    assert (second.signals, second.scores) == ({"meaning": 0.9}, {"called": 0.9})
 
 
 def test_a_filter_holds_for_named_notes(house):

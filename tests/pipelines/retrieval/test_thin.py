@@ -19,6 +19,7 @@ NOTES = {
     "Principles.md": f"# Principles\n\n{PROSE}\n## Sources\n\n{LIST}",
     "Prinzipien.md": f"# Prinzipien\n\n{PROSE}\n## Quellen\n\n{LIST}",
     "Birds.md": f"# Birds\n\n{LIST}\n## More\n\n{LIST}",
+    "Letters.md": f"# Letters\n\n{PROSE}\n## Where\n\n- Letter: [[Heron Letter 2024]]\n- Ann Heron\n",
     "Herons.md": "---\ndescription: Birds that are patient\n---\n",
     "Seen.md": f"# Seen\n\n{PROSE}\n## Where\n\nNear [[Lake]], as [[Heron Letter 2024]] says: {PROSE}",
 }
@@ -41,7 +42,8 @@ def lost(cache, query, signal="link_list"):
 
 
 def test_a_list_of_links_below_text_loses_in_any_language_and_an_index_does_not(cache):
-    assert lost(cache, "heron letter") == {("Principles.md", "Sources"), ("Prinzipien.md", "Quellen")}
+    lists = {("Principles.md", "Sources"), ("Prinzipien.md", "Quellen"), ("Letters.md", "Where")}
+    assert lost(cache, "heron letter") == lists
 
 
 @pytest.mark.parametrize(("query", "kept"), [("sources", "Sources"), ("principles of writing", "Sources")])
@@ -54,10 +56,34 @@ def test_a_note_without_text_counts_less_than_text(cache):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Plain.", "![[a.png]] ![b](b.png)", "See [[A]] for what is said of it here.", "a[i](j) //"]
+    "text",
+    [
+        "",
+        "Plain.",
+        "![[a.png]] ![b](b.png)",
+        "See [[A]] for what is said of it here.",
+        "a[i](j) //",
+        "## Shopping\n\n- milk and a lot of eggs\n- [[Bread]]",
+        "## Names\n\n- Matthew Walker\n- Nick Littlehales",
+        "- [[Butter]]\n- Mehl\n- Eier\n- Milch\n- Zucker und Salz",
+        "- [ ] call [[Anna]] tomorrow",
+        "- See [[Anna]]: what she says of sleep is the long story of a short night",
+    ],
 )
 def test_a_text_is_no_list_of_links(text):
     assert share_of_links(text) < MOSTLY_LINKS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## Sources\n\n- [[Heron Letter 2024#Coffee, wine and supper]]",
+        "- Book: [The Patient Bird](https://heron.example)\n- Matthew Walker\n- Anna van der Berg, J. Doe\n",
+        "1. **Quelle:** [[Der Reiher]]\n2. Émile Zola",
+    ],
+)
+def test_a_link_with_its_label_and_names_are_a_list_of_links(text):
+    assert share_of_links(text) >= MOSTLY_LINKS
 
 
 @given(
