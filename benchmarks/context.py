@@ -3,10 +3,13 @@
     python -m benchmarks.context [SET ...] [--data FOLDER] [--keep FOLDER] [--questions N]
     python -m benchmarks.context --latency [--data FOLDER] [--keep FOLDER] [--questions N]
 
-The first form asks the questions of judged sets and fills 1,000, 2,000 and 4,000 tokens with (a) whole notes in the
-order of a search, (b) the best passage of each note in that order, (c) what packing chooses, (d) packing with
-compression. All use the same block with the same headings. In (a) and (b) what does not fit is skipped. The
-second form asks `GET /context` of a query worker with 50,000 passages, as `benchmarks.search` makes them.
+The first form asks the questions of judged sets and fills 500, 1,000, 2,000 and 4,000 tokens with (a) whole notes in
+the order of a search, (b) the best passage of each note in that order, (c) what packing chooses, in its default order
+and the densest first, (d) packing with compression. All use the same block with the same headings. In (a) and (b)
+what does not fit is skipped. Judged notes that are a heading or a list of links alone do not count, in any way: no
+block holds them, and they answer nothing. It says whether the default is at least as good as (b), and the verdict on
+density.
+The second form asks `GET /context` of a query worker with 50,000 passages, as `benchmarks.search` makes them.
 """
 
 from __future__ import annotations
@@ -31,19 +34,28 @@ from benchmarks.passages import build_index, passages, real_questions, real_sent
 from benchmarks.quality import asked_anew, markdown
 from benchmarks.search import is_idle, serving, wait
 from pipelines.context import block
+from pipelines.context.boilerplate import says_nothing
 from pipelines.context.candidates import Candidate
 from pipelines.context.compressing import Mode
+from pipelines.context.packing import Order
 from pipelines.context.tokens import Tokens
 from pipelines.embedding.model_info import EMBEDDED_MODEL
 from pipelines.filters import Filters
 from pipelines.retrieval.search import Found
+from pipelines.retrieval.verdicts import judge
 from service.usecases.context import Contexts, Round, Wanted
-from service.usecases.context_passages import Gathered, candidate_of, gather
+from service.usecases.context_passages import Gathered, candidate_of, gather, most_notes, why_found
 from service.usecases.search import SearchService
 
 SETS = ("anthropic-docs", "datatalks-faq", "scifact-train")
-BUDGETS = (1_000, 2_000, 4_000)
-PACKED: dict[str, Mode] = {"(c) packing": "none", "(d) with `light`": "light", "(d) with `strong`": "strong"}
+BUDGETS = (500, 1_000, 2_000, 4_000)
+DEFAULT, DENSEST = "(c) packing", "(c) densest first"
+PACKED: dict[str, tuple[Mode, Order]] = {
+    DEFAULT: ("none", "relevance"),
+    DENSEST: ("none", "density"),
+    "(d) with `light`": ("light", "relevance"),
+    "(d) with `strong`": ("strong", "relevance"),
+}
 WAYS = ("(a) whole notes", "(b) passages", *PACKED)
 SEARCHED = 100  # notes, which are more than fill 4,000 tokens
 PASSAGES, BUDGET, WARM_UP, WANTED_MS = 50_000, 4_000, 20, 60
@@ -69,7 +81,7 @@ def rendered(vault: Path, found: Sequence[Found]) -> dict[str, list[tuple[str, s
     whole, best = [], []
     for one in found:
         path = one.hit.path
-        passage = candidate_of(one.domain, one.chunk, "", one.hit.score, "match", None)
+        passage = candidate_of(one.domain, one.chunk, "", one.hit.score, why_found(one), None)
         note = Candidate(
             **{name: getattr(passage, name) for name in passage.__slots__} | {"text": _text(vault, path)}
         )
@@ -87,22 +99,32 @@ def shares(judged: JudgedSet, questions: SearchService, most: int) -> Shares:
     contexts, found = Contexts(questions), Shares()
     tokens = Tokens(EMBEDDED_MODEL, questions.resources.embedders.get(EMBEDDED_MODEL).count_tokens)
     for query, text in islice(judged.queries.items(), most):
-        gathered = gather(questions, text, Filters())
+        wanted = {
+            path for path in judged.grades[query] if not says_nothing(_text(judged.resources.root, path))
+        }
+        if not wanted:
+            continue
         page = questions.page(text, SEARCHED)
+        # As `Contexts.ask` gathers for the largest budget: a smaller one takes the first of the same notes.
+        gathered: dict[Order, Gathered] = {
+            "relevance": gather(questions, text, Filters(), notes=most_notes(BUDGETS[-1]), beyond=True),
+            "density": gather(questions, text, Filters()),
+        }
         orders = rendered(judged.resources.root, [one.first for one in page.shown])
-        wanted = judged.grades[query].keys()
         for budget in BUDGETS:
             notes = {way: in_order(order, budget, text, tokens) for way, order in orders.items()}
-            for way, mode in PACKED.items():
-                notes[way] = packed(contexts, text, gathered, budget, mode)
+            for way, (mode, order) in PACKED.items():
+                notes[way] = packed(contexts, text, gathered[order], budget, mode, order)
             for way, inside in notes.items():
                 found.setdefault((way, budget), []).append(len(inside & wanted) / len(wanted))
     return found
 
 
-def packed(contexts: Contexts, question: str, gathered: Gathered, budget: int, mode: Mode) -> set[str]:
+def packed(
+    contexts: Contexts, question: str, gathered: Gathered, budget: int, mode: Mode, order: Order
+) -> set[str]:
     """Return the notes that packing chooses."""
-    wanted = Wanted(question, budget, mode)
+    wanted = Wanted(question, budget, mode, question, order=order)
     answer = contexts.packed(wanted, [Round(question, gathered)], time.perf_counter())
     return {one.path for one in answer.passages}
 
@@ -118,7 +140,26 @@ def table(found: dict[str, Shares]) -> str:
 
 
 def verdicts(found: dict[str, Shares]) -> Iterator[str]:
-    """Yield for each set whether compression is at least as good as passages are with twice the budget."""
+    """Yield whether packing is at least as good as passages in order, the verdict on density, and on compression.
+
+    Compression holds if it is at least as good as passages are with twice the budget.
+    """
+    for budget in BUDGETS:
+        ours, theirs = (
+            fmean(fmean(of[way, budget]) for of in found.values()) for way in (DEFAULT, "(b) passages")
+        )
+        word = "holds" if ours >= theirs else "does not hold"
+        yield f"{budget:,} tokens: {DEFAULT} {word} against (b): {ours:.3f} to {theirs:.3f}, the mean of all sets"
+        gains = [
+            dense - default
+            for of in found.values()
+            for dense, default in zip(of[DENSEST, budget], of[DEFAULT, budget], strict=True)
+        ]
+        verdict = judge(gains)
+        yield (
+            f"{budget:,} tokens: {DENSEST} against the default is {verdict.word}: {verdict.gain:+.3f}"
+            f" ({verdict.low:+.3f} to {verdict.high:+.3f}, p {verdict.p:.3f}, {verdict.questions} questions)"
+        )
     for name, of in found.items():
         for mode in ("(d) with `light`", "(d) with `strong`"):
             pairs = [(fmean(of[mode, half]), fmean(of["(b) passages", 2 * half])) for half in BUDGETS[:-1]]

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from pipelines.context.density import is_fenced_code
+
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
 _SHINGLE = 4
@@ -19,7 +21,7 @@ class Candidate:
     `place` says where it is in a document that is not Markdown; empty: its lines do.
     `relevance` is its score for the question, `why` says in words why it is here. `is_whole`: it is a whole section,
     of which `parts` are the passages, best first; they stand for a section that is too long. `compressed`: its text
-    leaves parts of the original out and marks them. `boilerplate`: see `density`.
+    leaves parts of the original out and marks them. `boilerplate`: see `density`. `is_source`: of a source file.
     """
 
     domain: str
@@ -40,11 +42,17 @@ class Candidate:
     compressed: bool = False
     boilerplate: float = 0.0
     place: str = ""
+    is_source: bool = False
 
     @property
     def note(self) -> tuple[str, str]:
         """The domain and path of its note."""
         return self.domain, self.path
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is of a source file, or more than half of it is in fenced code blocks."""
+        return self.is_source or is_fenced_code(self.text)
 
     def overlaps(self, other: Candidate) -> bool:
         """Say whether both have characters of the same note in common."""

@@ -7,12 +7,12 @@ farthest from the question go first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from pipelines.context.source_code import shorten_code
+from pipelines.context.source_code import is_definition, shorten_code
 from pipelines.context.units import Unit, units_of
 
 Mode = Literal["none", "light", "strong"]
@@ -30,7 +30,7 @@ class Aim:
     """What a text is compressed for: the mode, the words of the question, and lines that are boilerplate.
 
     `near`: how near ranges of the text are to the question, (start, end, cosine). `share`: the share of the text that
-    would suffice; the mode says how much is left out at most.
+    would suffice; the mode says how much is left out at most. `is_source`: the text is source code, not Markdown.
     """
 
     mode: Mode
@@ -38,6 +38,7 @@ class Aim:
     near: Sequence[tuple[int, int, float]] = ()
     repeated: Collection[str] = ()
     share: float = 0.0
+    is_source: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def compress(text: str, aim: Aim) -> tuple[str, list[Part]]:
     """Return a text compressed, and its parts; the text itself if nothing can be left out."""
     if aim.mode == "none":
         return text, [Part(0, len(text))]
-    units = units_of(text)
+    units = units_of(text, is_source=aim.is_source)
     units = [replace(one, gone="line") if _is_boilerplate(one, text, aim) else one for one in units]
     units = list(_shorten_runs(units, text, aim))
     units = shorten_code(units, text, aim.terms, prune=aim.mode == "strong")
@@ -62,20 +63,59 @@ def compress(text: str, aim: Aim) -> tuple[str, list[Part]]:
     return _written(text, parts), parts
 
 
+def best_part(
+    text: str, aim: Aim, sizes: Callable[[Sequence[str]], Sequence[int]], room: int
+) -> tuple[int, int] | None:
+    """Return the range of the lines and sentences around the one nearest to the question that fit into `room`.
+
+    Of source code it begins with a definition, if all lines from there to the nearest one fit. None if not even the
+    nearest one fits.
+    """
+    units = units_of(text, is_source=aim.is_source)
+    if not units:
+        return None
+    counts = sizes([text[one.start : one.end] for one in units])
+    near = [_nearness(one, text, aim) for one in units]
+    first = last = max(range(len(units)), key=lambda n: near[n])
+    if counts[first] > room:
+        return None
+    begins = [n for n, one in enumerate(units) if aim.is_source and is_definition(text[one.start : one.end])]
+    before = [n for n in (begins or range(len(units))) if n <= first]
+    if begins and before and sum(counts[before[-1] : last + 1]) <= room:
+        first = before.pop()
+    while True:
+        used = sum(counts[first : last + 1])
+        previous = max((n for n in before if n < first), default=None)
+        fits_before = previous is not None and used + sum(counts[previous:first]) <= room
+        fits_after = last + 1 < len(units) and used + counts[last + 1] <= room
+        if fits_after and (begins or not fits_before or near[last + 1] >= near[first - 1]):
+            last += 1
+        elif fits_before and previous is not None:
+            first = previous
+        else:
+            return units[first].start, units[last].end
+
+
 def _is_boilerplate(unit: Unit, text: str, aim: Aim) -> bool:
     return (
-        not unit.fixed
+        not (unit.fixed or unit.telling)
         and unit.kind in ("sentence", "item")
         and text[unit.start : unit.end].strip() in aim.repeated
     )
 
 
 def _shorten_runs(units: Sequence[Unit], text: str, aim: Aim) -> Iterator[Unit]:
-    """Summarise long lists and tables: the first entries stay, and those that share a word with the question."""
+    """Summarise long lists and tables: the first entries stay, and those that share a word with the question.
+
+    Entries with numbers or links stay, too, where they are few: in a list in which most have some, that says nothing.
+    """
     for (kind, _), run in groupby(units, key=lambda one: (one.kind, one.block)):
         first = {"row": _ROWS, "item": _ITEMS}.get(kind, {}).get(aim.mode)
-        for number, one in enumerate(run):
-            is_due = first is not None and number >= first and not (one.fixed or _asks_for(one, text, aim))
+        entries = list(run)
+        few = sum(one.telling for one in entries) <= len(entries) / 2
+        for number, one in enumerate(entries):
+            stays = one.fixed or (one.telling and few)
+            is_due = first is not None and number >= first and not (stays or _asks_for(one, text, aim))
             yield replace(one, gone=kind) if is_due and not one.gone else one
 
 

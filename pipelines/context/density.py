@@ -26,7 +26,7 @@ def most_files(passages: int) -> int:
     return min(max(_FEWEST_FILES, passages // _PASSAGES_PER_FILE), _MOST_FILES)
 
 
-def is_source_code(text: str) -> bool:
+def is_fenced_code(text: str) -> bool:
     """Say whether more than half of a text's lines are in fenced code blocks."""
     inside, code, others = False, 0, 0
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Fill a budget of tokens with passages, the densest first."""
+"""Fill a budget of tokens with passages, in the order of relevance or the densest first."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipelines.context.candidates import Candidate, Duplicates, joined
-from pipelines.context.density import density, is_source_code, most_files
+from pipelines.context.density import density, most_files
 from pipelines.context.tokens import Tokens
 
 MOST_PER_NOTE = 2
 _LARGEST_SHARE = 0.25  # of a budget, for a whole section
+_SHORTENED_AT_ONCE = 3  # notes; for others that are too long, shorter ones after them are not passed over
 _SHORTEST = 40  # tokens that are worth a heading of their own
+
+Order = Literal["relevance", "density"]
+"""What comes first: the most relevant, each note once before any comes twice; or the densest (see `density`)."""
 
 Reason = Literal["budget", "notes", "passages", "alike"]
 """Why a passage was left out: the budget, too many notes, too many passages of its note, or it repeats another."""
@@ -22,7 +26,7 @@ Render = Callable[[Candidate], str]
 """Return a passage as the block shows it."""
 
 Shrink = Callable[[Candidate, int], Candidate | None]
-"""Return a passage compressed towards a number of tokens, or None if nothing can be left out."""
+"""Return a passage shortened to a number of tokens, or None if that leaves nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,36 +50,79 @@ class Packing:
 class Packer:
     """Packs passages into one budget, in one or more rounds; a later round gets what an earlier one left."""
 
-    def __init__(self, budget: int, tokens: Tokens, render: Render) -> None:
+    def __init__(self, budget: int, tokens: Tokens, render: Render, order: Order = "relevance") -> None:
         self.packing = Packing(budget)
-        self._budget, self._tokens, self._render = budget, tokens, render
+        self._budget, self._tokens, self._render, self._order = budget, tokens, render, order
         self._duplicates = Duplicates()
+        self._held: set[tuple[str | None, tuple[str, str], int, int]] = set()
         self._kept_free = 0
 
     def add(
         self,
         candidates: Sequence[Candidate],
         shrink: Shrink,
+        cut: Shrink,
         *,
+        further: Sequence[Candidate] = (),
         found: int = 0,
         per_note: int = MOST_PER_NOTE,
         share: float = 1.0,
     ) -> None:
-        """Add the densest candidates that fit into a share of what is left of the budget.
+        """Add the candidates that fit into a share of what is left of the budget, in the packer's order.
 
         A section stays whole if it takes at most a quarter of the budget; of a longer one come the best parts.
-        Only the best notes are drawn on: see `most_files`, of the candidates or of the notes that a search `found`.
-        What does not fit is compressed; what still does not fit is left out.
+        What does not fit is compressed (`shrink`); of a note's best passage that still does not fit, the best part is
+        `cut` out. The densest come from the best notes alone: see `most_files`, of the candidates or of the notes
+        that a search `found`.
         """
+        self._kept_free = self.packing.room - int(self.packing.room * share)
+        if self._order == "relevance":
+            self._add_in_order(candidates, further, (shrink, cut), per_note)
+            return
         parts = sum(max(1, len(one.parts)) for one in candidates)
         allowed = _best_notes(candidates, most_files(max(parts, found)))
-        self._kept_free = self.packing.room - int(self.packing.room * share)
         for unit, size in self._units(candidates):
             reason = "notes" if unit.note not in allowed else self._refused(unit, per_note)
-            if reason is None and not self._take(unit, size, shrink):
+            if reason is None and not (self._take(unit) or self._take_short(unit, shrink, cut)):
                 reason = "budget"
             if reason:
                 self.packing.left_out.append(LeftOut(unit, size, reason))
+
+    def _add_in_order(
+        self,
+        candidates: Sequence[Candidate],
+        further: Sequence[Candidate],
+        ways: tuple[Shrink, Shrink],
+        per_note: int,
+    ) -> None:
+        """Add the best passage of each note, then those of `further` notes, then more of each note."""
+        shrink, cut = ways
+        answers, too_long = _firsts(candidates), []
+        for number, section in enumerate((*answers, *_firsts(further))):
+            if self._refused(_best(section), per_note) or self._take(_best(section)):
+                continue
+            if number < min(_SHORTENED_AT_ONCE, len(answers)):
+                self._take_part(section, shrink, cut)
+            elif number < len(answers):
+                too_long.append(section)
+        for section in too_long:
+            self._take_part(section, shrink, cut)
+        sections = sorted((*candidates, *further), key=lambda one: -one.relevance)
+        for section in sections:
+            self._add_more(section, shrink, per_note)
+        apart = [part for one in sections if not self._holds(one) for part in one.parts or (one,)]
+        for part, size in zip(apart, self._tokens.of([one.text for one in apart]), strict=True):
+            if not self._holds(part):
+                reason = self._refused(part, per_note) or "budget"
+                self.packing.left_out.append(LeftOut(part, size, reason))
+
+    def _add_more(self, section: Candidate, shrink: Shrink, per_note: int) -> None:
+        """Add a section whole, or else those of its parts that fit, as long as its note may give more."""
+        if self._take_whole(section, shrink, per_note):
+            return
+        for part in section.parts or (section,):
+            if not self._holds(part) and not self._refused(part, per_note) and not self._take(part):
+                self._take_short(part, shrink)
 
     def _units(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, int]]:
         """Return what is packed as one piece, densest first, with the tokens of its text."""
@@ -89,27 +136,78 @@ class Packer:
 
     def _refused(self, unit: Candidate, per_note: int) -> Reason | None:
         chosen = self.packing.chosen
+        near = [one for one in chosen if unit.overlaps(one)]
+        if any(one.slot != unit.slot or one.compressed for one in near):
+            return "alike"  # its words are there already, and cannot be joined with these
         if Counter(one.note for one in chosen)[unit.note] >= per_note:
             return "passages"
-        is_near = any(unit.overlaps(one) for one in chosen)  # parts of one section share words at their ends
-        return "alike" if not is_near and self._duplicates.has(unit.text) else None
+        return (
+            "alike" if not near and self._duplicates.has(unit.text) else None
+        )  # parts share words at their ends
 
-    def _take(self, unit: Candidate, size: int, shrink: Shrink) -> bool:
-        """Add a passage, whose text has `size` tokens, if it fits, whole or compressed; say whether it did."""
-        room = self.packing.room - self._kept_free
+    @property
+    def _room(self) -> int:
+        return self.packing.room - self._kept_free
+
+    def _cost(self, one: Candidate) -> int:
+        return self._tokens.of([self._render(one)])[0]
+
+    def _take(self, unit: Candidate) -> bool:
+        """Add a passage as it is if it fits; say whether it did."""
+        if self._room < _SHORTEST or self._cost(unit) > self._room:
+            return False
+        self._keep(unit, unit)
+        return True
+
+    def _take_short(self, unit: Candidate, *ways: Shrink) -> bool:
+        """Add a passage that is too long as the first of the ways makes it fit; say whether one did."""
+        room = self._room - self._cost(unit) + self._tokens.of([unit.text])[0]
         if room < _SHORTEST:
             return False
-        (cost,) = self._tokens.of([self._render(unit)])
-        chosen: Candidate | None = unit
-        if cost > room:
-            chosen = shrink(unit, room - (cost - size))
-            cost = self._tokens.of([self._render(chosen)])[0] if chosen else cost
-        if chosen is None or cost > room:
+        for shortened in (way(unit, room) for way in ways):
+            if shortened and self._cost(shortened) <= self._room:
+                self._keep(unit, shortened)
+                return True
+        return False
+
+    def _take_part(self, section: Candidate, shrink: Shrink, cut: Shrink) -> None:
+        """Add what fits of a section whose best passage is too long, if anything does."""
+        if not (section.parts and self._take_short(section, shrink)):
+            self._take_short(_best(section), shrink, cut)
+
+    def _take_whole(self, section: Candidate, shrink: Shrink, per_note: int) -> bool:
+        """Add a section in place of those of its parts that are there; say whether it is there."""
+        if self._holds(section):
+            return True
+        chosen = self.packing.chosen
+        near = [one for one in chosen if section.overlaps(one)]
+        (size,) = self._tokens.of([section.text])
+        if section.parts and size > _LARGEST_SHARE * self._budget and not section.is_source:
             return False
-        self.packing.chosen.append(chosen)
-        self.packing.room -= cost
+        if not near:
+            return self._refused(section, per_note) is None and self._take(section)
+        if any(
+            one.slot != section.slot or one.start < section.start or one.end > section.end for one in near
+        ):
+            return False
+        before = self.packing.room
+        self.packing.room += sum(map(self._cost, near))
+        self.packing.chosen = [one for one in chosen if one not in near]
+        # Of a source file the lines around a passage are worth more than all of its own: see `source_code`.
+        if self._take(section) or (section.is_source and self._take_short(section, shrink)):
+            return True
+        self.packing.room, self.packing.chosen = before, chosen
+        return False
+
+    def _keep(self, unit: Candidate, shown: Candidate) -> None:
+        """Add a passage to the block as it is `shown`."""
+        self.packing.chosen.append(shown)
+        self.packing.room -= self._cost(shown)
         self._duplicates.add(unit.text)
-        return True
+        self._held |= {_key(one) for one in (unit, *unit.parts)}
+
+    def _holds(self, one: Candidate) -> bool:
+        return _key(one) in self._held
 
     def finished(self) -> Packing:
         """Return the packing, with passages that overlap joined, in the order of a block: best note first."""
@@ -125,7 +223,7 @@ class Packer:
 
 
 def _density(unit: Candidate, tokens: int) -> float:
-    return density(unit.relevance, tokens, boilerplate=unit.boilerplate, is_code=is_source_code(unit.text))
+    return density(unit.relevance, tokens, boilerplate=unit.boilerplate, is_code=unit.is_code)
 
 
 def _best_notes(candidates: Sequence[Candidate], most: int) -> set[tuple[str, str]]:
@@ -137,3 +235,19 @@ def _best_notes(candidates: Sequence[Candidate], most: int) -> set[tuple[str, st
     for one in candidates:
         best[one.note] = max(best.get(one.note, 0.0), one.relevance)
     return set(sorted(best, key=lambda note: -best[note])[:most])
+
+
+def _best(section: Candidate) -> Candidate:
+    return section.parts[0] if section.parts else section
+
+
+def _key(one: Candidate) -> tuple[str | None, tuple[str, str], int, int]:
+    return one.slot, one.note, one.start, one.end
+
+
+def _firsts(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the best section of each note, best note first."""
+    firsts: dict[tuple[str, str], Candidate] = {}
+    for one in sorted(candidates, key=lambda one: -one.relevance):
+        firsts.setdefault(one.note, one)
+    return list(firsts.values())

@@ -24,11 +24,13 @@ _LIMIT = 100_000  # bytes
 _MOST_RECIPES, _MOST_SLOTS, _MOST_NOTES, _MOST_FILTERS = 100, 10, 24, 20
 _LONGEST_QUERY, _LONGEST_VALUE = 1_000, 200
 _SMALLEST_BUDGET, _LARGEST_BUDGET = 200, 200_000
+_LONGEST_SHOWN = 60
 _NAME = re.compile(r"\{([^{}]*)\}")
 _OPERATORS = re.compile(r'["\u201c\u201d\u201e]|(?<!\S)-+')
 
 _Text = Annotated[str, Field(min_length=1, max_length=_LONGEST_QUERY)]
-_Value = Annotated[str, Field(min_length=1, max_length=_LONGEST_VALUE)]
+_Value = Annotated[str, Field(min_length=1, max_length=_LONGEST_VALUE)] | int | float | date
+_MOST_VALUES = 50
 
 
 class _Strict(BaseModel):
@@ -40,7 +42,10 @@ class Slot(_Strict):
 
     name: Annotated[str | None, Field(max_length=LONGEST_NAME)] = None
     query: _Text | None = None
-    where: Annotated[dict[str, _Value | int | float | date], Field(max_length=_MOST_FILTERS)] = {}
+    where: Annotated[
+        dict[str, _Value | Annotated[list[_Value], Field(min_length=1, max_length=_MOST_VALUES)]],
+        Field(max_length=_MOST_FILTERS),
+    ] = {}
     neighbours: Literal["links", "community"] | None = None
     k: Annotated[int, Field(ge=1, le=_MOST_NOTES)] = 3
 
@@ -107,13 +112,43 @@ def _recipe(key: object, value: object, node: yaml.Node | None, name: str) -> Re
 
 def _reason(error: Any) -> str:
     """Say what is wrong with a key, and for an unknown one the nearest that is known."""
-    where = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
-    if error["type"] != "extra_forbidden":
-        return f"{where}: {error['msg']}"
-    known = (Slot if "slots" in error["loc"] else Recipe).model_fields
-    near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
-    hint = f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(known)}"
-    return f"{where}: unknown key{hint}"
+    loc = error["loc"]
+    if "where" in loc[:-1]:
+        loc = loc[: loc.index("where") + 2]  # what follows names the kinds of values that were tried
+    where = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc)
+    if error["type"] == "extra_forbidden":
+        known = (Slot if "slots" in loc else Recipe).model_fields
+        near = difflib.get_close_matches(str(loc[-1]), known, 1)
+        hint = f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(known)}"
+        return f"{where}: unknown key{hint}"
+    # The innermost key that has an expectation of its own: `where` for its filters, the recipe for its root.
+    key = next((part for part in reversed(loc) if part in _EXPECTED), "")
+    return f"{where}: {_EXPECTED[key]}; it is {_shown(error['input'])}"
+
+
+_EXPECTED = {
+    "": "expected the keys `slots`, `budget` and `compress`",
+    "slots": f"expected a list of one to {_MOST_SLOTS} slots, each with `query`, `neighbours`, or both",
+    "budget": f"expected a whole number of tokens from {_SMALLEST_BUDGET} to {_LARGEST_BUDGET}",
+    "compress": "expected `none`, `light` or `strong`",
+    "name": f"expected a text of at most {LONGEST_NAME} characters",
+    "query": f"expected a text of 1 to {_LONGEST_QUERY} characters",
+    "where": (
+        f"expected at most {_MOST_FILTERS} filters by name, each with a value (a text of at most {_LONGEST_VALUE}"
+        f" characters, a number or a date) or a list of one to {_MOST_VALUES} values"
+    ),
+    "neighbours": "expected `links` or `community`",
+    "k": f"expected a whole number of notes from 1 to {_MOST_NOTES}",
+}
+"""What a key's value has to be, by the key."""
+
+
+def _shown(value: object) -> str:
+    """Return a value as a message shows it."""
+    if value is None:
+        return "empty"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
 def fill(slot: Slot, values: Mapping[str, object], title: str) -> Filled:
@@ -124,20 +159,37 @@ def fill(slot: Slot, values: Mapping[str, object], title: str) -> Filled:
     """
     query = _NAME.sub(lambda m: _OPERATORS.sub(" ", _value(values, m[1])), slot.query or "").strip()
     where = [
-        (name, _NAME.sub(lambda m: _value(values, m[1]), value) if isinstance(value, str) else str(value))
+        (name, filled)
         for name, value in slot.where.items()
+        for one in (value if isinstance(value, list) else [value])
+        for filled in _filled(one, values)
     ]
     heading = slot.name or query or f"neighbours by {slot.neighbours}"
     return Filled(heading, query or _OPERATORS.sub(" ", title), tuple(where), slot.neighbours, slot.k)
 
 
+def _filled(value: object, values: Mapping[str, object]) -> list[str]:
+    """Return a filter's value with those of a note; the name of a list alone stands for each of its values."""
+    if not isinstance(value, str):
+        return [str(value)]
+    alone = _NAME.fullmatch(value.strip())
+    if alone:
+        return _texts(values, alone[1])
+    return [_NAME.sub(lambda m: _value(values, m[1]), value)]
+
+
 def _value(values: Mapping[str, object], name: str) -> str:
     """Return a value as text of at most 200 characters, a list with commas. Raises KeyError."""
+    return ", ".join(_texts(values, name))[:_LONGEST_VALUE]
+
+
+def _texts(values: Mapping[str, object], name: str) -> list[str]:
+    """Return a value, or those of a list, as texts of at most 200 characters. Raises KeyError if there is none."""
     wanted = name.strip().casefold()
     found = next((value for key, value in values.items() if key.casefold() == wanted), None)
     several = found if isinstance(found, list) else [found]
-    texts = [str(one).strip() for one in several if isinstance(one, str | int | float | date)]
-    text = " ".join(", ".join(filter(None, texts)).split())[:_LONGEST_VALUE]
-    if not text:
+    texts = (" ".join(str(one).split()) for one in several if isinstance(one, str | int | float | date))
+    filled = [text[:_LONGEST_VALUE] for text in texts if text]
+    if not filled:
         raise KeyError(name.strip())
-    return text
+    return filled

@@ -33,6 +33,7 @@ _TELLING = re.compile(
     r"[\d\u00bc-\u00be\u2150-\u215e]|[\u3007\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341]+[\u5e74\u6708\u65e5]"
     r"|\[\[|\][(\[:]|://|www\.|[\"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a\u300c-\u300f]"
 )
+_QUOTATION = re.compile(r"[\"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a\u300c-\u300f]")
 _TABLE_HEAD = 2  # rows: the names and the line below them
 
 
@@ -40,7 +41,8 @@ _TABLE_HEAD = 2  # rows: the names and the line below them
 class Unit:
     """A unit, `text[start:end]`, of the block (paragraph, list, table, fence) with this number.
 
-    `fixed`: it stays. `gone`: the kind of mark that stands for it, empty while it is kept; `note`: that mark's text.
+    `fixed`: it stays. `telling`: of a list's item, that it has a number or a link. `gone`: the kind of mark that
+    stands for it, empty while it is kept; `note`: that mark's text.
     """
 
     start: int
@@ -48,12 +50,19 @@ class Unit:
     kind: Kind
     block: int
     fixed: bool = False
+    telling: bool = False
     gone: str = ""
     note: str = ""
 
 
-def units_of(text: str) -> list[Unit]:
-    """Return the units of a Markdown text in order; every character that is no white space is in one of them."""
+def units_of(text: str, *, is_source: bool = False) -> list[Unit]:
+    """Return the units of a text in order; every character that is no white space is in one of them.
+
+    Those of source code are its lines, those of Markdown what its marks say.
+    """
+    if is_source:
+        lines = ((match.start(), match[0].rstrip()) for match in _LINE.finditer(text))
+        return [Unit(start, start + len(line), "code", 0) for start, line in lines if line]
     found: list[Unit] = []
     paragraph: tuple[int, int] | None = None
     for line in _lines(text):
@@ -69,8 +78,9 @@ def units_of(text: str) -> list[Unit]:
             paragraph = None
         if line.follows and found and found[-1].kind == "item":
             words = text[line.start : line.end]
-            telling = found[-1].fixed or _is_telling(words) or bool(_QUOTED_IN_ITEM.match(words))
-            found[-1] = replace(found[-1], end=line.end, fixed=telling)
+            fixed = found[-1].fixed or bool(_QUOTED_IN_ITEM.match(words) or _QUOTATION.search(words))
+            telling = found[-1].telling or _is_telling(words)
+            found[-1] = replace(found[-1], end=line.end, fixed=fixed, telling=telling)
         elif line.kind is not None:
             found.append(_unit(text, line, found))
     if paragraph:
@@ -148,6 +158,7 @@ def _kind(line: str) -> Kind:
 def _unit(text: str, line: _Line, before: list[Unit]) -> Unit:
     last = before[-1] if before else None
     kind, words = line.kind or "sentence", text[line.start : line.end]
+    telling = False
     fenced = {"code", "plain", "fence"}
     same = last is not None and (last.kind == kind or {last.kind, kind} <= fenced)
     block = last.block if last is not None and same else _next_block(before)
@@ -155,12 +166,13 @@ def _unit(text: str, line: _Line, before: list[Unit]) -> Unit:
         fixed = sum(one.block == block for one in before[-_TABLE_HEAD:]) < _TABLE_HEAD
     elif kind == "item":
         begin = match.end() if (match := _ITEM.match(words)) else 0
-        fixed = bool(_TASK.match(words, begin)) or _is_telling(words[begin:]) or words[begin:].startswith(">")
+        fixed = bool(_TASK.match(words, begin) or _QUOTATION.search(words)) or words[begin:].startswith(">")
+        telling = _is_telling(words[begin:])
     elif kind == "plain":
         fixed = _is_telling(words)
     else:
         fixed = kind != "code"
-    return Unit(line.start, line.end, kind, block, fixed)
+    return Unit(line.start, line.end, kind, block, fixed, telling)
 
 
 def _next_block(before: list[Unit]) -> int:

@@ -23,6 +23,7 @@ from service.commands.terminal import (
 
 if TYPE_CHECKING:
     from pipelines.context.compressing import Mode
+    from pipelines.context.packing import Order
 
 app = click.Group()
 
@@ -42,6 +43,11 @@ app = click.Group()
     help="Compress passages that do not fit; default: none, or the recipe's.",
 )
 @click.option(
+    "--order",
+    type=click.Choice(["relevance", "density"]),
+    help="What comes first: the most relevant passages (default), or the densest of the answers.",
+)
+@click.option(
     "--recipe", metavar="NAME", help="Fill a recipe of `_contexts.yaml` with a note: name that note."
 )
 @filter_options
@@ -52,6 +58,7 @@ def context(
     query: tuple[str, ...],
     budget: int | None,
     compress: Mode | None,
+    order: Order | None,
     recipe: str | None,
     filters: Pairs,
     vault: Path | None,
@@ -61,11 +68,15 @@ def context(
 ) -> None:
     """Print the passages that answer a question as one block for a language model, within a budget of tokens."""
     given, question = options_given(vault, state), question_of(query)
-    wanted = {
+    wanted: dict[str, Any] = {
         name: value for name, value in (("budget", budget), ("compress", compress)) if value is not None
     }
     if recipe and filters:
         raise click.UsageError("a recipe has filters of its own; write them in `_contexts.yaml`")
+    if recipe and order:
+        raise click.UsageError("a recipe is packed in the order of relevance; leave `--order` out")
+    if order:
+        wanted["order"] = order
     answer = (
         _by_recipe(given, recipe, question, wanted) if recipe else _asked(given, question, filters, wanted)
     )

@@ -11,15 +11,15 @@ import structlog
 from pipelines.context import block
 from pipelines.context.candidates import Candidate
 from pipelines.context.compressing import Mode
-from pipelines.context.packing import LeftOut, Packer, Packing
+from pipelines.context.packing import LeftOut, Order, Packer, Packing
 from pipelines.context.tokens import Tokens, estimated
 from pipelines.errors import DomainNotFoundError, EverindexError, FilterError
 from pipelines.filters import Filters
 from pipelines.retrieval.thresholds import best_match
 from service.usecases.audience import OWNER, Audience, agents
 from service.usecases.context_compression import Compression, RepeatedLines
-from service.usecases.context_passages import Gathered, gather
-from service.usecases.schemas.context import ContextAnswer, ContextPassage, LeftOutPassage
+from service.usecases.context_passages import NOTES, Gathered, gather, most_notes
+from service.usecases.schemas.context import DEFAULT_ORDER, ContextAnswer, ContextPassage, LeftOutPassage
 from service.usecases.schemas.locator import Lines
 from service.usecases.schemas.search import IndexState
 from service.usecases.search import NO_FILTERS, SearchService
@@ -49,6 +49,7 @@ class Wanted:
     compress: Mode
     question: str | None = None
     recipe: str | None = None
+    order: Order = DEFAULT_ORDER
     domains: Sequence[str] = ()
     audience: Audience = OWNER
     warnings: list[str] = field(default_factory=list)
@@ -73,17 +74,26 @@ class Contexts:
         *,
         budget: int,
         compress: Mode,
+        order: Order = DEFAULT_ORDER,
         audience: Audience | None = None,
     ) -> ContextAnswer:
         """Return the passages that answer a question. Raises DomainNotFoundError.
 
+        In the order of relevance, what the budget leaves goes to the notes after the last answer; the densest are
+        chosen from the answers alone.
         If the search fails, the block is empty and a warning says why: a caller can go on without it.
         """
         started = time.perf_counter()
         audience = audience or self.readers
-        wanted = Wanted(question, budget, compress, question, domains=filters.domains, audience=audience)
+        wanted = Wanted(
+            question, budget, compress, question, order=order, domains=filters.domains, audience=audience
+        )
         try:
-            gathered = gather(self._questions, question, filters, audience=audience)
+            in_order = order == "relevance"
+            notes = most_notes(budget) if in_order else NOTES
+            gathered = gather(
+                self._questions, question, filters, notes=notes, beyond=in_order, audience=audience
+            )
             return self.packed(wanted, [Round(question, gathered)], started)
         except (DomainNotFoundError, FilterError):
             raise
@@ -94,20 +104,22 @@ class Contexts:
         """Pack the passages of one or more rounds into a block. Raises CacheError."""
         tokens = self._tokens(rounds)
         slots = {one.slot or "" for turn in rounds for one in turn.gathered.matching if one.slot}
-        remarks = _remarks(wanted, rounds, "99999", "9999999")
+        remarks = _remarks(rounds)
         frame = block.written(
             wanted.title, [], [*remarks, *(f"## {block.heading(slot)}\n" for slot in slots)]
         )
-        packer = Packer(wanted.budget - tokens.of([frame])[0], tokens, block.passage)
+        packer = Packer(wanted.budget - tokens.of([frame])[0], tokens, block.passage, wanted.order)
         for turn in rounds:
             compression = Compression(wanted.compress, turn.question, turn.gathered, tokens)
             compression.find_repeated(self._repeated)
-            matching, linked = (
-                compression.weighed(of) for of in (turn.gathered.matching, turn.gathered.linked)
+            matching, further, linked = (
+                compression.weighed(of)
+                for of in (turn.gathered.matching, turn.gathered.further, turn.gathered.linked)
             )
             found = len(turn.gathered.page.shown)
-            packer.add(matching, compression.shrink, found=found, share=turn.share)
-            packer.add(linked, compression.shrink, per_note=_PER_LINKED_NOTE, share=turn.share)
+            ways = compression.shrink, compression.cut
+            packer.add(matching, *ways, further=further, found=found, share=turn.share)
+            packer.add(linked, *ways, per_note=_PER_LINKED_NOTE, share=turn.share)
         return self._answer(wanted, rounds, packer.finished(), tokens, started)
 
     def _tokens(self, rounds: Sequence[Round]) -> Tokens:
@@ -157,14 +169,17 @@ class Contexts:
     ) -> tuple[str, int]:
         """Return the block and its tokens; empty where there is no passage.
 
-        Where a tokenizer counts the whole higher than its parts, the last passages go.
+        What was left out is counted in the block if that fits. Where a tokenizer counts the whole higher than its
+        parts, the last passages go.
         """
-        remarks = _remarks(wanted, rounds, f"{count}", f"{size:,}") if count else _remarks(wanted, rounds)
+        remarks = _remarks(rounds)
+        counted = [*remarks, f"Left out of {wanted.budget:,} tokens: {count} passages of {size:,} tokens."]
         while packing.chosen:
-            text = block.written(wanted.title, packing.chosen, remarks)
-            (whole,) = tokens.of([text])
-            if whole <= wanted.budget:
-                return text, whole
+            for told in (counted, remarks) if count else (remarks,):
+                text = block.written(wanted.title, packing.chosen, told)
+                (whole,) = tokens.of([text])
+                if whole <= wanted.budget:
+                    return text, whole
             packing.chosen.pop()
         return "", 0
 
@@ -196,14 +211,11 @@ class Contexts:
             return None  # what fails here made the search fail, too, which says so
 
 
-def _remarks(wanted: Wanted, rounds: Sequence[Round], count: str = "", size: str = "") -> list[str]:
+def _remarks(rounds: Sequence[Round]) -> list[str]:
     """Return what a reader of the block has to know beside the passages."""
-    remarks = []
     if best_match(turn.gathered.match for turn in rounds) == "none":
-        remarks.append("No note is a clear answer: these are only the nearest.")
-    if count:
-        remarks.append(f"Left out of {wanted.budget:,} tokens: {count} passages of {size} tokens.")
-    return remarks
+        return ["No note is a clear answer: these are only the nearest."]
+    return []
 
 
 def _passage(one: Candidate, tokens: int, *, is_linked: bool, stale: bool | None) -> ContextPassage:

@@ -13,8 +13,9 @@ import numpy as np
 from pipelines import lexical
 from pipelines.context.boilerplate import boilerplate_share, repeated_lines
 from pipelines.context.candidates import Candidate
-from pipelines.context.compressing import Aim, Mode, compress
+from pipelines.context.compressing import Aim, Mode, best_part, compress
 from pipelines.context.tokens import Tokens
+from pipelines.parsing.lines import line_starts
 from pipelines.retrieval.splitting import split_sentences
 from pipelines.store import passages
 from pipelines.store import search as store
@@ -84,15 +85,32 @@ class Compression:
         if self._mode == "none":
             return None
         (size,) = self._tokens.of([one.text])
-        aim = Aim(
-            self._mode,
-            self._terms,
-            self._near(one),
-            self.repeated.get(one.note, frozenset()),
-            share=_SPARE * room / max(1, size),
-        )
-        text, _ = compress(one.text, aim)
+        text, _ = compress(one.text, self._aim(one, share=_SPARE * room / max(1, size)))
         return replace(one, text=text, compressed=True) if len(text) < len(one.text) else None
+
+    def cut(self, one: Candidate, room: int) -> Candidate | None:
+        """Return the part of a passage around what is nearest to the question; None if nothing fits.
+
+        Raises CacheError.
+        """
+        found = best_part(one.text, self._aim(one), self._tokens.of, int(_SPARE * room))
+        if found is None:
+            return None
+        start, end = found
+        before, within = (len(line_starts(text)) - 1 for text in (one.text[:start], one.text[start:end]))
+        return replace(
+            one,
+            text=one.text[start:end],
+            start=one.start + start,
+            end=one.start + end,
+            first=one.first + before,
+            last=one.first + before + within,
+            is_whole=False,
+        )
+
+    def _aim(self, one: Candidate, share: float = 0.0) -> Aim:
+        repeated = self.repeated.get(one.note, frozenset())
+        return Aim(self._mode, self._terms, self._near(one), repeated, share, one.is_source)
 
     def _near(self, one: Candidate) -> list[tuple[int, int, float]]:
         """Return how near the sentences of a passage are to the question, where their vectors are prepared."""

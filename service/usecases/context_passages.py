@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import heapq
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
+from pipelines.context.boilerplate import says_nothing
 from pipelines.context.candidates import Candidate, whole_section
+from pipelines.documents.formats import format_of
 from pipelines.errors import CacheError
 from pipelines.filters import Filters
 from pipelines.retrieval.layers import Source
@@ -26,32 +27,36 @@ from service.usecases.paging import Page
 from service.usecases.search import SearchService
 
 NOTES = 24
-"""How many notes of a search give passages."""
+"""How many notes of a search give sections."""
 
+_MOST_NOTES, _TOKENS_PER_NOTE = 100, 60
 _NEAREST = 3  # notes, where none is an answer
 _AROUND = 20  # passages before and after the best one of a note
 _GAP = 20  # characters of white space between two passages of a section; more: one between them is missing
 _SECTIONS = 3  # of a note
+_AT_MOST = 0.99  # of the best passage's relevance: the search chose that one, also where another is nearer
+_LITTLE = 1e-6
 _NEAR = 0.8  # a section's cosine as a share of the best one's
 _LINKING, _COMPARED, _LINKED = 10, 40, 12  # the best notes whose links count; notes at their other ends
 _MANY, _SEVERAL = 3, 2
 _OF_TOP, _OF_UPPER_QUARTER, _OF_ONE = 0.9, 0.7, 0.5
-_TEXT = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
 
 
 @dataclass(slots=True)
 class Gathered:
     """The passages that a question gives: by matching, and along links; and by what they were found.
 
-    `warnings` says which domain could not be asked and why. `rows` are the stored passages of each note, `hidden` the
-    notes of each domain that the asker must not see.
+    `warnings` says which domain could not be asked and why. `rows` are the stored passages of each note, `scores`
+    those of the notes that match, best first, `hidden` the notes of each domain that the asker must not see.
     """
 
     page: Page
     matching: list[Candidate] = field(default_factory=list)
+    further: list[Candidate] = field(default_factory=list)
     linked: list[Candidate] = field(default_factory=list)
     stale: dict[tuple[str, str], bool | None] = field(default_factory=dict)
     rows: dict[tuple[str, str], list[ChunkRow]] = field(default_factory=dict)
+    scores: dict[tuple[str, str], float] = field(default_factory=dict)
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -61,25 +66,36 @@ class Gathered:
         return self.page.match
 
 
+def most_notes(budget: int) -> int:
+    """Return how many notes may have a passage in a block: more than fit, and at most 100."""
+    return min(max(NOTES, budget // _TOKENS_PER_NOTE), _MOST_NOTES)
+
+
 def gather(
     questions: SearchService,
     question: str,
     filters: Filters,
     *,
     notes: int = NOTES,
+    beyond: bool = False,
     without: Collection[str] = (),
     slot: str | None = None,
     audience: Audience = OWNER,
 ) -> Gathered:
     """Search, and return the passages of the answers and of their neighbours, `without` some notes.
 
-    Where no note is an answer, the three nearest give passages. Raises DomainNotFoundError.
+    `beyond`: the notes that are no answers give a passage each, too. Where no note is an answer, the three nearest
+    give passages. Raises DomainNotFoundError.
     """
     page = questions.page(question, notes + len(without), filters, audience=audience)
     gathered = Gathered(page, warnings=[f"{slug}: {why}" for slug, why in page.ranked.failed.items()])
-    answers = [one.first for one in page.answers or page.shown[:_NEAREST]]
-    answers = [one for one in answers if one.chunk.path not in without][:notes]
+    shown = [one.first for one in page.shown if one.first.chunk.path not in without]
+    first = {(one.first.domain, one.first.hit.path) for one in page.answers or page.shown[:_NEAREST]}
+    answers = [one for one in shown if beyond or (one.domain, one.hit.path) in first][:notes]
     gathered.stale = {(one.domain, one.hit.path): one.stale for one in answers}
+    # Notes of several domains are in an order that their scores alone do not give.
+    scores = accumulate((one.hit.score for one in answers), min)
+    gathered.scores = {(one.domain, one.hit.path): score for one, score in zip(answers, scores, strict=True)}
     for slug, source in page.ranked.sources.items():
         own = [one for one in answers if one.domain == slug]
         if not own or slug in page.ranked.failed:
@@ -89,7 +105,9 @@ def gather(
                 hidden = audience.hidden(slug)  # it may have grown since the search
                 gathered.hidden[slug] = hidden
                 own = [one for one in own if one.hit.path not in hidden]
-                gathered.matching += _matching(source, own, gathered, slot)
+                found = _matching(source, own, gathered, slot)
+                gathered.matching += [one for one in found if one.note in first]
+                gathered.further += [one for one in found if one.note not in first]
                 skipped = {*without, *hidden, *(one.hit.path for one in own), *source.domain.configuration}
                 gathered.linked += _linked(questions, source, own, skipped, gathered, slot)
         except CacheError as error:
@@ -100,14 +118,20 @@ def gather(
 def _matching(
     source: Source, found: Sequence[Found], gathered: Gathered, slot: str | None
 ) -> list[Candidate]:
-    """Return the sections of notes that match, each with its passages."""
-    best = {one.hit.path: one for one in found}
-    rows = _rows(source, [one.hit.chunk_id for one in found], gathered)
+    """Return the sections of the best notes that match, each with its passages, and of others their best passage."""
+    best = {one.hit.path: one for one in found[:NOTES]}
+    rows = _rows(source, [one.hit.chunk_id for one in best.values()], gathered)
     near = _cosines(source, [row.chunk_id for own in rows.values() for row in own])
-    days = {path: day for path, _, day in facets(source.cache, rows)}
+    days = {path: day for path, _, day in facets(source.cache, [one.hit.path for one in found])}
     candidates: list[Candidate] = []
-    for path, one in best.items():
-        candidates += _sections(one, rows.get(path, []), near, days.get(path, ""), slot)
+    for one in found:
+        note, day = (one.domain, one.hit.path), days.get(one.hit.path, "")
+        score = gathered.scores[note]
+        if one.hit.path in best:
+            candidates += _sections(one, rows.get(one.hit.path, []), near, score, day, slot)
+        elif not _says_nothing(one.chunk):
+            candidates.append(candidate_of(one.domain, one.chunk, day, score, why_found(one), slot))
+            gathered.rows[note] = [one.chunk]
     return candidates
 
 
@@ -127,42 +151,70 @@ def _cosines(source: Source, ids: Sequence[int]) -> dict[int, float]:
 
 
 def _sections(
-    one: Found, rows: Sequence[ChunkRow], near: dict[int, float], day: str, slot: str | None
+    one: Found, rows: Sequence[ChunkRow], near: Mapping[int, float], score: float, day: str, slot: str | None
 ) -> Iterable[Candidate]:
-    """Return the best sections of a note: that of its best passage, and those that are nearly as near in meaning."""
-    best = near.get(one.hit.chunk_id)
-    sections: list[tuple[float, list[Candidate]]] = []
+    """Return the best sections of a note: that of its best passage, and those that are nearly as near in meaning.
+
+    Passages that say nothing of their own are left out, also where the search found the note by one.
+    """
+    telling = [row for row in rows if not _says_nothing(row)]
+    if not telling:
+        return
+    lead = max(telling, key=lambda row: (row.chunk_id == one.hit.chunk_id, near.get(row.chunk_id, 0.0)))
+    best = near.get(lead.chunk_id, 0.0)
+    if lead.chunk_id != one.hit.chunk_id:
+        score *= min(1.0, best / max(near.get(one.hit.chunk_id, 0.0), best, _LITTLE))
+    sections: list[tuple[float, list[tuple[ChunkRow, Candidate]]]] = []
     for section in _split(rows):
         parts = []
         for row in section:
-            cosine = near.get(row.chunk_id)
-            share = min(1.0, cosine / best) if best and best > 0 and cosine else 0.0
-            is_best = row.chunk_id == one.hit.chunk_id
-            why = why_found(one) if is_best else "another passage of a note that matches"
-            relevance = one.hit.score * (1.0 if is_best else share)
-            parts.append(
-                (1.0 if is_best else share, candidate_of(one.domain, row, day, relevance, why, slot))
-            )
-        share = max(share for share, _ in parts)
-        says = any(row.chunk_id == one.hit.chunk_id or _TEXT.search(row.text) for row in section)
-        if share >= _NEAR and says:
-            sections.append((share, [part for _, part in parts]))
+            share = min(_AT_MOST, near.get(row.chunk_id, 0.0) / best) if best > 0 else 0.0
+            is_hit = row.chunk_id == one.hit.chunk_id
+            why = why_found(one) if is_hit else "another passage of a note that matches"
+            relevance = score * (1.0 if row is lead else share)
+            parts.append((row, candidate_of(one.domain, row, day, relevance, why, slot)))
+        shares = [part.relevance for row, part in parts if row in telling]
+        if shares and max(shares) >= _NEAR * score:
+            sections.append((max(shares), parts))
     for _, own in heapq.nlargest(_SECTIONS, sections, key=lambda pair: pair[0]):
-        whole = whole_section(own)
-        why = max(own, key=lambda part: part.relevance).why
-        yield replace(whole, why=why)
+        yield _section([part for _, part in own], [part for row, part in own if row in telling])
+
+
+def _section(parts: Sequence[Candidate], telling: Sequence[Candidate]) -> Candidate:
+    """Return a section, from all its passages; those that say something may stand for it."""
+    whole, best = whole_section(parts), max(telling, key=lambda part: part.relevance)
+    own = tuple(part for part in whole.parts if part in telling)
+    # A source file's lines above a class have no name of their own.
+    return replace(whole, why=best.why, section=best.section, parts=own)
+
+
+def _says_nothing(row: ChunkRow) -> bool:
+    """Say whether a passage of a note in Markdown is a list of links, a bare heading, or nothing but its title."""
+    form = format_of(row.path)
+    if form is None or not form.markdown:
+        return False
+    return row.text.strip() == row.title.strip() if row.is_names_alone else says_nothing(row.text)
 
 
 def _split(rows: Sequence[ChunkRow]) -> list[list[ChunkRow]]:
-    """Split the passages of a note, in order, into sections; a section begins with its heading."""
+    """Split the passages of a note, in order, into sections; a section begins with its heading.
+
+    In a source file the lines between two symbols, such as imports and constants, belong to the one that follows.
+    """
     sections: list[list[ChunkRow]] = [list(rows[:1])] if rows else []
     for before, row in pairwise(rows):
         follows = row.start < before.end or not row.text.startswith("## ")
-        if row.section == before.section and follows and row.start <= before.end + _GAP:
+        same = row.section == before.section or (_is_source(row) and before.place is None)
+        if same and follows and row.start <= before.end + _GAP:
             sections[-1].append(row)
         else:
             sections.append([row])
     return sections
+
+
+def _is_source(row: ChunkRow) -> bool:
+    form = format_of(row.path)
+    return form is not None and form.name == "code"
 
 
 def why_found(one: Found) -> str:
@@ -196,6 +248,7 @@ def candidate_of(
         why=why,
         slot=slot,
         place=row.place.shown() if row.place else "",
+        is_source=_is_source(row),
     )
 
 
@@ -242,6 +295,7 @@ def nearest_of(
     own = store.chunks_of_notes(source.cache, paths, (), None)
     near = _cosines(source, [one for one in own if allowed is None or one in allowed])
     rows = passages.chunk_rows(source.cache, list(near))
+    rows = {chunk_id: row for chunk_id, row in rows.items() if not _says_nothing(row)}
     nearest: dict[str, tuple[ChunkRow, float]] = {}
     for chunk_id, row in rows.items():
         cosine = near[chunk_id]

@@ -8,12 +8,14 @@ from fastapi import FastAPI, Query
 from starlette.requests import Request
 
 from pipelines.context.compressing import Mode
+from pipelines.context.packing import Order
 from pipelines.scopes import filters_of
 from service.usecases.context import Contexts
 from service.usecases.context_recipes import context_by_recipe
 from service.usecases.schemas.context import (
     DEFAULT_BUDGET,
     DEFAULT_COMPRESSION,
+    DEFAULT_ORDER,
     LARGEST_BUDGET,
     SMALLEST_BUDGET,
     ContextAnswer,
@@ -33,16 +35,17 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
         request: Request,
         budget: Annotated[int, Query(ge=SMALLEST_BUDGET, le=LARGEST_BUDGET)] = DEFAULT_BUDGET,
         compress: Mode = DEFAULT_COMPRESSION,
+        order: Order = DEFAULT_ORDER,
     ) -> ContextAnswer:
         """Return the passages that answer a question as one block for a model, within a budget of tokens.
 
         Every other parameter is a filter, as in `GET /search`. If the search fails, the block is empty and a warning
         says why.
         """
-        own = ("q", "budget", "compress")
+        own = ("q", "budget", "compress", "order")
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
         filters = filters_of(questions.resources.root, pairs)
-        return contexts.ask(q, filters, budget=budget, compress=compress)
+        return contexts.ask(q, filters, budget=budget, compress=compress, order=order)
 
     @app.get("/context/{recipe}")
     def context_by(
@@ -61,4 +64,6 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
     def context_of(body: ContextRequest) -> ContextAnswer:
         """Return the same for a JSON body, for long questions."""
         filters = filters_of(questions.resources.root, body.given_filters)
-        return contexts.ask(body.question, filters, budget=body.budget, compress=body.compress)
+        return contexts.ask(
+            body.question, filters, budget=body.budget, compress=body.compress, order=body.order
+        )

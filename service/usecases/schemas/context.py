@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.context.compressing import Mode
-from pipelines.context.packing import Reason
+from pipelines.context.packing import Order, Reason
 from service.usecases.schemas.locator import Locator
 from service.usecases.schemas.search import INDEX_EXAMPLE, LONGEST_QUERY, IndexState, example
 
@@ -15,6 +15,9 @@ DEFAULT_BUDGET = 8_000
 SMALLEST_BUDGET, LARGEST_BUDGET = 200, 200_000
 DEFAULT_COMPRESSION: Mode = "none"
 """Off, by the figures in docs/context.md."""
+
+DEFAULT_ORDER: Order = "relevance"
+"""By the figures in docs/context.md, too."""
 
 _MOST_FILTERS = 50
 
@@ -33,6 +36,7 @@ class ContextRequest(BaseModel):
     question: Question
     budget: Budget = DEFAULT_BUDGET
     compress: Mode = DEFAULT_COMPRESSION
+    order: Order = DEFAULT_ORDER
     filters: Annotated[
         dict[str, str | list[str]],
         Field(max_length=_MOST_FILTERS, description="filters by name, each with a value or several"),
@@ -115,7 +119,7 @@ class ContextAnswer(BaseModel):
     compress: Mode
     match: Literal["strong", "weak", "none"] | None
     passages: list[ContextPassage]
-    left_out: list[LeftOutPassage] = Field(description="the densest of what was left out")
+    left_out: list[LeftOutPassage] = Field(description="the first of what was left out")
     left_out_count: int
     left_out_tokens: int
     warnings: list[str] = Field(description="what failed or is missing; the block is without it")

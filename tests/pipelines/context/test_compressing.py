@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.context.compressing import GAP, Aim, compress
+from pipelines.context.compressing import GAP, Aim, best_part, compress
 from pipelines.context.quotations import unbroken
 from pipelines.context.units import units_of
 from pipelines.parsing.markdown_parsers import BLOCKS
@@ -261,6 +261,21 @@ def test_lists_and_tables_are_summarised_with_their_counts():
     assert "| June | 9 |\n[… 2 rows]" in shown
 
 
+@pytest.mark.parametrize("entry", ["- hive {} weighs little", "- [[Hive {}]] on the hill"])
+def test_a_list_of_which_most_entries_have_numbers_or_links_is_summarised(entry):
+    entries = [entry.format(number) for number in range(30)]
+    shown, _ = compress("\n".join([*entries, "- [ ] call Ada"]), Aim("strong", ["hill 17", "hive 17"]))
+    kept = [line for line in shown.splitlines() if line in entries]
+    assert kept[:3] == entries[:3]
+    assert len(kept) <= 4
+    assert "- [ ] call Ada" in shown
+
+
+def test_an_entry_with_a_number_stays_where_few_have_one():
+    shown, _ = compress("- a\n- b\n- c\n- d\n- e\n- rent 12 euros\n- f", Aim("strong"))
+    assert "- rent 12 euros" in shown
+
+
 def test_the_sentences_farthest_from_the_question_go_first():
     at = {words: NOTE.index(words) for words in ("Bees fly", "They need", "Nobody", "Honey")}
     near = [(at["Bees fly"], at["They need"] - 1, 0.1), (at["They need"], at["They need"] + 10, 0.9)]
@@ -326,3 +341,111 @@ def test_what_source_code_is_about_stays(line):
     shown, _ = compress(CODE, Aim("strong"))
     assert line in shown
     assert re.search(r"\[… \d+ lines? of code\]", shown)
+
+
+PYTHON = '''"""Weigh hives.
+
+Each once a day.
+"""
+
+import json
+import math
+from os import (
+    path,
+    sep,
+)
+
+FRAMES = 10
+LIMITS = {
+    "low": 1,
+}
+
+
+@final
+class Hive:
+    """A hive.
+
+    It has frames, and
+    nobody counts them.
+    """
+
+    def weigh(
+        self,
+        scale,
+    ):
+        # FIXME: the scale is
+        # often wrong
+        first = scale.read()
+        second = first - first
+        third = second + first
+        if (
+            first
+            and second
+        ):
+            return dict(
+                first=first,
+            )
+        raise ValueError("empty")
+'''
+JAVASCRIPT = """import { read } from "fs";
+import path from "path";
+import { write } from "fs";
+
+/**
+ * Weighs hives,
+ * all of them.
+ */
+export class Hive {
+  weigh(scale) {
+    // TODO: calibrate
+    const first = scale.read();
+    const second = first - first;
+    const third = second + first;
+    if (first) {
+      return third;
+    } else {
+      throw new Error("empty");
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        (PYTHON, r"import|FRAMES|LIMITS|^    path|^    sep|^\)|low|^}|first = |second = |third = "),
+        (JAVASCRIPT, r"import|(first|second|third) = "),
+    ],
+)
+def test_of_a_source_file_definitions_branches_returns_docstrings_and_todos_stay(text, gone):
+    shown, _ = compress(text, Aim("strong", is_source=True))
+    for line in filter(str.strip, text.splitlines()):
+        if not re.search(gone, line):
+            assert line in shown
+    assert re.search(r"# \[3 imports: ", shown)
+    assert "[… " in shown
+    assert not re.search(r"^(?:import|FRAMES|LIMITS)", shown, re.MULTILINE)
+
+
+def sizes(texts):
+    return [len(text.split()) for text in texts]
+
+
+@given(_TEXTS, _AIMS, st.integers(1, 60), st.booleans())
+def test_the_best_part_of_a_text_fits_and_is_a_range_of_its_units(text, aim, room, is_source):
+    found = best_part(text, replace(aim, is_source=is_source), sizes, room)
+    units = units_of(text, is_source=is_source)
+    if found is None:
+        assert not units or max(sizes(text[one.start : one.end] for one in units)) > room
+        return
+    start, end = found
+    assert sum(sizes(text[one.start : one.end] for one in units if start <= one.start < end)) <= room
+    assert {start} <= {one.start for one in units}
+    assert {end} <= {one.end for one in units}
+
+
+def test_the_best_part_of_source_code_begins_with_a_definition():
+    text = "class A:\n    def f(self):\n        x = 1\n        return x\n\n    def honey(self):\n        y = 2\n        z = 3\n"
+    start, end = best_part(text, Aim("none", ["z"], is_source=True), sizes, 9)
+    assert text[start:end] == "    def honey(self):\n        y = 2\n        z = 3"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.context.boilerplate import boilerplate_share, repeated_lines
-from pipelines.context.density import density, is_source_code, most_files
+from pipelines.context.boilerplate import boilerplate_share, repeated_lines, says_nothing
+from pipelines.context.density import density, is_fenced_code, most_files
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_third_of_the_candidates_may_be_files(passages, files):
     ],
 )
 def test_source_code_is_the_text_in_fences(text, is_code):
-    assert is_source_code(text) is is_code
+    assert is_fenced_code(text) is is_code
 
 
 def test_lines_of_a_template_are_boilerplate():
@@ -54,3 +54,31 @@ def test_lines_of_a_template_are_boilerplate():
 def test_a_folder_of_few_notes_has_no_template():
     assert repeated_lines(["same"] * 4) == frozenset()
     assert boilerplate_share("", frozenset({"x"})) == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "# Sources", "Sources\n=======\n", "## Sources\n\n- [[Soil]]", "# A\n\n#garden #soil\n"),
+        *("- [[A]]\n- [b](../b%20c.md)\n- https://d.org/e?f=g", "See also: [[A]], [[B|the other]]", "[[A]]"),
+        *("1. [a](b (c))\n2. [[D]] (2019)", "| [[A]] | [[B]] |\n|---|---|", "***\n![[picture.png]]"),
+    ],
+)
+def test_headings_and_lists_of_links_say_nothing(text):
+    assert says_nothing(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Met [[Bob]].", "- [[A]]: why it matters\n- [[B]]", "# Terraform\n\nHere: https://a.org/terraform"),
+        *(
+            "- [ ] [[A]]\n- [ ] [[B]]",
+            "Slept, read [[A]] and sold [[B]] before noon.",
+            "Cost: 5",
+            "知识库[[A]]和[[B]]",
+        ),
+    ],
+)
+def test_a_sentence_a_task_and_the_one_address_of_a_text_say_something(text):
+    assert not says_nothing(text)

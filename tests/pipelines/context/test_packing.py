@@ -1,4 +1,4 @@
-"""Passages are packed into a budget, the densest first, and nothing is lost without a word."""
+"""Passages are packed into a budget, the most relevant or the densest first, and nothing is lost without a word."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def nothing_shorter(*_):
     return None
 
 
-def packed(candidates, budget, shrink=nothing_shorter, **more):
-    packer = Packer(budget, WORDS, lambda one: one.text)
-    packer.add(candidates, shrink, **more)
+def packed(candidates, budget, shrink=nothing_shorter, order="relevance", cut=nothing_shorter, **more):
+    packer = Packer(budget, WORDS, lambda one: one.text, order)
+    packer.add(candidates, shrink, cut, **more)
     return packer.finished()
 
 
@@ -44,7 +44,7 @@ def test_the_densest_come_first_and_the_rest_is_listed_with_its_size():
         candidate("Long.md", relevance=0.6, words=400),
         candidate("Short.md", relevance=0.5, words=60),
     )
-    found = packed([long, short], 100)
+    found = packed([long, short], 100, order="density")
     assert [one.path for one in found.chosen] == ["Short.md"]
     assert [(one.candidate.path, one.tokens, one.reason) for one in found.left_out] == [
         ("Long.md", 400, "budget")
@@ -61,30 +61,49 @@ def test_what_is_smaller_may_follow_what_did_not_fit():
     assert [one.path for one in packed(several, 110).chosen] == ["A.md", "C.md"]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 200), st.floats(0.01, 1)), max_size=30),
-    st.integers(0, 800),
-)
-def test_the_budget_is_kept_and_every_passage_is_chosen_or_left_out(drawn, budget):
+DRAWN = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 200), st.floats(0.01, 1)), max_size=30)
+
+
+@given(DRAWN, st.integers(0, 800), st.sampled_from(["relevance", "density"]))
+def test_the_budget_is_kept_and_every_passage_is_chosen_or_left_out(drawn, budget, order):
     several = [
         candidate(f"{path}.md", number, relevance, words)
         for number, (path, words, relevance) in enumerate(drawn)
     ]
-    found = packed(several, budget)
+    found = packed(several, budget, order=order)
     assert sum(WORDS.of([one.text for one in found.chosen])) <= budget
     paths = {one.path for one in found.chosen}
-    assert len(paths) <= 8
+    assert len(paths) <= 8 or order == "relevance"
     assert all(sum(one.path == path for one in found.chosen) <= 2 for path in paths)
     left = [one.candidate.text for one in found.left_out]
     assert sorted([*left, *(one.text for one in found.chosen)]) == sorted(one.text for one in several)
 
 
-def test_no_more_notes_than_a_third_of_the_candidates():
+@given(DRAWN, st.integers(0, 800), st.integers(0, 10))
+def test_a_block_holds_every_note_whose_best_passage_fits_in_order(drawn, budget, answers):
+    ranked = [
+        section(f"{number}.md", words, words, relevance=1 - number / 100)[1]
+        for number, (_, words, _) in enumerate(drawn)
+    ]
+    room, in_order = budget, set()
+    for parts in ranked:
+        best = max(parts, key=lambda part: part.relevance)
+        (size,) = WORDS.of([best.text])
+        if size <= room and room >= 40:
+            room -= size
+            in_order.add(best.path)
+    sections = [whole_section(parts) for parts in ranked]
+    found = packed(sections[:answers], budget, further=sections[answers:])
+    assert in_order <= {one.path for one in found.chosen}
+
+
+def test_the_densest_come_from_no_more_notes_than_a_third_of_the_candidates():
     several = [candidate(f"{n:02}.md", relevance=1 - n / 100) for n in range(12)]
-    found = packed(several, 10_000)
+    found = packed(several, 10_000, order="density")
     assert [one.path for one in found.chosen] == ["00.md", "01.md", "02.md", "03.md"]
     assert {one.reason for one in found.left_out} == {"notes"}
-    assert len(packed(several, 10_000, found=24).chosen) == 8
+    assert len(packed(several, 10_000, order="density", found=24).chosen) == 8
+    assert len(packed(several, 10_000).chosen) == 12
 
 
 def test_a_note_gives_at_most_two_passages():
@@ -105,13 +124,13 @@ def test_a_copy_is_dropped_and_a_report_with_other_numbers_is_not():
     assert [(one.candidate.path, one.reason) for one in found.left_out] == [("Copy.md", "alike")]
 
 
-def section(path="A.md", words=60, step=50):
-    """Return a section of three passages that share ten words with their neighbours."""
+def section(path="A.md", words=60, step=50, relevance=0.5):
+    """Return a section of three passages of `words` words; each begins `step` words after the one before."""
     all_words = [f"{path}{at}" for at in range(words + 2 * step)]
     text, parts = " ".join(all_words), []
     for number in range(3):
         piece = " ".join(all_words[number * step : number * step + words])
-        parts.append(candidate(path, relevance=0.5 + number / 10, text=piece, start=text.index(piece)))
+        parts.append(candidate(path, relevance=relevance + number / 10, text=piece, start=text.index(piece)))
     return text, parts
 
 
@@ -145,9 +164,10 @@ def test_what_does_not_fit_is_compressed_and_what_still_does_not_is_left_out():
 
 def test_a_later_round_never_displaces_an_earlier_one():
     packer = Packer(130, WORDS, lambda one: one.text)
-    packer.add([candidate("Match.md", relevance=0.2)], nothing_shorter)
+    packer.add([candidate("Match.md", relevance=0.2)], nothing_shorter, nothing_shorter)
     packer.add(
         [candidate("Near.md", relevance=0.9), candidate("Other.md", relevance=0.8)],
+        nothing_shorter,
         nothing_shorter,
         per_note=1,
     )
@@ -157,18 +177,53 @@ def test_a_later_round_never_displaces_an_earlier_one():
 
 def test_a_round_leaves_the_rest_of_its_share_to_the_next():
     packer = Packer(200, WORDS, lambda one: one.text)
-    packer.add([candidate("A.md"), candidate("B.md")], nothing_shorter, share=0.5)
-    packer.add([candidate("C.md"), candidate("D.md")], nothing_shorter)
+    packer.add([candidate("A.md"), candidate("B.md")], nothing_shorter, nothing_shorter, share=0.5)
+    packer.add([candidate("C.md"), candidate("D.md")], nothing_shorter, nothing_shorter)
     assert {one.path for one in packer.finished().chosen} == {"A.md", "C.md", "D.md"}
 
 
-def test_source_code_counts_twice_and_boilerplate_half():
-    code = candidate("Code.md", relevance=0.3, text="```\n" + text_of("c", 58).replace(" ", "\n") + "\n```")
+@pytest.mark.parametrize("of_file", [True, False])
+def test_source_code_counts_twice_and_boilerplate_half(of_file):
+    lines = text_of("c", 58).replace(" ", "\n")
+    text = lines if of_file else f"```\n{lines}\n```"
+    code = candidate("Code.md", relevance=0.3, text=text, is_source=of_file)
     prose, template = candidate("Prose.md", relevance=0.5), candidate("T.md", relevance=0.6, boilerplate=1.0)
-    packer = Packer(70, WORDS, lambda one: one.text)
-    packer.add([prose, template, code], nothing_shorter)
-    assert [one.path for one in packer.finished().chosen] == ["Code.md"]
-    assert [one.candidate.path for one in packer.packing.left_out] == ["Prose.md", "T.md"]
+    found = packed([prose, template, code], 70, order="density")
+    assert [one.path for one in found.chosen] == ["Code.md"]
+    assert [one.candidate.path for one in found.left_out] == ["Prose.md", "T.md"]
+
+
+def halved(one, _room):
+    words = one.text.split()
+    return replace(one, text=" ".join(words[: len(words) // 2]), end=one.start + len(one.text) // 2)
+
+
+@pytest.mark.parametrize("order", ["relevance", "density"])
+def test_of_a_best_passage_that_does_not_fit_the_best_part_is_packed(order):
+    (one,) = packed([candidate("Class.py", words=519)], 397, order=order, cut=halved).chosen
+    assert len(one.text.split()) == 259
+
+
+def test_an_answer_that_is_too_long_is_cut_before_what_is_none_comes():
+    found = packed(
+        [candidate("Class.py", words=100)], 60, cut=halved, further=[candidate("Other.md", words=50)]
+    )
+    assert [one.path for one in found.chosen] == ["Class.py"]
+
+
+def test_a_passage_stands_in_one_slot_alone():
+    text, parts = section()
+    packer = Packer(1_000, WORDS, lambda one: one.text)
+    packer.add([replace(parts[1], slot="first")], nothing_shorter, nothing_shorter)
+    packer.add(
+        [whole_section([replace(part, slot="second") for part in parts])], nothing_shorter, nothing_shorter
+    )
+    found = packer.finished()
+    assert [one.slot for one in found.chosen] == ["first"]
+    assert {(one.candidate.start, one.reason) for one in found.left_out} == {
+        (part.start, "alike") for part in parts
+    }
+    assert text.count(parts[1].text) == 1
 
 
 @pytest.mark.parametrize("text", ["", "one", "two words", "知识库很好"])

@@ -36,7 +36,7 @@ def test_a_recipe_is_read():
         ("", "_contexts.yaml:1: expected"),
         ("[a]", "_contexts.yaml:1: expected"),
         ("a: [", "_contexts.yaml:1: not valid YAML"),
-        ("a: {slots: []}", "a.slots: "),
+        ("a: {slots: []}", "a.slots: expected a list of one to 10 slots, each with `query`"),
         (
             "a:\n  slots:\n    - {querry: x}",
             "_contexts.yaml:3: a.slots[1].querry: unknown key; did you mean `query`?",
@@ -46,11 +46,32 @@ def test_a_recipe_is_read():
             "_contexts.yaml:3: a.size: unknown key; known are slots, budget",
         ),
         ("a:\n  slots: [{k: 3}]", "_contexts.yaml:2: a slot needs `query`, `neighbours`, or both"),
-        ("a: {slots: [{query: x, k: 1000}]}", "a.slots[1].k: "),
-        ("a: {slots: [{query: x, neighbours: all}]}", "a.slots[1].neighbours: "),
-        ("a: {slots: [{query: x}], budget: 1}", "a.budget: "),
-        ("a: {slots: [{query: x}], compress: all}", "a.compress: "),
-        ("a: 3", "_contexts.yaml:1: a: "),
+        (
+            "a: {slots: [{query: x, k: 1000}]}",
+            "a.slots[1].k: expected a whole number of notes from 1 to 24; it is 1000",
+        ),
+        (
+            "a:\n  slots:\n    - query: x\n      where:\n        kind: {a: b}",
+            "_contexts.yaml:5: a.slots[1].where.kind: expected at most 20 filters by name, each with a value",
+        ),
+        (
+            "a: {slots: [{query: x, where: {kind: [a, [b]]}}]}",
+            "or a list of one to 50 values; it is ['a', ['b']]",
+        ),
+        ("a: {slots: [{query: x, where: {kind: []}}]}", "a.slots[1].where.kind: expected"),
+        ("a: {slots: [{query: x, where: [kind]}]}", "a.slots[1].where: expected at most 20 filters"),
+        ("a: {slots: [x]}", "a.slots[1]: expected a list of one to 10 slots, each with `query`"),
+        (
+            "a: {slots: [{query: x, neighbours: all}]}",
+            "a.slots[1].neighbours: expected `links` or `community`; it is 'all'",
+        ),
+        (
+            "a: {slots: [{query: x}], budget: 1}",
+            "a.budget: expected a whole number of tokens from 200 to 200000; it is 1",
+        ),
+        ("a: {slots: [{query: x}], compress: all}", "a.compress: expected `none`, `light` or `strong`"),
+        ("a: 3", "_contexts.yaml:1: a: expected the keys `slots`, `budget` and `compress`; it is 3"),
+        ("a:", "a: expected the keys `slots`, `budget` and `compress`; it is empty"),
         ("1: {slots: [{query: x}]}", "a recipe's name is a text"),
         ("a: {slots: [{query: x}]}\na: {slots: [{query: y}]}", "_contexts.yaml:2: 'a' is written twice"),
         ("a: &x {slots: [{query: x}]}\nb: *x", "aliases"),
@@ -106,6 +127,19 @@ def test_values_of_the_note_take_the_place_of_their_names():
     found = filled(slot, {"title": "Nvidia", "Ticker": "NVDA"})
     assert found.query == "Nvidia NVDA risks"
     assert found.where == (("property.ticker", "NVDA"), ("since", "2026-01-01"))
+
+
+def test_a_filter_takes_a_list_and_each_value_of_a_list_of_the_note():
+    slot = {
+        "query": "x",
+        "where": {"kind": ["letter", "{kind}"], "property.ticker": "{peers}", "since": 2026},
+    }
+    found = filled(slot, {"kind": "review", "peers": ["NVDA", "", "AMD"]})
+    assert found.where == (
+        *(("kind", "letter"), ("kind", "review")),
+        *(("property.ticker", "NVDA"), ("property.ticker", "AMD")),
+        ("since", "2026"),
+    )
 
 
 def test_a_list_is_joined_and_a_mapping_is_no_value():

