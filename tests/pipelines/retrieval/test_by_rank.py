@@ -50,9 +50,14 @@ def paths(ranked):
     return [place.hit.path for place in ranked]
 
 
-@pytest.mark.parametrize(("query", "is_below"), [("zebra", True), ("walrus", False), ("a walrus seen", False)])
+@pytest.mark.parametrize(
+    ("query", "is_below"), [("zebra", True), ("walrus", False), ("a walrus seen", False)]
+)
 def test_a_note_that_is_no_match_stays_below_the_strong_ones(cache, query, is_below):
-    groups = [group(cache, "d", {"rare.md": False}), group(cache, "e", {"strong.md": True, "phrase.md": True})]
+    groups = [
+        group(cache, "d", {"rare.md": False}),
+        group(cache, "e", {"strong.md": True, "phrase.md": True}),
+    ]
     assert (paths(merge_by_rank(groups, query))[-1] == "rare.md") == is_below
 
 

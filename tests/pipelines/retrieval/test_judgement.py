@@ -72,11 +72,15 @@ def test_a_passage_with_the_whole_question_as_a_phrase_is_a_strong_match(source,
 
 
 def test_a_note_that_the_question_names_is_a_strong_match(source):
-    assert judge([hit_of(source, "nothing.md", named=1.2), hit_of(source, "phrase.md")], "x") == ["strong", "none"]
+    assert judge([hit_of(source, "nothing.md", named=1.2), hit_of(source, "phrase.md")], "x") == [
+        "strong",
+        "none",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("query", "path"), [("garden", "common/1.md"), ("walking gate", "nothing.md"), ("ledger patient", "words.md")]
+    ("query", "path"),
+    [("garden", "common/1.md"), ("walking gate", "nothing.md"), ("ledger patient", "words.md")],
 )
 def test_a_passage_with_all_of_the_words_is_a_match_however_common_they_are(source, query, path):
     assert (rated(source, query, path) != ["none"]) == (path != "nothing.md")
@@ -90,7 +94,8 @@ def test_words_on_both_sides_of_where_a_section_is_cut_count_together(source):
 
 
 @pytest.mark.parametrize(
-    "query", ["garden passport renewal fee", "how do walruses keep a garden warm in the arctic winter", "?!", ""]
+    "query",
+    ["garden passport renewal fee", "how do walruses keep a garden warm in the arctic winter", "?!", ""],
 )
 def test_a_common_word_beside_unknown_ones_is_no_match(source, query):
     assert rated(source, query, "common/1.md", "nothing.md") == ["none", "none"]
@@ -137,7 +142,7 @@ ORDER = ("none", "weak", "strong")
 
 
 @given(
-    st.text(alphabet="abc walrus garden gate patient ledger-\"发酵食品", max_size=40),
+    st.text(alphabet='abc walrus garden gate patient ledger-"发酵食品', max_size=40),
     st.lists(st.sampled_from(sorted(NOTES)), min_size=1, max_size=6, unique=True),
     st.floats(-1, 1),
     st.floats(0, 0.5),
