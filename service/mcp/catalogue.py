@@ -109,9 +109,8 @@ says why: no worker runs, or the note cannot be indexed."""
 _SIMILAR = """\
 List the notes that are nearest to a note in meaning, with the passage of each that is nearest.
 
-{"note": "Concepts/Moats.md", "limit": 5, "min_similarity": 0.5}, with the filters of `search`. Use it for what belongs
-together but is not linked;
-`browse` with by=backlinks for what is."""
+{"note": "Concepts/Moats.md", "limit": 5, "min_similarity": 0.5}, with the filters of `search`. Use it for what
+belongs together but is not linked; `browse` with by=backlinks for what is."""
 
 TOOLS = (
     Tool("search", "Search notes", _SEARCH, arguments.Search, answers.Found, search),
