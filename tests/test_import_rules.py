@@ -178,7 +178,7 @@ HOMES = {
     "huggingface_hub": ("pipelines.embedding.model_info",),
     "networkx": ("pipelines.graph.louvain", "pipelines.graph.export"),
     "scipy": ("pipelines.graph.centrality",),
-    "rapidfuzz": ("pipelines.parsing.links", "pipelines.retrieval.titles"),
+    "rapidfuzz": ("pipelines.parsing.links", "pipelines.retrieval.spelling", "pipelines.retrieval.titles"),
     "graspologic_native": ("pipelines.graph.centrality",),
     "anthropic": ("pipelines.tagging.haiku",),
     "lxml": ("pipelines.documents.readers",),

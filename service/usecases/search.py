@@ -157,14 +157,7 @@ class SearchService:
             took_ms=round(took * 1000, 1),
             index=index,
             reason=None if page.ranked.found else why_nothing(page.ranked, query, filters),
-            did_you_mean=self._meant(page.ranked, query),
-        )
-
-    def _meant(self, ranked: Ranked, query: str) -> str | None:
-        """Return the question with its misspelt words corrected; None if there are none, or no model is loaded."""
-        loaded = [model for model, vector in ranked.vectors.items() if vector is not None]
-        return (
-            meant_by(ranked, query, self.resources.embedders.get(loaded[0]).count_tokens) if loaded else None
+            did_you_mean=meant_by(page.ranked, query, self.resources),
         )
 
     def page(

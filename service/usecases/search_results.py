@@ -13,10 +13,12 @@ from pipelines.retrieval.excerpts import Excerpt
 from pipelines.retrieval.explain import Standing, nothing_left, reason
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source
-from service.usecases.nearest_values import CountTokens, corrected, unknown_values
+from pipelines.retrieval.spelling import corrected
+from service.usecases.nearest_values import unknown_values
 from service.usecases.paging import Ranked
 from service.usecases.schemas.locator import place_of
 from service.usecases.schemas.search import AlikeNote, Explanation, Layer, SearchHit
+from workers.resources import Resources
 
 _DIGITS = 6
 _COSINE_DIGITS = 4
@@ -161,10 +163,18 @@ def why_nothing(ranked: Ranked, query: str, filters: Filters) -> str | None:
     return None
 
 
-def meant_by(ranked: Ranked, query: str, count_tokens: CountTokens) -> str | None:
-    """Return the question with its misspelt words corrected by the domains that answered; None if there are none."""
+def meant_by(ranked: Ranked, query: str, resources: Resources) -> str | None:
+    """Return the question with its misspelt words corrected by the domains that answered.
+
+    None if there are none, or if no model is loaded that knows how words are spelled.
+    """
+    loaded = [model for model, vector in ranked.vectors.items() if vector is not None]
     with suppress(CacheError):
-        return corrected(_answered(ranked), query, count_tokens)
+        return (
+            corrected(_answered(ranked), query, resources.embedders.get(loaded[0]).count_tokens)
+            if loaded
+            else None
+        )
     return None
 
 

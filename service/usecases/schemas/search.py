@@ -115,7 +115,7 @@ class SearchAnswer(BaseModel):
 
     model_config = example(
         query="pricing power", count=1, offset=0, answers=1, more=False, match="strong", deep_available=False,
-        took_ms=14.2, index=INDEX_EXAMPLE, reason=None,
+        took_ms=14.2, index=INDEX_EXAMPLE, reason=None, did_you_mean=None,
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
              "excerpt": "A moat is pricing power that lasts.", "marks": [[10, 23]], "ranges": [[220, 255]],
