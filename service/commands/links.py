@@ -61,7 +61,7 @@ def links(
     as_json: bool,
 ) -> None:
     """List links and their targets, of all notes or from and to one."""
-    from service.commands.render import print_links, print_links_of  # noqa: PLC0415
+    from service.commands.render import print_links  # noqa: PLC0415
 
     if path is not None:
         if broken or ambiguous or domain:
@@ -71,7 +71,7 @@ def links(
         if as_json:
             print_json({name: node[name] for name in ("path", "outlinks", "unresolved", "backlinks")})
         else:
-            print_links_of(out, node)
+            _print_links_of(node)
         return
     wanted = "broken" if broken else "ambiguous" if ambiguous else "any"
     answer = _ask(options_given(vault, state), "links", state=wanted, domain=domain, limit=limit)
@@ -79,6 +79,20 @@ def links(
         print_json(answer)
     else:
         print_links(out, answer, limit)
+
+
+def _print_links_of(node: dict[str, Any]) -> None:
+    """Print where a note links to, in the order of its text, and which notes link to it."""
+    path, broken = node["path"], node["unresolved"]
+    ends = [(link["line"], link["path"], "") for link in node["outlinks"]]
+    ends += [(link["line"], link["target"], "  (no file matches)") for link in broken]
+    for line, target, missing in sorted(ends):
+        out.say(f"{path}:{line} → {target}{missing}")
+    for link in node["backlinks"]:
+        out.say(f"{link['path']}:{link['line']} → {path}")
+    linked, linking = ({link["path"] for link in node[name]} for name in ("outlinks", "backlinks"))
+    said = f"links to {counted(len(linked), 'file')}" + (f" and to {len(broken)} missing" if broken else "")
+    out.print(f"{said}; {counted(len(linking), 'note links', 'notes link')} here", style="dim")
 
 
 @app.command()

@@ -154,23 +154,6 @@ def print_links(console: Console, answer: dict[str, Any], limit: int) -> None:
     console.print(Text(counted(answer["count"], "link") + more, "dim"))
 
 
-def print_links_of(console: Console, node: dict[str, Any]) -> None:
-    """Print where a note links to, in the order of its text, and which notes link to it."""
-    path, broken = node["path"], node["unresolved"]
-    ends = [(link["line"], link["path"], "") for link in node["outlinks"]]
-    ends += [(link["line"], link["target"], "  (no file matches)") for link in broken]
-    for line, target, missing in sorted(ends):
-        text = Text(f"{path}:{line}", "cyan").append(f" → {target}", "bold").append(missing, "yellow")
-        console.print(text, soft_wrap=True)
-    for link in node["backlinks"]:
-        text = Text(f"{link['path']}:{link['line']}", "cyan").append(f" → {path}", "bold")
-        console.print(text, soft_wrap=True)
-    linked = len({link["path"] for link in node["outlinks"]})
-    linking = len({link["path"] for link in node["backlinks"]})
-    said = f"links to {counted(linked, 'file')}" + (f" and to {len(broken)} missing" if broken else "")
-    console.print(Text(f"{said}; {counted(linking, 'note links', 'notes link')} here", "dim"))
-
-
 def print_communities(console: Console, answer: dict[str, Any]) -> None:
     """Print the communities, largest first."""
     for found in answer["communities"]:
