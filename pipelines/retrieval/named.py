@@ -148,11 +148,12 @@ class NoteNames:
         Raises CacheError.
         """
         self.follow(cache)
-        wanted = frozenset(words)
+        has_none, found = frozenset(words).isdisjoint, {}
         with self._lock:
-            names = [(path, self._terms.get(path, ())) for path in paths]
-        found = {path: [name for name in several if not wanted.isdisjoint(name)] for path, several in names}
-        return {path: several for path, several in found.items() if several}
+            for path in paths:
+                if several := [name for name in self._terms.get(path, ()) if not has_none(name)]:
+                    found[path] = several
+        return found
 
 
 def _typed(name: str) -> str:

@@ -49,7 +49,7 @@ def stem(word: str) -> str:
 
 def _token(word: str) -> str:
     found = _tokenizer()(word.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False)
-    return "".join(token for tokens in found for token in tokens) or word
+    return "".join(str(token) for tokens in found for token in tokens) or word
 
 
 @cache

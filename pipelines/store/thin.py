@@ -10,6 +10,8 @@ from pipelines.store.cache import Cache
 from pipelines.store.connection import records
 from pipelines.store.connection import rows as select
 
+_SHORT = 300  # characters
+
 
 @dataclass(frozen=True, slots=True)
 class LinkChunk:
@@ -23,7 +25,10 @@ class LinkChunk:
 
 
 def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]:
-    """Return these chunks, without first ones, that have at least one link, and at least one per 200 characters."""
+    """Return these chunks, without first ones, that have many links.
+
+    These are at least two and one per 100 characters; in a short chunk one is enough.
+    """
     return records(
         cache.con,
         LinkChunk,
@@ -33,8 +38,8 @@ def later_chunks_with_links(cache: Cache, ids: Sequence[int]) -> list[LinkChunk]
         " WHERE c.id IN (SELECT value FROM json_each(?)) AND c.position > 0"
         " AND (instr(c.text, '[[') OR instr(c.text, '](') OR instr(c.text, '//'))"
         " AND length(c.text) - length(replace(replace(replace(c.text, '[[', ''), '](', ''), '//', ''))"
-        " >= max(2, length(c.text) / 100)",
-        (json.dumps(list(ids)),),
+        " >= iif(length(c.text) <= ?, 2, max(4, length(c.text) / 50))",
+        (json.dumps(list(ids)), _SHORT),
     )
 
 

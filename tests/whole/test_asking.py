@@ -66,7 +66,7 @@ def test_explain_shows_every_layer_of_every_hit(example):
     found = hits(example, q="KLVN backlog", explain=1, domain="finance")
     for hit in found:
         layers = [layer["layer"] for layer in hit["layers"]]
-        assert layers[-3:] == ["fused", "decayed", "reranked"]
+        assert layers[-4:] == ["fused", "decayed", "reranked", "called"]
         assert hit["layers"][-1]["rank"] == found.index(hit) + 1
     assert "reranked" in example.run("search", "KLVN backlog", "--explain", *example.place)
 
