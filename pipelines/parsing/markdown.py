@@ -59,12 +59,12 @@ def parse_note(path: str, text: str) -> Note:
     """Parse one file. Any text gives a Note; parts that could not be read are reported in `warnings`."""
     front = read_frontmatter(text)
     starts = line_starts(text)
-    # A block that is not YAML is parsed separately: its lines are not headings, and it cannot swallow the note.
-    block = _parse_part(text, front.body_start, front.end, starts, headings=False)
+    # What is not YAML is parsed separately: its lines are not headings, and it cannot swallow the note.
+    unread = [_parse_part(text, *part, starts, headings=False) for part in front.unread]
     below = max(front.body_start, front.end)
     body_end = excalidraw.drawing_start(text, below, front.values)
     body = _parse_part(text, below, body_end, starts, headings=True)
-    properties = read_properties(front.values, [*block.tags, *body.tags])
+    properties = read_properties(front.values, [tag for part in (*unread, body) for tag in part.tags])
     no_titles = excalidraw.HEADINGS if excalidraw.PROPERTY in front.values else ()
     # A heading of level 1 below others names a part of the note, and not the note.
     first = next((h for h in body.headings if h.text and h.text not in no_titles), None)
@@ -80,9 +80,8 @@ def parse_note(path: str, text: str) -> Note:
         frontmatter=front.values,
         headings=tuple(body.headings),
         links=(
-            *_property_links(front.values, text[: front.body_start], starts),
-            *block.links,
-            *body.links,
+            *_property_links(front.values, text[: front.end], starts),
+            *(link for part in (*unread, body) for link in part.links),
         ),
         tags=properties.tags,
         aliases=properties.aliases,

@@ -97,7 +97,6 @@ def test_a_block_that_is_not_first_or_never_closed_is_no_frontmatter(text):
         'a: !!int ""',
         "a: !!bool x",
         "a: !!timestamp x",
-        "a: " + "9" * 5_000,
         "[" * 60_000,
         "- " * 20_000 + "x",
         "{a: " * 15_000,
@@ -120,10 +119,10 @@ def test_unreadable_frontmatter_is_text_and_a_warning(block):
     ("text", "problem"),
     [
         ("---\ntitle: a: b\n---\n", "line 2, column 9: mapping values are not allowed in this context"),
-        ("\ufeff---\r\na: 1\r\nb: {{date}}\r\n---\r\n", "line 3, column 5: found unhashable key"),
+        ("\ufeff---\r\nb: {{date}}\r\n---\r\n", "line 2, column 5: found unhashable key"),
         (
-            "---\na: 1\ntags: [x\nb: c\n---\n",
-            "line 4, column 2: did not find expected ',' or ']' (while parsing a flow sequence from line 3 on)",
+            "---\ntags: [x\n- y\n---\n",
+            "line 4, column 1: did not find expected ',' or ']' (while parsing a flow sequence from line 2 on)",
         ),
     ],
 )
@@ -165,14 +164,14 @@ def test_frontmatter_values_can_be_written_as_json():
     )
     assert note.frontmatter == {
         "d": "2024-01-05",
-        "t": "2024-01-05T10:00:00",
-        "n": "nan",
-        "i": "inf",
+        "t": "2024-01-05 10:00:00",
+        "n": ".nan",
+        "i": ".inf",
         "b": "hi",
         "s": ["x", "y"],
         "1": "one",
         "null": "z",
-        "big": str(0xFFFFFFFFFFFFFFFFFFFF),
+        "big": "0xffffffffffffffffffff",
         "l": [{"k": "2024-01-05"}],
     }
     json.dumps(note.frontmatter, allow_nan=False)
