@@ -30,7 +30,7 @@ _NO_TAG_CHARACTER = (
 TAG = re.compile(rf"[^{_NO_TAG_CHARACTER}]+")
 _LARGEST_INTEGER = 2**63 - 1
 _TRUTH = {"true": True, "false": False}
-_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,25})?(?:e[+-][0-9]{2,3})?")
 _YES = frozenset({"true", "yes", "on"})
 # Of a frontmatter with unreadable lines: how many are named, and how many are left out of one property.
 _MOST_NAMED = 20
@@ -62,8 +62,9 @@ def as_written(text: str) -> str | bool | float:
         return _TRUTH[text]
     if _NUMBER.fullmatch(text) is None:
         return text
-    number = float(text) if "." in text else int(text)
-    return number if str(number) == text else text
+    number = int(text) if text.lstrip("-").isdecimal() else float(text)
+    is_kept = str(number) == text and (isinstance(number, float) or abs(number) <= _LARGEST_INTEGER)
+    return number if is_kept else text
 
 
 _WRITTEN = "!written"

@@ -14,6 +14,7 @@ from markdown_it.token import Token
 
 from pipelines.model import Heading, Link, LinkKind, Note
 from pipelines.parsing import excalidraw
+from pipelines.parsing.encodings import decode
 from pipelines.parsing.frontmatter import read_frontmatter, read_properties, split_wikilink, strings
 from pipelines.parsing.lines import line_starts
 from pipelines.parsing.links import inner_target
@@ -34,22 +35,8 @@ class _Found:
     tags: list[str] = field(default_factory=list)
 
 
-def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode a file's bytes as UTF-8 without its byte order mark, and report what had to be replaced."""
-    warnings = []
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        text = data.decode("utf-8-sig", "replace")
-        warnings.append(f"not UTF-8 at byte {error.start}: unreadable bytes were replaced")
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-        warnings.append("NUL bytes were replaced")
-    return text, tuple(warnings)
-
-
 def read_note(path: str, data: bytes) -> Note:
-    """Decode and parse a file's bytes; replaced bytes are reported in the note's warnings."""
+    """Decode and parse a file's bytes; the note's warnings report what is not UTF-8."""
     text, warnings = decode(data)
     note = parse_note(path, text)
     return replace(note, warnings=(*warnings, *note.warnings))

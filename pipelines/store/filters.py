@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.documents.formats import FORMATS
-from pipelines.filters import Filters, fold, has_heading, has_task
-from pipelines.parsing.frontmatter import as_written
+from pipelines.filters import Filters, as_number, fold, has_heading, has_task
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows
 from pipelines.store.neighbours import OF_CODE
@@ -218,8 +217,7 @@ def _conditions(filters: Filters, hidden: str) -> Iterator[_Condition]:
     if filters.until:
         yield f"{_DAY} <= ?", (filters.until,)
     for name, value in filters.properties:
-        kind = type(as_written(value))
-        wanted = (value if kind is int else None, value if kind is float else None, value, value)
+        wanted = (*as_number(value), value, value)
         yield _PROPERTY, (name, *wanted, *wanted)
     if filters.communities:
         yield _COMMUNITY, (json.dumps(filters.communities),)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.parsing.lines import line_starts
-from pipelines.parsing.markdown import decode, parse_note
+from pipelines.parsing.markdown import parse_note
 
 
 def links(text):
@@ -23,31 +23,6 @@ def tags(text):
 
 def front(block):
     return parse_note("folder/n.md", f"---\n{block}\n---\nbody\n")
-
-
-# Decoding
-
-
-def test_a_byte_order_mark_is_not_part_of_the_text():
-    assert decode(b"\xef\xbb\xbf# T\r\n") == ("# T\r\n", ())
-
-
-def test_bytes_that_are_not_utf8_are_replaced_with_a_warning():
-    text, warnings = decode(b"caf\xe9 x")
-    assert text == "caf\ufffd x"
-    assert "byte 3" in warnings[0]
-
-
-def test_nul_bytes_are_replaced_with_a_warning():
-    text, warnings = decode(b"a\0b")
-    assert text == "a\ufffdb"
-    assert len(warnings) == 1
-
-
-@given(st.binary())
-def test_decoding_never_raises(data):
-    text, _ = decode(data)
-    assert "\0" not in text
 
 
 # Frontmatter
