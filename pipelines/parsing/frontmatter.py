@@ -82,7 +82,7 @@ _Loader.add_constructor(_WRITTEN, _Loader.written)
 class Frontmatter:
     """A note's frontmatter: its values, where the body starts, and where the block ends if there is one.
 
-    Of a block with unreadable lines, `values` has the properties that can be read, `unread` the offsets of the other
+    Of a block with unreadable lines, `values` has what can be read, `unread` the offsets of the properties with such
     lines, and `warnings` the reasons; the whole block is text then, so `body_start` is 0.
     """
 
@@ -104,11 +104,12 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
-    """Lines of a block that cannot be read, from 0 and exclusive of `end`, and the reason."""
+    """Lines of a block that cannot be read, from 0 and exclusive of `end`, the reason, and the property's lines."""
 
     start: int
     end: int
     reason: str
+    part: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +207,16 @@ def _partly(block: str, start: int, end: int, error: Exception) -> Frontmatter:
         return Frontmatter(end=end, warnings=(f"{unreadable}, kept as text: {reason}",), unread=((0, end),))
     values, twice = _merged(entries)
     offsets = [start, *(start := start + len(line) for line in lines)]
-    warnings = [f"{unreadable} {_shown(one)}, kept as text: {one.reason}" for one in unread]
+    warnings = [
+        f"{unreadable} {_shown(one)}, kept as text: {one.reason}; try quotes around the value"
+        for one in unread
+    ]
+    parts = dict.fromkeys(one.part for one in unread)
     return Frontmatter(
         values,
         end=end,
         warnings=(*warnings, *twice),
-        unread=tuple((offsets[one.start], offsets[one.end]) for one in unread),
+        unread=tuple((offsets[first], offsets[last]) for first, last in parts),
     )
 
 
@@ -227,11 +232,11 @@ def _load_each(lines: Sequence[str]) -> tuple[list[_Entry], list[_Unread]]:
     for start, end in pairwise([*_starts(lines), len(lines)]):
         if len(unread) >= _MOST_NAMED:
             reason = f"more than {_MOST_NAMED} properties above cannot be read"
-            unread.append(_Unread(start, len(lines), reason))
+            unread.append(_Unread(start, len(lines), reason, (start, len(lines))))
             break
         good, bad = _load_most(lines[start:end])
         entries += [replace(entry, line=start + entry.line) for entry in good]
-        unread += [_Unread(start + one.start, start + one.end, one.reason) for one in bad]
+        unread += [_Unread(start + one.start, start + one.end, one.reason, (start, end)) for one in bad]
     return entries, unread
 
 
@@ -275,7 +280,8 @@ def _refuse_bombs(block: str) -> None:
     for event in yaml.parse(block, Loader=yaml.CSafeLoader):
         if getattr(event, "anchor", None) is not None:
             raise yaml.MarkedYAMLError(
-                problem="anchors and aliases are not allowed", problem_mark=event.start_mark
+                problem="anchors and aliases are not allowed",
+                problem_mark=event.start_mark,  # type: ignore[arg-type]  # the stub knows no marks of libyaml
             )
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
@@ -387,7 +393,7 @@ def _comma_separated(value: object) -> list[str]:
     return value.split(",") if isinstance(value, str) else list(strings(value))
 
 
-_TOGETHER: Mapping[str, Callable[[object], list[object]]] = {
+_TOGETHER: Mapping[str, Callable[[object], Sequence[object]]] = {
     **dict.fromkeys(("tags", "tag"), _words),
     **dict.fromkeys(("aliases", "alias"), _comma_separated),
     "private": lambda value: [value],

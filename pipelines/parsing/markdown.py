@@ -52,6 +52,8 @@ def parse_note(path: str, text: str) -> Note:
     body_end = excalidraw.drawing_start(text, below, front.values)
     body = _parse_part(text, below, body_end, starts, headings=True)
     properties = read_properties(front.values, [tag for part in (*unread, body) for tag in part.tags])
+    of_properties = list(_property_links(front.values, text[: front.end], starts))
+    named = {(link.target, link.fragment) for link in of_properties}
     no_titles = excalidraw.HEADINGS if excalidraw.PROPERTY in front.values else ()
     # A heading of level 1 below others names a part of the note, and not the note.
     first = next((h for h in body.headings if h.text and h.text not in no_titles), None)
@@ -67,8 +69,9 @@ def parse_note(path: str, text: str) -> Note:
         frontmatter=front.values,
         headings=tuple(body.headings),
         links=(
-            *_property_links(front.values, text[: front.end], starts),
-            *(link for part in (*unread, body) for link in part.links),
+            *of_properties,
+            *(link for part in unread for link in part.links if (link.target, link.fragment) not in named),
+            *body.links,
         ),
         tags=properties.tags,
         aliases=properties.aliases,

@@ -167,12 +167,14 @@ def test_any_single_broken_line_leaves_the_other_properties(good, at, broken, li
     assert broken in "".join(text[slice(*part)] for part in front.unread)
 
 
-def test_the_links_and_tags_of_unreadable_lines_are_kept_and_those_of_the_others_are_properties():
-    found = note("up: '[[A]]'\nx: {{y}} [[B]] #t\nsource: '[[C]]'")
+def test_the_links_and_tags_of_unreadable_properties_are_kept_once():
+    found = note("up: '[[A]]'\nx: {{y}} [[B]] #t\nsee:\n- [[D]]e\n- [[F]]\n- '[[C]]'\ncolour: '#fff'")
     assert [(link.kind, link.target, link.line) for link in found.links] == [
         ("property", "A", 2),
-        ("property", "C", 4),
+        ("property", "C", 7),
         ("wikilink", "B", 3),
+        ("wikilink", "D", 5),
+        ("wikilink", "F", 6),
     ]
     assert found.tags == ("t",)
 
