@@ -32,6 +32,7 @@ _LARGEST_INTEGER = 2**63 - 1
 _TRUTH = {"true": True, "false": False}
 _NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,25})?(?:e[+-][0-9]{2,3})?")
 _YES = frozenset({"true", "yes", "on"})
+_SWITCHES = _YES | {"false", "no", "off"}
 # Of a frontmatter with unreadable lines: how many are named, and how many are left out of one property.
 _MOST_NAMED = 20
 _MOST_LEFT_OUT = 8
@@ -416,7 +417,8 @@ def _without_brackets(name: str) -> str:
 def _published_at(lower: Mapping[str, object]) -> tuple[str | None, tuple[str, ...]]:
     for name in ("published_at", "published", "date"):
         value = _without_brackets(next(strings(lower.get(name)), ""))
-        if value:
+        # `published: true` says that it is, not when.
+        if value and value.lower() not in _SWITCHES:
             break
     else:
         return None, ()

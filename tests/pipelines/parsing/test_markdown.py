@@ -216,6 +216,8 @@ def test_authors_are_joined_and_lose_their_brackets():
         ("date: 2024-01-05T10:00:00Z", "2024-01-05T10:00:00+00:00"),
         ("published: 2024-01-05\ndate: 2020-01-01", "2024-01-05"),
         ("published:\ndate: 2020-01-01", "2020-01-01"),
+        ("published: yes\ndate: 2020-01-01", "2020-01-01"),
+        ("published: false", None),
     ],
 )
 def test_the_date_of_publication_is_an_iso_string(block, expected):
