@@ -75,13 +75,22 @@ def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
         text = data[len(mark) :].decode(codec, "replace")
         damage = f"not {name_of(codec)} at byte {error.start + len(mark)}: unreadable bytes were replaced"
     if codec != "utf-8":
-        warnings.append(f"not UTF-8: read as {name_of(codec)}")
+        where = "" if mark else f" at byte {_first_error(data)}"
+        warnings.append(f"not UTF-8{where}: read as {name_of(codec)}")
     if damage:
         warnings.append(damage)
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
         warnings.append("NUL bytes were replaced")
     return text, tuple(warnings)
+
+
+def _first_error(data: bytes) -> int:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start
+    return len(data)
 
 
 def _likeliest(sample: bytes) -> str:

@@ -36,6 +36,7 @@ _SWITCHES = _YES | {"false", "no", "off"}
 # Of a frontmatter with unreadable lines: how many are named, and how many are left out of one property.
 _MOST_NAMED = 20
 _MOST_LEFT_OUT = 8
+_LONGEST_SHOWN = 100
 _NAMED = re.compile(r"( *)(?![#\-\]}:][ \t]|#)[^\s:][^\r\n]*?:(?:[ \t\r\n]|\Z)")
 # Explicit tags (`!!int ""`, `!!bool x`) make PyYAML's constructors raise many kinds of errors besides its own.
 _UNREADABLE = (
@@ -188,7 +189,7 @@ def _merged(entries: Iterable[_Entry]) -> tuple[dict[str, object], list[str]]:
             counts = "all of them count"
         lines = f"on lines {same[0].line + 2} and {same[-1].line + 2}"
         times = "twice" if len(same) == 2 else f"{len(same)} times, first and last"  # noqa: PLR2004 - two lines
-        warnings.append(f"`{name}` is written {times} {lines}; {counts}")
+        warnings.append(f"`{name[:_LONGEST_SHOWN]}` is written {times} {lines}; {counts}")
     return values, _few(warnings, "properties are written more than once")
 
 
@@ -391,7 +392,7 @@ def _words(value: object) -> list[str]:
 
 
 def _comma_separated(value: object) -> list[str]:
-    return value.split(",") if isinstance(value, str) else list(strings(value))
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else list(strings(value))
 
 
 _TOGETHER: Mapping[str, Callable[[object], Sequence[object]]] = {

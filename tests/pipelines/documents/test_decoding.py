@@ -14,7 +14,7 @@ from pipelines.documents.decoding import decode_text
         ("Größe".encode(), "Größe", ()),
         ("Größe".encode("utf-8-sig"), "Größe", ()),
         (codecs.BOM_UTF16_LE + "Größe".encode("utf-16-le"), "Größe", ("not UTF-8: read as UTF-16",)),
-        ("Größe – “so”".encode("cp1252"), "Größe – “so”", ("not UTF-8: read as Windows-1252",)),
+        ("Größe – “so”".encode("cp1252"), "Größe – “so”", ("not UTF-8 at byte 2: read as Windows-1252",)),
         (b"one\x00two", "one\ufffdtwo", ("NUL bytes were replaced",)),
         (b"PK\x03\x04\x00\xff", "", ("not a text: the file is not UTF-8 and has NUL bytes",)),
     ],

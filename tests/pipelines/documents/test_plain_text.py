@@ -31,7 +31,7 @@ def test_lines_are_those_of_the_file_and_the_title_is_its_name():
 def test_a_file_in_an_old_encoding_is_read_and_says_so():
     document = read("Sehr geehrte Frau Müller,\n".encode("cp1252"))
     assert document.text == "Sehr geehrte Frau Müller,\n"
-    assert document.warnings == ("not UTF-8: read as Windows-1252",)
+    assert document.warnings == ("not UTF-8 at byte 19: read as Windows-1252",)
     assert read("Grüße".encode("utf-16")).text == "Grüße"
 
 

@@ -225,7 +225,7 @@ def test_a_bomb_is_not_built_where_the_lines_are_read_one_by_one(bomb):
     [
         ("status: a\nx: 1\nstatus: b", {"status": "b", "x": 1}, "`status` is written twice on lines 2 and 4; the last one counts"),
         ("tags: [first]\ntags: second, third", {"tags": ["first", "second", "third"]}, "`tags` is written twice on lines 2 and 3; all of them count"),
-        ("aliases: A b, C\naliases: [D]\naliases:", {"aliases": ["A b", " C", "D"]}, "`aliases` is written 3 times, first and last on lines 2 and 4; all of them count"),
+        ("aliases: A b, C\naliases: [D]\naliases:", {"aliases": ["A b", "C", "D"]}, "`aliases` is written 3 times, first and last on lines 2 and 4; all of them count"),
     ],
 )  # fmt: skip
 def test_a_property_that_is_written_twice_is_said_with_what_counts(block, values, warning):
