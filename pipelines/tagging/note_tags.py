@@ -13,7 +13,7 @@ from itertools import count
 
 from pipelines.errors import NoteTagsError
 from pipelines.model import Note
-from pipelines.parsing.encodings import decode, encoding_of, name_of
+from pipelines.parsing.encodings import decode, encoding_of, is_utf_16, name_of
 from pipelines.parsing.frontmatter import TAG, distinct, is_tag, read_frontmatter, read_properties
 from pipelines.parsing.lines import LINE_END, line_start
 from pipelines.parsing.markdown import parse_note
@@ -73,7 +73,9 @@ def remove_tags(data: bytes, tags: Iterable[str]) -> bytes:
 def tags_of_head(head: bytes) -> set[str]:
     """Return the tags, in folded case, of a note that begins like this; none if they cannot be read."""
     try:
-        return _read(head + "\n---\n".encode(encoding_of(head)[1]))[0]
+        # A head ends behind a byte `\n`, which is half a character of UTF-16.
+        whole = head[: len(head) // 2 * 2] if is_utf_16(head) else head
+        return _read(whole + "\n---\n".encode(encoding_of(head)[1]))[0]
     except NoteTagsError:
         return set()
 

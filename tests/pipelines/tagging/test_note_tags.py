@@ -1,5 +1,7 @@
 """A tag is added, removed or renamed in its place; every other byte of the note stays as it was."""
 
+import codecs
+
 import pytest
 import yaml
 from hypothesis import assume, example, given
@@ -9,7 +11,9 @@ from pipelines.errors import NoteTagsError
 from pipelines.parsing.encodings import decode, encoding_of
 from pipelines.parsing.frontmatter import is_tag, read_frontmatter, read_properties
 from pipelines.parsing.markdown import parse_note
-from pipelines.tagging.note_tags import add_tags, remove_tags, rename_tags
+from pipelines.tagging.heads import heads
+from pipelines.tagging.note_tags import add_tags, remove_tags, rename_tags, tags_of_head
+from pipelines.tagging.promote import taken_back
 
 
 def tags_of(data):
@@ -444,6 +448,17 @@ def test_a_note_keeps_its_encoding_when_its_tags_are_edited(codec):
     assert after == text.replace("[a]", "[a, new]").encode(codec)
     assert remove_tags(after, ["new"]) == data
     assert rename_tags(data, {"a": "b"}) == text.replace("[a]", "[b]").replace("#a", "#b").encode(codec)
+
+
+@pytest.mark.parametrize("codec", ENCODED)
+def test_an_undo_keeps_the_tags_that_a_note_had_in_any_encoding(codec):
+    data = ENCODED[codec].encode(codec)
+    after = add_tags(data, ["new"])
+    head_before, head_after = heads(data, after)
+    assert tags_of_head(head_before) == {"a"}
+    assert taken_back(after, head_before, head_after, ["a", "new"]) == data
+    later = after + "\nWritten since.".encode(codec).removeprefix(codecs.BOM_UTF16_LE)
+    assert taken_back(later, head_before, head_after, ["a", "new"])[: len(data)] == data
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
