@@ -27,8 +27,9 @@ from rich.table import Table
 
 from benchmarks.judged import DATA
 from pipelines.model import Note, TagEntry, Taxonomy
+from pipelines.parsing.encodings import decode
 from pipelines.parsing.frontmatter import distinct
-from pipelines.parsing.markdown import decode, parse_note
+from pipelines.parsing.markdown import parse_note
 from pipelines.store.notes import vectors_of
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, Vector, tag_text
 from pipelines.vectors import mean_vector

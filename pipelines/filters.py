@@ -13,7 +13,7 @@ from typing import Literal
 
 from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import FilterError
-from pipelines.parsing.frontmatter import is_tag
+from pipelines.parsing.frontmatter import as_written, is_tag
 from pipelines.parsing.lines import line_start
 from pipelines.parsing.normal_forms import normal_form
 
@@ -65,6 +65,12 @@ class Filters:
 def fold(text: str) -> str:
     """Return a text in the form in which it is compared: composed (NFC), without case."""
     return normal_form("NFC", text).casefold()
+
+
+def as_number(value: str) -> tuple[str | None, str | None]:
+    """Return a property's value if it is stored as an integer, and if it is stored as another number."""
+    kind = type(as_written(value))
+    return value if kind is int else None, value if kind is float else None
 
 
 def has_task(text: str) -> bool:

@@ -181,6 +181,7 @@ HOMES = {
     "rapidfuzz": ("pipelines.parsing.links", "pipelines.retrieval.spelling", "pipelines.retrieval.titles"),
     "graspologic_native": ("pipelines.graph.centrality",),
     "anthropic": ("pipelines.tagging.haiku",),
+    "charset_normalizer": ("pipelines.parsing.encodings",),
     "lxml": ("pipelines.documents.readers",),
     "pypdfium2": ("pipelines.documents.readers",),
     "python_calamine": ("pipelines.documents.readers",),

@@ -13,6 +13,7 @@ from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, EverindexError, NoteError, NoteVanishedError, TaxonomyError
 from pipelines.model import Domain
 from pipelines.moments import now_iso
+from pipelines.parsing.encodings import decode
 from pipelines.store.change_log import UNDONE, Change
 from pipelines.store.facts import REVIEWED
 from pipelines.store.rename_log import RenamedFile, pairs_of
@@ -234,7 +235,7 @@ def _notes_of(context: TaggingContext, domain: Domain) -> list[tuple[str, bytes]
 
 def _change(change: renames.Change) -> dict[str, Any]:
     """Return the lines of a change that differ."""
-    before, after = (data.decode("utf-8", "replace").splitlines() for data in (change.before, change.after))
+    before, after = (decode(data)[0].splitlines() for data in (change.before, change.after))
     pairs = zip(before, after, strict=False)
     return {"path": change.path, "lines": [[old, new] for old, new in pairs if old != new]}
 

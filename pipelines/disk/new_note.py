@@ -16,7 +16,7 @@ from pipelines.disk import beneath, in_folder
 from pipelines.disk.durable_files import give_users_mode
 from pipelines.disk.safe_replace import BESIDE, TMP
 from pipelines.errors import AlreadyThereError, NoteTooLargeError
-from pipelines.parsing.frontmatter import LARGEST_BLOCK
+from pipelines.parsing.frontmatter import LARGEST_BLOCK, as_written
 
 LONGEST_STEM = 120
 """In bytes: room for a number, a suffix, and what sync programs add, within the 255 bytes of any file system."""
@@ -74,11 +74,16 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = '"' if _NOT_ON_ONE_LINE.search(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    is_quoted = _NOT_ON_ONE_LINE.search(text) or as_written(text) != text
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_quoted else None)
+
+
+def _represent_number(dumper: _Dumper, number: float) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", str(number))
 
 
 _Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(float, _represent_number)
 
 
 def write_new(root: Path, folder: str, stem: str, data: bytes, taken: Collection[str] = ()) -> str:

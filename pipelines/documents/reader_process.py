@@ -73,6 +73,7 @@ def _loaded(module: str) -> Read:
 def _load_what_loads_late() -> None:
     """Load what Python loads only when it is first needed: later, no file can be opened."""
     import_module("_strptime")
+    import_module("charset_normalizer")
     for module in pkgutil.iter_modules(encodings.__path__):
         with suppress(ImportError):  # some belong to Windows
             import_module(f"encodings.{module.name}")

@@ -21,6 +21,7 @@ from pipelines.documents.assembly import note_from
 from pipelines.documents.document import Document
 from pipelines.errors import ChildDiedError, ParserDiedError, ParserMemoryError
 from pipelines.model import Chunk, ChunkSettings, Note
+from pipelines.parsing.encodings import is_utf_16
 
 # What a character costs besides the 2 us that every character takes, as a multiple of those.
 _WEIGHTS = {b"[": 20, b"\n": 10, b"*": 5, b"_": 5, b"~": 5, b"`": 5, b"<": 5, b"$": 5, b"!": 5, b"|": 5}
@@ -47,6 +48,8 @@ class Parsed:
 
 def is_heavy(data: bytes) -> bool:
     """Say whether a note takes so long to parse that it is parsed in a separate process."""
+    if is_utf_16(data):
+        data = data.replace(b"\0", b"")  # half of each character that costs much
     if b"\r" in data:  # the parser ends a line there, too
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     weight = len(data) + sum(data.count(mark) * weight for mark, weight in _WEIGHTS.items())

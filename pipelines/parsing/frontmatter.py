@@ -1,13 +1,19 @@
-"""Parse a note's frontmatter, the YAML block at its top, into plain values, and interpret the known properties."""
+"""Parse a note's frontmatter, the YAML block at its top, into plain values, and interpret the known properties.
+
+A value without quotes is the text that is written: `No`, `1.10`, `007`, `12:30`. Only what loses nothing by it is
+read as another value: `true`, `false`, `null`, and numbers as Python writes them (`5`, `1.5`).
+"""
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from itertools import pairwise
 
 import yaml
 
+from pipelines.parsing.lines import split_lines
 from pipelines.parsing.yaml_guard import yaml_problem
 
 LARGEST_BLOCK = 65_536
@@ -23,6 +29,15 @@ _NO_TAG_CHARACTER = (
 )
 TAG = re.compile(rf"[^{_NO_TAG_CHARACTER}]+")
 _LARGEST_INTEGER = 2**63 - 1
+_TRUTH = {"true": True, "false": False}
+_NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,25})?(?:e[+-][0-9]{2,3})?")
+_YES = frozenset({"true", "yes", "on"})
+_SWITCHES = _YES | {"false", "no", "off"}
+# Of a frontmatter with unreadable lines: how many are named, and how many are left out of one property.
+_MOST_NAMED = 20
+_MOST_LEFT_OUT = 8
+_LONGEST_SHOWN = 100
+_NAMED = re.compile(r"( *)(?![#\-\]}:][ \t]|#)[^\s:][^\r\n]*?:(?:[ \t\r\n]|\Z)")
 # Explicit tags (`!!int ""`, `!!bool x`) make PyYAML's constructors raise many kinds of errors besides its own.
 _UNREADABLE = (
     yaml.YAMLError,
@@ -36,30 +51,67 @@ _UNREADABLE = (
 
 
 class _Loader(yaml.CSafeLoader):
-    """Builds YAML values; a date that does not exist (`2026-11-31`) stays text and spoils no other value."""
+    """Builds YAML values, in which a scalar without quotes is what `as_written` returns."""
 
-    def date_or_text(self, node: yaml.ScalarNode) -> object:
-        """Return the date or time of a scalar, or its text."""
-        try:
-            return self.construct_yaml_timestamp(node)
-        except ValueError:
-            return node.value
+    def written(self, node: yaml.ScalarNode) -> object:
+        """Return the value of a scalar that may be a number or a truth value."""
+        return as_written(node.value)
 
 
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.date_or_text)
+def as_written(text: str) -> str | bool | float:
+    """Return a truth value or a number if nothing of the text is lost by it (`true`, `5`, `1.5`), else the text."""
+    if text in _TRUTH:
+        return _TRUTH[text]
+    if _NUMBER.fullmatch(text) is None:
+        return text
+    number = int(text) if text.lstrip("-").isdecimal() else float(text)
+    is_kept = str(number) == text and (isinstance(number, float) or abs(number) <= _LARGEST_INTEGER)
+    return number if is_kept else text
+
+
+_WRITTEN = "!written"
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first_signs in (
+    (_WRITTEN, _NUMBER.pattern, "-0123456789"),
+    (_WRITTEN, "true|false", "tf"),
+    ("tag:yaml.org,2002:null", "null|~|", ("n", "~", "")),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), list(_first_signs))
+_Loader.add_constructor(_WRITTEN, _Loader.written)
 
 
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
     """A note's frontmatter: its values, where the body starts, and where the block ends if there is one.
 
-    An unreadable block has no values, leaves `body_start` at 0 and gives the reason in `warnings`.
+    Of a block with unreadable lines, `values` has what can be read, `unread` the offsets of the properties with such
+    lines, and `warnings` the reasons; the whole block is text then, so `body_start` is 0.
     """
 
     values: Mapping[str, object] = field(default_factory=dict)
     body_start: int = 0
     end: int = 0
     warnings: tuple[str, ...] = ()
+    unread: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A property as it is written: its name, its value, and its line in the block, from 0."""
+
+    name: str
+    value: object
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """Lines of a block that cannot be read, from 0 and exclusive of `end`, the reason, and the property's lines."""
+
+    start: int
+    end: int
+    reason: str
+    part: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,36 +134,157 @@ def read_frontmatter(text: str) -> Frontmatter:
     closing = _CLOSING.search(text, opening.end()) if opening else None
     if opening is None or closing is None:
         return Frontmatter(body_start=1 if text.startswith("\ufeff") else 0)
+    block = text[opening.end() : closing.start()]
     try:
-        values = _load(text[opening.end() : closing.start()])
+        values, warnings = _merged(_load(block))
     except _UNREADABLE as error:
-        reason = yaml_problem(error, lines_above=1)
-        return Frontmatter(end=closing.end(), warnings=(f"unreadable frontmatter, kept as text: {reason}",))
-    return Frontmatter(values=values, body_start=closing.end(), end=closing.end())
+        return _partly(block, opening.end(), closing.end(), error)
+    return Frontmatter(values, body_start=closing.end(), end=closing.end(), warnings=tuple(warnings))
 
 
-def _load(block: str) -> dict[str, object]:
-    if len(block.encode("utf-8", "replace")) > LARGEST_BLOCK:
+def _load(block: str) -> list[_Entry]:
+    """Return the properties of a block; raises one of `_UNREADABLE`."""
+    if _is_too_large(block):
         raise ValueError(f"larger than {LARGEST_BLOCK} bytes")
     if _SUSPICIOUS.search(block) or len(_NESTING.findall(block)) > DEEPEST:
         _refuse_bombs(block)
-    values = plain(yaml.load(block, Loader=_Loader))  # noqa: S506 - a safe loader
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
+    loader = _Loader(block)
+    node = loader.get_single_node()
+    if not isinstance(node, yaml.MappingNode):
+        if node is None or loader.construct_object(node, deep=True) is None:
+            return []
         raise TypeError("not a list of `name: value` properties")
-    return values
+    entries = []
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise yaml.constructor.ConstructorError(
+                "while constructing a mapping", node.start_mark, "found unhashable key", key.start_mark
+            )
+        name = _key(loader.construct_object(key))
+        entries.append(_Entry(name, plain(loader.construct_object(value, deep=True)), key.start_mark.line))
+    return entries
+
+
+def _is_too_large(block: str) -> bool:
+    return len(block.encode("utf-8", "replace")) > LARGEST_BLOCK
+
+
+def _merged(entries: Iterable[_Entry]) -> tuple[dict[str, object], list[str]]:
+    """Return the properties by name, and a warning for each name that is written more than once.
+
+    The last one counts, as in Obsidian, except where that could lose a tag or an alias or open a private note.
+    """
+    by_name: dict[str, list[_Entry]] = {}
+    for entry in entries:
+        by_name.setdefault(entry.name, []).append(entry)
+    values, warnings = {}, []
+    for name, same in by_name.items():
+        values[name] = same[-1].value
+        if len(same) == 1:
+            continue
+        counts = "the last one counts"
+        split = _TOGETHER.get(name.strip().casefold())
+        if split is not None:
+            values[name] = [item for entry in same for item in split(entry.value)]
+            counts = "all of them count"
+        lines = f"on lines {same[0].line + 2} and {same[-1].line + 2}"
+        times = "twice" if len(same) == 2 else f"{len(same)} times, first and last"  # noqa: PLR2004 - two lines
+        warnings.append(f"`{name[:_LONGEST_SHOWN]}` is written {times} {lines}; {counts}")
+    return values, _few(warnings, "properties are written more than once")
+
+
+def _few(warnings: list[str], what: str) -> list[str]:
+    """Return the first warnings, and how many more there are."""
+    more = len(warnings) - _MOST_NAMED
+    return [*warnings[:_MOST_NAMED], f"{more} more {what}"] if more > 0 else warnings
+
+
+def _partly(block: str, start: int, end: int, error: Exception) -> Frontmatter:
+    """Return what can be read of a block that cannot be read as a whole."""
+    unreadable = "unreadable frontmatter"
+    lines = split_lines(block)
+    entries, unread = ([], []) if _is_too_large(block) else _load_each(lines)
+    if not entries or not unread:
+        reason = yaml_problem(error, lines_above=1)
+        return Frontmatter(end=end, warnings=(f"{unreadable}, kept as text: {reason}",), unread=((0, end),))
+    values, twice = _merged(entries)
+    offsets = [start, *(start := start + len(line) for line in lines)]
+    warnings = [
+        f"{unreadable} {_shown(one)}, kept as text: {one.reason}; try quotes around the value"
+        for one in unread
+    ]
+    parts = dict.fromkeys(one.part for one in unread)
+    return Frontmatter(
+        values,
+        end=end,
+        warnings=(*warnings, *twice),
+        unread=tuple((offsets[first], offsets[last]) for first, last in parts),
+    )
+
+
+def _shown(unread: _Unread) -> str:
+    first, last = unread.start + 2, unread.end + 1
+    return f"on line {first}" if first == last else f"on lines {first} to {last}"
+
+
+def _load_each(lines: Sequence[str]) -> tuple[list[_Entry], list[_Unread]]:
+    """Return the properties that can be read one by one, and the lines of the others."""
+    entries: list[_Entry] = []
+    unread: list[_Unread] = []
+    for start, end in pairwise([*_starts(lines), len(lines)]):
+        if len(unread) >= _MOST_NAMED:
+            reason = f"more than {_MOST_NAMED} properties above cannot be read"
+            unread.append(_Unread(start, len(lines), reason, (start, len(lines))))
+            break
+        good, bad = _load_most(lines[start:end])
+        entries += [replace(entry, line=start + entry.line) for entry in good]
+        unread += [_Unread(start + one.start, start + one.end, one.reason, (start, end)) for one in bad]
+    return entries, unread
+
+
+def _starts(lines: Sequence[str]) -> list[int]:
+    """Return the first line and those with which a property begins: the least indented of those with a name."""
+    names = {number: name for number, line in enumerate(lines) if (name := _NAMED.match(line))}
+    least = min((len(name[1]) for name in names.values()), default=0)
+    return sorted({0, *(number for number, name in names.items() if len(name[1]) == least)})
+
+
+def _load_most(lines: Sequence[str]) -> tuple[list[_Entry], list[_Unread]]:
+    """Return a property, without the lines below its name that YAML cannot read."""
+    left = list(range(len(lines)))
+    unread: list[_Unread] = []
+    while True:
+        try:
+            return _load("".join(lines[number] for number in left)), sorted(unread, key=lambda one: one.start)
+        except _UNREADABLE as error:
+            reason = getattr(error, "problem", None) or yaml_problem(error)
+            at = _line_of(error, len(left))
+            if at is None or len(unread) == _MOST_LEFT_OUT:
+                return [], [_Unread(0, len(lines), reason)]
+            number = left.pop(at)
+            unread.append(_Unread(number, number + 1, reason))
+
+
+def _line_of(error: Exception, lines: int) -> int | None:
+    """Return the line below the first one at which YAML cannot be read, if it is known."""
+    marks = [getattr(error, "problem_mark", None), getattr(error, "context_mark", None)]
+    # What never ends, such as a quotation, is noticed later than where it began.
+    ordered = reversed(marks) if isinstance(error, yaml.scanner.ScannerError) else marks
+    return next((mark.line for mark in ordered if mark is not None and 0 < mark.line < lines), None)
 
 
 def _refuse_bombs(block: str) -> None:
-    """Raise ValueError for aliases, which can expand to gigabytes, and for depth that crashes libyaml.
+    """Raise one of `_UNREADABLE` for aliases, which can expand to gigabytes, and for depth that crashes libyaml.
 
     Events come one at a time, so a bomb is noticed before it is built. This costs a second parse.
     """
     depth = 0
     for event in yaml.parse(block, Loader=yaml.CSafeLoader):
         if getattr(event, "anchor", None) is not None:
-            raise ValueError("anchors and aliases are not allowed")
+            raise yaml.MarkedYAMLError(
+                problem="anchors and aliases are not allowed",
+                problem_mark=event.start_mark,  # type: ignore[arg-type]  # the stub knows no marks of libyaml
+            )
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             raise ValueError(f"nested deeper than {DEEPEST} levels")
@@ -157,11 +330,11 @@ def split_wikilink(inner: str) -> tuple[str, str, str] | None:
 
 
 def strings(value: object) -> Iterator[str]:
-    """Yield every string at any depth of a frontmatter value; numbers count as their text."""
+    """Yield every string at any depth of a frontmatter value; numbers and truth values count as their text."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield str(value)
+    elif isinstance(value, (int, float)):
+        yield str(value).lower() if isinstance(value, bool) else str(value)
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from strings(item)
@@ -173,11 +346,11 @@ def strings(value: object) -> Iterator[str]:
 def read_properties(values: Mapping[str, object], inline_tags: Iterable[str]) -> Properties:
     """Read the known properties; names are compared without case, and `inline_tags` follow frontmatter's tags."""
     lower = {name.lower(): value for name, value in values.items()}
-    listed = [*_items(lower.get("tags"), _words), *_items(lower.get("tag"), _words)]
+    listed = [tag for name in ("tags", "tag") for tag in _named(values, name, _words)]
     named = [tag.strip().removeprefix("#").strip("/") for tag in listed]
     dropped = [tag for tag in named if tag and not is_tag(tag)]
     tags = distinct([*filter(is_tag, named), *inline_tags])
-    aliases = [*_items(lower.get("aliases"), _comma_separated), *_items(lower.get("alias"), _comma_separated)]
+    aliases = [alias for name in ("aliases", "alias") for alias in _named(values, name, _comma_separated)]
     authors = lower.get("author") or lower.get("authors")
     published_at, unparsable = _published_at(lower)
     return Properties(
@@ -187,7 +360,8 @@ def read_properties(values: Mapping[str, object], inline_tags: Iterable[str]) ->
         author=", ".join(distinct(_without_brackets(name) for name in strings(authors))) or None,
         kind=_first(lower.get("kind")) or None,
         published_at=published_at,
-        evergreen=lower.get("evergreen") is True or "evergreen" in {tag.lower() for tag in tags},
+        evergreen=_first(lower.get("evergreen")).lower() in _YES
+        or "evergreen" in {tag.lower() for tag in tags},
         warnings=(*(f"not a tag, left out: {tag!r}" for tag in dropped), *unparsable),
     )
 
@@ -206,16 +380,27 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def _items(value: object, split: Callable[[str], list[str]]) -> list[str]:
-    return split(value) if isinstance(value, str) else list(strings(value))
+def _named(values: Mapping[str, object], name: str, split: Callable[[object], list[str]]) -> Iterator[str]:
+    """Yield the items of every property of that name, in whatever case it is written."""
+    for key, value in values.items():
+        if key.lower() == name:
+            yield from split(value)
 
 
-def _words(value: str) -> list[str]:
-    return value.replace(",", " ").split()
+def _words(value: object) -> list[str]:
+    return value.replace(",", " ").split() if isinstance(value, str) else list(strings(value))
 
 
-def _comma_separated(value: str) -> list[str]:
-    return value.split(",")
+def _comma_separated(value: object) -> list[str]:
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else list(strings(value))
+
+
+_TOGETHER: Mapping[str, Callable[[object], Sequence[object]]] = {
+    **dict.fromkeys(("tags", "tag"), _words),
+    **dict.fromkeys(("aliases", "alias"), _comma_separated),
+    "private": lambda value: [value],
+}
+"""The properties that all count where they are written more than once, and how each is made a list."""
 
 
 def _first(value: object) -> str:
@@ -233,13 +418,23 @@ def _without_brackets(name: str) -> str:
 def _published_at(lower: Mapping[str, object]) -> tuple[str | None, tuple[str, ...]]:
     for name in ("published_at", "published", "date"):
         value = _without_brackets(next(strings(lower.get(name)), ""))
-        if value:
+        # `published: true` says that it is, not when.
+        if value and value.lower() not in _SWITCHES:
             break
     else:
         return None, ()
-    for parse in (date.fromisoformat, datetime.fromisoformat):
+    for parse in (date.fromisoformat, datetime.fromisoformat, _yaml_date):
         try:
             return parse(value).isoformat(), ()
-        except ValueError:
+        except (ValueError, AttributeError):
             continue
     return None, (f"{name} is not a date: {value!r}",)
+
+
+def _yaml_date(value: str) -> date:
+    """Return a date or time in the other forms that YAML has: `2021-3-4`, `2021-03-04 5:06:07 +1`.
+
+    Raises ValueError for a date that does not exist, AttributeError for what has no such form.
+    """
+    found: date = yaml.constructor.SafeConstructor().construct_yaml_timestamp(yaml.ScalarNode("", value))
+    return found

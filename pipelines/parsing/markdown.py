@@ -14,6 +14,7 @@ from markdown_it.token import Token
 
 from pipelines.model import Heading, Link, LinkKind, Note
 from pipelines.parsing import excalidraw
+from pipelines.parsing.encodings import decode
 from pipelines.parsing.frontmatter import read_frontmatter, read_properties, split_wikilink, strings
 from pipelines.parsing.lines import line_starts
 from pipelines.parsing.links import inner_target
@@ -34,22 +35,8 @@ class _Found:
     tags: list[str] = field(default_factory=list)
 
 
-def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode a file's bytes as UTF-8 without its byte order mark, and report what had to be replaced."""
-    warnings = []
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        text = data.decode("utf-8-sig", "replace")
-        warnings.append(f"not UTF-8 at byte {error.start}: unreadable bytes were replaced")
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-        warnings.append("NUL bytes were replaced")
-    return text, tuple(warnings)
-
-
 def read_note(path: str, data: bytes) -> Note:
-    """Decode and parse a file's bytes; replaced bytes are reported in the note's warnings."""
+    """Decode and parse a file's bytes; the note's warnings report what is not UTF-8."""
     text, warnings = decode(data)
     note = parse_note(path, text)
     return replace(note, warnings=(*warnings, *note.warnings))
@@ -59,12 +46,14 @@ def parse_note(path: str, text: str) -> Note:
     """Parse one file. Any text gives a Note; parts that could not be read are reported in `warnings`."""
     front = read_frontmatter(text)
     starts = line_starts(text)
-    # A block that is not YAML is parsed separately: its lines are not headings, and it cannot swallow the note.
-    block = _parse_part(text, front.body_start, front.end, starts, headings=False)
+    # What is not YAML is parsed separately: its lines are not headings, and it cannot swallow the note.
+    unread = [_parse_part(text, *part, starts, headings=False) for part in front.unread]
     below = max(front.body_start, front.end)
     body_end = excalidraw.drawing_start(text, below, front.values)
     body = _parse_part(text, below, body_end, starts, headings=True)
-    properties = read_properties(front.values, [*block.tags, *body.tags])
+    properties = read_properties(front.values, [tag for part in (*unread, body) for tag in part.tags])
+    of_properties = list(_property_links(front.values, text[: front.end], starts))
+    named = {(link.target, link.fragment) for link in of_properties}
     no_titles = excalidraw.HEADINGS if excalidraw.PROPERTY in front.values else ()
     # A heading of level 1 below others names a part of the note, and not the note.
     first = next((h for h in body.headings if h.text and h.text not in no_titles), None)
@@ -80,8 +69,8 @@ def parse_note(path: str, text: str) -> Note:
         frontmatter=front.values,
         headings=tuple(body.headings),
         links=(
-            *_property_links(front.values, text[: front.body_start], starts),
-            *block.links,
+            *of_properties,
+            *(link for part in unread for link in part.links if (link.target, link.fragment) not in named),
             *body.links,
         ),
         tags=properties.tags,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.documents.formats import FORMATS
-from pipelines.filters import Filters, exact_heading, fold, has_heading, has_task
+from pipelines.filters import Filters, as_number, exact_heading, fold, has_heading, has_task
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows
 from pipelines.store.neighbours import OF_CODE
 
 _Condition = tuple[str, Sequence[object]]
-_NUMBER = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300})?(?:e[+-]?\d{1,3})?", re.ASCII)
 
 
 def _folded(text: str) -> str:
@@ -23,11 +21,15 @@ def _folded(text: str) -> str:
 
 
 def _is_value(item: str) -> str:
-    """Return SQL for whether a JSON item equals a value that is bound as a number (or NULL) and as text."""
+    """Return SQL for whether a JSON item is a value that is bound as an integer, as a real (or NULL), and as text.
+
+    A number is stored as such only where its text says no more, so the text decides: `1.1` is not `1.10`.
+    """
     return (
-        f"CASE WHEN {item}.type IN ('integer', 'real') THEN {item}.value = CAST(? AS NUMERIC)"
-        f" WHEN {item}.type IN ('true', 'false') THEN {item}.type = ?"
-        f" ELSE {item}.type = 'text' AND {_folded(f'{item}.value')} = ? END"
+        f"CASE {item}.type WHEN 'integer' THEN {item}.value = CAST(? AS INTEGER)"
+        f" WHEN 'real' THEN {item}.value = CAST(? AS REAL)"
+        f" WHEN 'text' THEN {_folded(f'{item}.value')} = ?"
+        f" ELSE {item}.type IN ('true', 'false') AND {item}.type = ? END"
     )
 
 
@@ -220,7 +222,7 @@ def _conditions(filters: Filters, hidden: str) -> Iterator[_Condition]:
     if filters.until:
         yield f"{_DAY} <= ?", (filters.until,)
     for name, value in filters.properties:
-        wanted = (value if _NUMBER.fullmatch(value) else None, value, value)
+        wanted = (*as_number(value), value, value)
         yield _PROPERTY, (name, *wanted, *wanted)
     if filters.communities:
         yield _COMMUNITY, (json.dumps(filters.communities),)

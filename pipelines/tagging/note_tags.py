@@ -13,9 +13,10 @@ from itertools import count
 
 from pipelines.errors import NoteTagsError
 from pipelines.model import Note
+from pipelines.parsing.encodings import decode, encoding_of, is_utf_16, name_of
 from pipelines.parsing.frontmatter import TAG, distinct, is_tag, read_frontmatter, read_properties
 from pipelines.parsing.lines import LINE_END, line_start
-from pipelines.parsing.markdown import decode, parse_note
+from pipelines.parsing.markdown import parse_note
 from pipelines.tagging.tag_fields import (
     TAG_KEYS,
     TagField,
@@ -29,7 +30,6 @@ from pipelines.tagging.tag_fields import (
 )
 from pipelines.tagging.taxonomy import renamed
 
-_BOM = b"\xef\xbb\xbf"
 _COMMA = re.compile(r"\s*,")
 _DASH = re.compile(r" *-[ \t]+")
 _INLINE = re.compile(f"#({TAG.pattern})")
@@ -73,7 +73,9 @@ def remove_tags(data: bytes, tags: Iterable[str]) -> bytes:
 def tags_of_head(head: bytes) -> set[str]:
     """Return the tags, in folded case, of a note that begins like this; none if they cannot be read."""
     try:
-        return _read(head + b"\n---\n")[0]
+        # A head ends behind a byte `\n`, which is half a character of UTF-16.
+        whole = head[: len(head) // 2 * 2] if is_utf_16(head) else head
+        return _read(whole + "\n---\n".encode(encoding_of(head)[1]))[0]
     except NoteTagsError:
         return set()
 
@@ -129,8 +131,15 @@ def rename_tags(data: bytes, renames: Mapping[str, str]) -> bytes:
 
 
 def _text(data: bytes) -> str:
-    """Decode a note so that encoding restores exactly the same bytes, whatever they are."""
-    return data.removeprefix(_BOM).decode("utf-8", "surrogateescape")
+    """Decode a note so that encoding restores exactly the same bytes. Raises NoteTagsError if that is impossible."""
+    mark, codec = encoding_of(data)
+    try:
+        text = data[len(mark) :].decode(codec, "surrogateescape")
+        if codec == "utf-8" or mark + text.encode(codec, "surrogateescape") == data:
+            return text
+    except UnicodeError:
+        pass
+    raise NoteTagsError(f"parts of it are not {name_of(codec)}; save it as UTF-8 to edit its tags")
 
 
 def _folded(names: Iterable[str]) -> set[str]:
@@ -272,7 +281,15 @@ def _spliced(text: str, spans: list[tuple[int, int]], pieces: list[str]) -> str:
 
 def _checked(data: bytes, text: str, expected: set[str]) -> bytes:
     """Return the edited note's bytes if its tags read as expected and its other properties as before."""
-    after = (_BOM if data.startswith(_BOM) else b"") + text.encode("utf-8", "surrogateescape")
+    mark, codec = encoding_of(data)
+    try:
+        after = mark + text.encode(codec, "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise NoteTagsError(
+            f"{name_of(codec)}, in which it is written, lacks {error.object[error.start]!r}; save it as UTF-8 first"
+        ) from error
+    if encoding_of(after) != (mark, codec):
+        raise NoteTagsError(f"it would no longer be read as {name_of(codec)}; save it as UTF-8 first")
     if _read(after) != (expected, _read(data)[1]):
         refuse("the change could not be read back")
     return after

@@ -11,6 +11,7 @@ from pipelines.disk import vault
 from pipelines.disk.late_writes import Late
 from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, NoteChangedError, NoteError, NoteTagsError, NoteVanishedError
+from pipelines.parsing.encodings import decode
 from pipelines.parsing.frontmatter import read_frontmatter
 from pipelines.store.cache import Cache
 from pipelines.store.change_log import PROMOTED, UNDONE, Change
@@ -92,7 +93,7 @@ def _of_former_text(notes: Notes, path: str, wanted: Sequence[Proposal], former:
     if indexed_hashes(notes.cache, [path]).get(path) == content.sha256:
         texts = texts_of(notes.cache, path)
     else:
-        text = content.data.decode("utf-8-sig", "replace")
+        text = decode(content.data)[0]
         texts = [text[read_frontmatter(text).end :]]
     if not is_another(former, sketch(texts)):
         return []

@@ -67,7 +67,7 @@ def parse_block(text: str) -> TagBlock | None:
     """
     readable = readable_text(text)
     front = read_frontmatter(readable)
-    if front.warnings:
+    if front.unread:
         raise NoteTagsError(f"{front.warnings[0]}; correct the frontmatter first")
     opening = _OPENING.match(readable)
     if opening is None:
@@ -84,15 +84,23 @@ def parse_block(text: str) -> TagBlock | None:
         ) from error
     if not isinstance(root, yaml.MappingNode):
         return TagBlock(opening.end(), closing, front.end, 0, ())
-    fields, seen = [], set()
-    for key, value in root.value:
+    _refuse_twice(root)
+    fields = [
+        _field(readable, opening.end(), name, key, value, front.values.get(key.value))
+        for key, value in root.value
+        if isinstance(key, yaml.ScalarNode) and (name := key.value.lower()) in TAG_KEYS
+    ]
+    return TagBlock(opening.end(), closing, front.end, root.start_mark.column, tuple(fields))
+
+
+def _refuse_twice(root: yaml.MappingNode) -> None:
+    """Raise NoteTagsError if a property is written twice."""
+    seen = set()
+    for key, _ in root.value:
         name = str(key.value).lower() if str(key.value).lower() in TAG_KEYS else str(key.value)
         if name in seen:
             raise NoteTagsError(f"the frontmatter has {key.value!r} twice; remove one of them")
         seen.add(name)
-        if name in TAG_KEYS and isinstance(key, yaml.ScalarNode):
-            fields.append(_field(readable, opening.end(), name, key, value, front.values.get(key.value)))
-    return TagBlock(opening.end(), closing, front.end, root.start_mark.column, tuple(fields))
 
 
 def tag_fields(text: str) -> tuple[TagField, ...]:

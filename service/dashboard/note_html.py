@@ -73,7 +73,7 @@ def render_note(text: str, targets: Targets) -> RenderedNote:
     lines = Markup()
     if front.end:
         lines = _line_attributes(1, bisect_right(starts, front.end - 1))
-        if front.warnings:
+        if front.unread:
             body = Markup('<pre tabindex="0"{}>\n{}</pre>\n').format(lines, text[: front.end]) + body
     return RenderedNote(
         properties=tuple((name, tuple(writer.values(value))) for name, value in front.values.items()),

@@ -11,7 +11,7 @@ from pipelines.disk import vault
 from pipelines.errors import NoteError, NotFoundError
 from pipelines.indexing.apart import is_heavy
 from pipelines.model import Domain
-from pipelines.parsing.markdown import decode
+from pipelines.parsing.encodings import decode
 from pipelines.store import neighbours
 from pipelines.store.cache import Cache
 from pipelines.store.evidence import Evidence

@@ -20,8 +20,9 @@ from pipelines.errors import NoteError
 from pipelines.indexing import apart
 from pipelines.indexing.reconcile import rules_of
 from pipelines.model import FoundFile
+from pipelines.parsing.encodings import decode
 from pipelines.parsing.frontmatter import read_frontmatter, read_properties
-from pipelines.parsing.markdown import decode, read_note
+from pipelines.parsing.markdown import read_note
 
 _MOST_READ = 5_000
 """Upper bound on the notes whose tags are read: about ten seconds of reading."""

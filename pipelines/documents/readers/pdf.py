@@ -30,7 +30,7 @@ Recognize = Callable[[pypdfium2.PdfPage], str | None]
 """Returns the text on a page that is a picture, or None if no more pages are to be read."""
 
 LEAST_ON_A_PAGE = 20
-"""A page with fewer characters counts as one without text: a scan has a page number at most."""
+"""A picture of a page with fewer characters counts as one without text: a scan has a page number at most."""
 
 _MOST_BOOKMARKS = 10_000
 _DEEPEST_BOOKMARK = 20
@@ -96,7 +96,8 @@ class _Reading:
         self._headings = OpenHeadings()
         self._outline = _outline(pdf)
         self._last = 0
-        self._without_text: list[int] = []
+        self._scanned: list[int] = []
+        self._blank: list[int] = []
         self._damaged: list[int] = []
         self._pictures = self._recognized = 0
 
@@ -110,12 +111,12 @@ class _Reading:
         self._last = number
         headings = self._headings.open_all(self._outline.get(number, ()))
         try:
-            text, links = self._content(number - 1)
+            text, links, is_scan = self._content(number - 1)
         except pypdfium2.PdfiumError:
             self._damaged.append(number)
             return
-        if len(text) < LEAST_ON_A_PAGE:
-            self._without_text.append(number)
+        if is_scan or not text:
+            (self._scanned if is_scan else self._blank).append(number)
             return
         room = MOST_CHARACTERS - self.builder.size
         self.is_full = len(text) > room
@@ -124,14 +125,18 @@ class _Reading:
         for target, fragment in links:
             self.builder.link(DocumentLink(target, start, fragment))
 
-    def _content(self, index: int) -> tuple[str, list[tuple[str, str]]]:
-        """Return the text of a page, and the target and fragment of each link to a file beside the PDF."""
+    def _content(self, index: int) -> tuple[str, list[tuple[str, str]], bool]:
+        """Return the text of a page, its links to files beside the PDF, and whether it is a scan that was not read.
+
+        A link is its target and fragment.
+        """
         with closing(self._pdf[index]) as page:
             with closing(page.get_textpage()) as textpage:
                 text = tidy(textpage.get_text_bounded())
-            if len(text) < LEAST_ON_A_PAGE and _is_picture(page):
-                text = self._recognized_on(page) or text
-            return text, list(links_on(self._pdf, page))
+            is_scan = len(text) < LEAST_ON_A_PAGE and _is_picture(page)
+            if is_scan and (recognized := self._recognized_on(page)):
+                text, is_scan = recognized, len(recognized) < LEAST_ON_A_PAGE
+            return text, list(links_on(self._pdf, page)), is_scan
 
     def _recognized_on(self, page: pypdfium2.PdfPage) -> str:
         """Return the text that was recognised on a picture, if any."""
@@ -152,10 +157,11 @@ class _Reading:
             yield f"damaged and left out: {_pages(self._damaged)}"
         if self._recognize and self._recognized < self._pictures:
             yield f"only the first {self._recognized:,} of {self._pictures:,} scanned pages were read"
-        if self._without_text:
-            where = "" if len(self._without_text) == self._last else f" on {_pages(self._without_text)}"
-            cure = f"; everindex[{_EXTRA}] reads such pages" if _EXTRA and self._pictures else ""
-            yield f"no text (scanned){where}{cure}"
+        cure = f"; everindex[{_EXTRA}] reads such pages" if _EXTRA else ""
+        for pages, what in ((self._scanned, f" (scanned){{}}{cure}"), (self._blank, "{}")):
+            if pages:
+                where = "" if len(pages) == self._last else f" on {_pages(pages)}"
+                yield f"no text{what.format(where)}"
 
 
 def _is_picture(page: pypdfium2.PdfPage) -> bool:

@@ -18,7 +18,7 @@ from yaml.resolver import Resolver
 from pipelines.documents.decoding import storable
 from pipelines.documents.limits import DEEPEST, MOST_CHARACTERS
 from pipelines.errors import DocumentError
-from pipelines.parsing.frontmatter import plain
+from pipelines.parsing.frontmatter import as_written, plain
 from pipelines.parsing.yaml_guard import YAML_SURPRISES, yaml_problem
 
 MOST_VALUES = 100_000
@@ -225,14 +225,14 @@ def _too_deep(path: str) -> DocumentError:
 
 
 def as_plain(value: Value) -> object:
-    """Return a value as JSON-compatible values."""
+    """Return a value as JSON-compatible values, by the rules of a note's properties: `1.10` and `NO` are text."""
     if isinstance(value, dict):
         return {storable(key): as_plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [as_plain(item) for item in value]
     if isinstance(value, str):
         return storable(value)
-    return value.value if isinstance(value, Typed) else value
+    return as_written(value.text) if isinstance(value, Typed) else value
 
 
 class Limit:

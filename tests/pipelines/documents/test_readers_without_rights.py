@@ -43,6 +43,8 @@ def report():
 
 FILES = {
     "a.csv": (delimited, "Ort;Größe\nKöln;1".encode("cp1252")),
+    "c.csv": (delimited, "Город;Погода\nМосква;Сегодня хорошая погода".encode("cp1251")),
+    "d.csv": (delimited, "場所;天気\n東京;今日は天気がいいので".encode("cp932")),
     "b.tsv": (delimited, "Ort\tGröße\nKöln\t1".encode("utf-16")),
     "a.xlsx": (sheets, workbook()),
     "a.pptx": (slides, presentation()),

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.parsing.lines import line_starts
-from pipelines.parsing.markdown import decode, parse_note
+from pipelines.parsing.markdown import parse_note
 
 
 def links(text):
@@ -23,31 +23,6 @@ def tags(text):
 
 def front(block):
     return parse_note("folder/n.md", f"---\n{block}\n---\nbody\n")
-
-
-# Decoding
-
-
-def test_a_byte_order_mark_is_not_part_of_the_text():
-    assert decode(b"\xef\xbb\xbf# T\r\n") == ("# T\r\n", ())
-
-
-def test_bytes_that_are_not_utf8_are_replaced_with_a_warning():
-    text, warnings = decode(b"caf\xe9 x")
-    assert text == "caf\ufffd x"
-    assert "byte 3" in warnings[0]
-
-
-def test_nul_bytes_are_replaced_with_a_warning():
-    text, warnings = decode(b"a\0b")
-    assert text == "a\ufffdb"
-    assert len(warnings) == 1
-
-
-@given(st.binary())
-def test_decoding_never_raises(data):
-    text, _ = decode(data)
-    assert "\0" not in text
 
 
 # Frontmatter
@@ -97,7 +72,6 @@ def test_a_block_that_is_not_first_or_never_closed_is_no_frontmatter(text):
         'a: !!int ""',
         "a: !!bool x",
         "a: !!timestamp x",
-        "a: " + "9" * 5_000,
         "[" * 60_000,
         "- " * 20_000 + "x",
         "{a: " * 15_000,
@@ -120,10 +94,10 @@ def test_unreadable_frontmatter_is_text_and_a_warning(block):
     ("text", "problem"),
     [
         ("---\ntitle: a: b\n---\n", "line 2, column 9: mapping values are not allowed in this context"),
-        ("\ufeff---\r\na: 1\r\nb: {{date}}\r\n---\r\n", "line 3, column 5: found unhashable key"),
+        ("\ufeff---\r\nb: {{date}}\r\n---\r\n", "line 2, column 5: found unhashable key"),
         (
-            "---\na: 1\ntags: [x\nb: c\n---\n",
-            "line 4, column 2: did not find expected ',' or ']' (while parsing a flow sequence from line 3 on)",
+            "---\ntags: [x\n- y\n---\n",
+            "line 4, column 1: did not find expected ',' or ']' (while parsing a flow sequence from line 2 on)",
         ),
     ],
 )
@@ -165,14 +139,14 @@ def test_frontmatter_values_can_be_written_as_json():
     )
     assert note.frontmatter == {
         "d": "2024-01-05",
-        "t": "2024-01-05T10:00:00",
-        "n": "nan",
-        "i": "inf",
+        "t": "2024-01-05 10:00:00",
+        "n": ".nan",
+        "i": ".inf",
         "b": "hi",
         "s": ["x", "y"],
         "1": "one",
         "null": "z",
-        "big": str(0xFFFFFFFFFFFFFFFFFFFF),
+        "big": "0xffffffffffffffffffff",
         "l": [{"k": "2024-01-05"}],
     }
     json.dumps(note.frontmatter, allow_nan=False)
@@ -242,6 +216,8 @@ def test_authors_are_joined_and_lose_their_brackets():
         ("date: 2024-01-05T10:00:00Z", "2024-01-05T10:00:00+00:00"),
         ("published: 2024-01-05\ndate: 2020-01-01", "2024-01-05"),
         ("published:\ndate: 2020-01-01", "2020-01-01"),
+        ("published: yes\ndate: 2020-01-01", "2020-01-01"),
+        ("published: false", None),
     ],
 )
 def test_the_date_of_publication_is_an_iso_string(block, expected):

@@ -130,10 +130,10 @@ def test_notes_that_could_not_be_read_whole_are_counted_listed_and_explained(
     assert "2 notes have parts that could not be read: `everindex list -f has=warning` names them" in status
     listed = everindex("list", "-f", "has=warning").stdout.splitlines()
     assert [line.split("  ")[1] for line in listed if line.startswith("20")] == ["Broken.md", "Latin.md"]
-    assert "            warning: not UTF-8 at byte 3: unreadable bytes were replaced" in listed
+    assert "            warning: not UTF-8 at byte 3: read as Windows-1252" in listed
     why = everindex("why", "Broken.md").stdout.splitlines()
     assert why[0] == "Broken.md is indexed"
-    assert why[1].startswith("  warning: unreadable frontmatter, kept as text")
+    assert why[1].startswith("  warning: unreadable frontmatter on line 2, kept as text")
     assert why[2] == (
         "  agents do not see it: its frontmatter cannot be read, and may say that it is private"
     )

@@ -264,6 +264,11 @@ def test_frontmatter_is_a_table_and_what_is_none_is_shown_as_it_is_written():
     assert broken.properties == ()
     assert "a: [" in Elements(broken.body).text
     assert broken.outline == ()
+    partly = rendered("---\na: [\nb: No\n---\n# t")
+    assert partly.properties == (("b", ("No",)),)
+    assert "a: [" in Elements(partly.body).text
+    twice = rendered("---\nb: 1\nb: 2\n---\n# t")
+    assert "b: 1" not in Elements(twice.body).text
 
 
 def test_a_headings_name_in_an_address_is_the_same_written_as_a_heading_or_as_an_address():

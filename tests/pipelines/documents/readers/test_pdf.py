@@ -4,8 +4,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from reportlab.lib import pdfencrypt
 from reportlab.lib.styles import getSampleStyleSheet
+from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate, Table
 
@@ -141,16 +143,37 @@ def test_a_stated_title_counts_unless_it_is_a_file_name_or_a_placeholder(stated,
 
 def test_pages_without_text_are_named():
     text = ["A page with enough text on it."]
-    scan = ["12"]
-    document = read("Scan.pdf", drawn(text, scan, text, [], scan, [], text, []), {})
+    document = read("Scan.pdf", drawn(text, [], text, [], [], [], text, []), {})
     assert [place for _, _, place in blocks_of(document)] == ["p. 1", "p. 3", "p. 7"]
-    assert document.warnings == ("no text (scanned) on pages 2, 4-6, 8",)
-    assert read("Scan.pdf", drawn(text, []), {}).warnings == ("no text (scanned) on page 2",)
+    assert document.warnings == ("no text on pages 2, 4-6, 8",)
+    typed, scan = tuple(text), Scan(tuple(text))
+    both = read("Scan.pdf", pdf_of(typed, scan, (), scan), {})
+    assert [warning.partition(";")[0] for warning in both.warnings] == [
+        "no text (scanned) on pages 2, 4",
+        "no text on page 3",
+    ]
+
+
+def test_a_page_of_a_few_characters_is_no_scan():
+    document = read("Part.pdf", drawn(["Chapter 1"]), {})
+    assert (blocks_of(document), document.warnings) == ([("Chapter 1", (), "p. 1")], ())
+    (chunk,) = chunk_note(note_of("Part.pdf", document), chunk_settings(256, None, None))
+    assert chunk.text == "Chapter 1"
+
+
+def test_a_scan_with_a_page_number_typed_on_it_is_a_scan():
+    def page(canvas):
+        canvas.drawImage(ImageReader(Image.new("L", (8, 8))), 0, 0, 560, 560)
+        lines(canvas, "12")
+
+    document = read("Scan.pdf", drawn(page, ["A page with enough text on it."]), {})
+    assert [place for _, _, place in blocks_of(document)] == ["p. 2"]
+    assert document.warnings[0].startswith("no text (scanned) on page 1")
 
 
 def test_a_file_without_any_text_says_so_once():
-    document = read("Scan.pdf", drawn([], ["1"], []), {})
-    assert (document.blocks, document.warnings) == ((), ("no text (scanned)",))
+    document = read("Scan.pdf", drawn([], [], []), {})
+    assert (document.blocks, document.warnings) == ((), ("no text",))
 
 
 @pytest.mark.parametrize("extra", [None, "ocr"])
@@ -161,7 +184,7 @@ def test_a_page_that_is_a_picture_names_the_extra_that_reads_it(monkeypatch, ext
     hint = f"; everindex[{extra}] reads such pages" if extra else ""
     assert (document.has_pictures, document.warnings) == (True, (f"no text (scanned) on page 2{hint}",))
     blank = read("Scan.pdf", pdf_of(typed, ()), {})
-    assert (blank.has_pictures, blank.warnings) == (False, ("no text (scanned) on page 2",))
+    assert (blank.has_pictures, blank.warnings) == (False, ("no text on page 2",))
 
 
 # Words at the ends of lines

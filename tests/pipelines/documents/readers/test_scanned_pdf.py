@@ -62,7 +62,7 @@ def test_scanned_pages_keep_their_place_among_others():
         (TYPED[0], "p. 3"),
         ("\n".join(NOTICE), "p. 5"),
     ]
-    assert read(data).warnings == ("no text (scanned) on page 4",)
+    assert read(data).warnings == ("no text on page 4",)
     assert [place for _, _, place in blocks_of(read_without_ocr("Scan.pdf", data, {}))] == ["p. 1", "p. 3"]
 
 
