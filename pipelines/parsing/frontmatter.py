@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 
 import yaml
 
@@ -71,7 +71,6 @@ class Properties:
     aliases: tuple[str, ...]
     author: str | None
     kind: str | None
-    published_at: str | None
     evergreen: bool
     warnings: tuple[str, ...]
 
@@ -179,16 +178,14 @@ def read_properties(values: Mapping[str, object], inline_tags: Iterable[str]) ->
     tags = distinct([*filter(is_tag, named), *inline_tags])
     aliases = [*_items(lower.get("aliases"), _comma_separated), *_items(lower.get("alias"), _comma_separated)]
     authors = lower.get("author") or lower.get("authors")
-    published_at, unparsable = _published_at(lower)
     return Properties(
         title=_first(lower.get("title")),
         tags=tags,
         aliases=distinct(alias.strip() for alias in aliases),
         author=", ".join(distinct(_without_brackets(name) for name in strings(authors))) or None,
         kind=_first(lower.get("kind")) or None,
-        published_at=published_at,
         evergreen=lower.get("evergreen") is True or "evergreen" in {tag.lower() for tag in tags},
-        warnings=(*(f"not a tag, left out: {tag!r}" for tag in dropped), *unparsable),
+        warnings=tuple(f"not a tag, left out: {tag!r}" for tag in dropped),
     )
 
 
@@ -228,18 +225,3 @@ def _without_brackets(name: str) -> str:
         return name
     link = split_wikilink(name[2:-2])
     return link[2] if link else ""
-
-
-def _published_at(lower: Mapping[str, object]) -> tuple[str | None, tuple[str, ...]]:
-    for name in ("published_at", "published", "date"):
-        value = _without_brackets(next(strings(lower.get(name)), ""))
-        if value:
-            break
-    else:
-        return None, ()
-    for parse in (date.fromisoformat, datetime.fromisoformat):
-        try:
-            return parse(value).isoformat(), ()
-        except ValueError:
-            continue
-    return None, (f"{name} is not a date: {value!r}",)

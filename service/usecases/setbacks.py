@@ -11,6 +11,7 @@ from pipelines.store.cache import Cache
 from pipelines.store.facts import HELD
 from pipelines.store.note_log import NoteLog, followed
 from service.usecases.audience import agents
+from service.usecases.notes import dates_of
 from service.usecases.phrases import moment
 from workers.resources import Resources
 
@@ -87,8 +88,10 @@ def explained(
         return {**known, "reason": paused_because(resources, slug) or known["reason"]}
     if state == "indexed":
         more = _as_read(resources, caches[slug], known) if is_owner else {}
+        node = passages.node(caches[slug], path)
         return {
             **known,
+            "dates": dates_of(node).model_dump() if node else None,
             "reason": _vanished_because(resources, caches[slug], slug, path) or known["reason"],
             **more,
         }
