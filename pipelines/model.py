@@ -115,6 +115,14 @@ class Dates:
     changed: StatedDate | None = None
     warnings: tuple[str, ...] = ()
 
+    def as_row(self) -> list[str | int | None]:
+        """Return date, source and `after_git` of both as a cache stores them."""
+        return [
+            part
+            for one in (self.created, self.changed)
+            for part in ((one.at, one.by, int(one.after_git)) if one else (None, None, 0))
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -149,9 +157,9 @@ class Note:
         return self.dates.created.at if self.dates.created else None
 
     @property
-    def stated_dates(self) -> dict[str, StatedDate | None]:
-        """Both dates that the note states."""
-        return {"created": self.dates.created, "changed": self.dates.changed}
+    def stated_dates(self) -> list[str | int | None]:
+        """Both dates that the note states, as a cache stores them."""
+        return self.dates.as_row()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import apsw
 
-from pipelines.model import BY_GIT, DateOrder, Dates, StatedDate
+from pipelines.model import BY_GIT, DateOrder, Dates
 from pipelines.parsing.dates import read_dates, redated
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
@@ -42,36 +42,23 @@ CHANGED_BY = _source("d.changed", "d.changed_by", _GIT_CHANGED, "d.changed_after
 
 def keep(con: apsw.Connection, path: str, dates: Dates) -> None:
     """Store which dates a note states, except the one in its row (inside the caller's transaction)."""
-    created, changed = dates.created, dates.changed
-    if created is None and changed is None:
+    if dates.created is None and dates.changed is None:
         con.execute("DELETE FROM vault_date WHERE path = ?", (path,))
-        return
-    con.execute(
-        "INSERT OR REPLACE INTO vault_date VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            path,
-            created and created.by,
-            bool(created and created.after_git),
-            changed and changed.at,
-            changed and changed.by,
-            bool(changed and changed.after_git),
-        ),
-    )
+    else:
+        _, *row = dates.as_row()
+        con.execute("INSERT OR REPLACE INTO vault_date VALUES (?, ?, ?, ?, ?, ?)", (path, *row))
 
 
-def dates_of(con: apsw.Connection, path: str) -> dict[str, object]:
-    """Return which dates a note states, as `Dates.created` and `Dates.changed`. Raises CacheError."""
+def dates_of(con: apsw.Connection, path: str) -> list[object]:
+    """Return which dates a note states and where it does, as `Dates.as_row`. Raises CacheError."""
     found = first(
         con,
-        "SELECT n.published_at, d.created_by, d.created_after, d.changed, d.changed_by, d.changed_after"
+        "SELECT n.published_at, d.created_by, coalesce(d.created_after, 0),"
+        " d.changed, d.changed_by, coalesce(d.changed_after, 0)"
         " FROM vault_node n LEFT JOIN vault_date d USING (path) WHERE path = ?",
         (path,),
     )
-    facts = found or (None,) * 6
-    return {
-        kind: None if at is None else asdict(StatedDate(at, by or "", bool(after)))
-        for kind, (at, by, after) in {"created": facts[:3], "changed": facts[3:]}.items()
-    }
+    return list(found or ())
 
 
 def order_of(con: apsw.Connection) -> DateOrder:
@@ -110,6 +97,11 @@ def commit_of(con: apsw.Connection) -> str:
     """Return the commit, with the dates that are wanted from it, as of which git's dates are stored; `""`: none."""
     found = first(con, "SELECT value FROM vault_meta WHERE key = 'git'")
     return str(found[0]) if found else ""
+
+
+def forget_commit(con: apsw.Connection) -> None:
+    """Have git asked again, because what is stored of its dates is in doubt (inside the caller's transaction)."""
+    con.execute("DELETE FROM vault_meta WHERE key = 'git'")
 
 
 def keep_commits(

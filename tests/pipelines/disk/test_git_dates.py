@@ -52,7 +52,9 @@ def commit(root, at):
     tree = git(root, "write-tree")
     head = git(root, "rev-parse", "HEAD")
     lines = git(root, "cat-file", "commit", head).splitlines()
-    rest = "\n".join(re.sub(r"> \d+ ", f"> {at} ", line) for line in lines if line[:5] not in ("tree ", "paren"))
+    rest = "\n".join(
+        re.sub(r"> \d+ ", f"> {at} ", line) for line in lines if line[:5] not in ("tree ", "paren")
+    )
     newer = git(
         root, "hash-object", "-t", "commit", "-w", "--stdin", given=f"tree {tree}\nparent {head}\n{rest}\n"
     )

@@ -45,14 +45,29 @@ def test_a_date_is_read_as_people_and_their_tools_write_it(written, meant):
 
 @pytest.mark.parametrize(
     "written",
-    ["", "soon", "2021", "2021-02-30", "2021-13-01", "20211301", "04/03/2021", "0001-01-01", "9999-12-31"]
-    + ["2021-03-04T25:00", "99999999", "12", "9999999999999", "31.4.2021", "Smarch 4, 2021", "2021-3/4"],
+    [
+        *(
+            "",
+            "soon",
+            "2021",
+            "2021-02-30",
+            "2021-13-01",
+            "20211301",
+            "04/03/2021",
+            "0001-01-01",
+            "9999-12-31",
+        ),
+        *("2021-03-04T25:00", "99999999", "12", "9999999999999", "31.4.2021", "Smarch 4, 2021", "2021-3/4"),
+    ],
 )
 def test_what_is_no_date_or_of_an_absurd_year_is_none(written):
     assert parse_date(written) is None
 
 
-@given(st.datetimes(datetime(1000, 1, 1), datetime(2199, 12, 31), timezones=st.sampled_from([None, UTC])))
+FIRST, LAST = (datetime.fromisoformat(day) for day in ("1000-01-01", "2199-12-31"))
+
+
+@given(st.datetimes(FIRST, LAST, timezones=st.sampled_from([None, UTC])))
 def test_every_iso_time_is_read_back(moment):
     assert parse_date(moment.isoformat()) == moment.isoformat()
     assert parse_date(str(moment.date())) == str(moment.date())
@@ -117,12 +132,16 @@ def test_no_format_of_daily_notes_is_an_error(daily):
     assert form is None or date_of_name("17-05-2023.md", daily) in (None, "2023-05-17")
 
 
-@pytest.mark.parametrize("name", ["created", "Created At", "date-created", "creation_date", "createTime", "Date"])
+@pytest.mark.parametrize(
+    "name", ["created", "Created At", "date-created", "creation_date", "createTime", "Date"]
+)
 def test_the_names_of_properties_are_compared_without_case_spaces_and_signs(name):
     assert read_dates("n.md", {name: DAY}).created == StatedDate(DAY, f"property {name}")
 
 
-@pytest.mark.parametrize("name", ["updated", "Last-Modified", "lastmod", "date modified", "lastUpdated", "mtime"])
+@pytest.mark.parametrize(
+    "name", ["updated", "Last-Modified", "lastmod", "date modified", "lastUpdated", "mtime"]
+)
 def test_a_change_has_its_own_properties(name):
     found = read_dates("n.md", {name: DAY, "created": "2020-01-01"})
     assert found.changed == StatedDate(DAY, f"property {name}")

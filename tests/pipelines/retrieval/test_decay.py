@@ -119,9 +119,7 @@ def test_every_weight_is_on_a_ladder_and_every_group_has_a_first(notes):
 @given(NOTES)
 def test_a_newer_note_of_a_group_never_counts_less(notes):
     weights = decay_weights(notes, ON)
-    dated = [
-        n for n in notes if n.author and not n.evergreen and n.created and "T" not in n.created
-    ]
+    dated = [n for n in notes if n.author and not n.evergreen and n.created and "T" not in n.created]
     for one in dated:
         for other in dated:
             if one.author == other.author and one.created > other.created:

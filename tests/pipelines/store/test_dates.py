@@ -45,7 +45,11 @@ def days(house, *parameters):
     return {row.path: row.day for row in matching_notes(house.cache, parse_filters(parameters))}
 
 
-def commits(house, **paths):
+def of_dates(picture):
+    return picture["nodes"], picture["dates"]
+
+
+def commits(house):
     seconds = int(FILE.timestamp())
     keep_commits(house.cache.con, "head", [(path, FIRST, LAST, seconds) for path in NOTES])
 
@@ -118,25 +122,10 @@ def test_an_order_takes_effect_without_reading_a_file_and_equals_an_index_made_w
     assert order_of(dated.cache.con) == order
     (dated.root.parent / "away.md").rename(dated.root / "stated.md")
     dated.files = type(dated.files)(dated.sandbox, dates=order)
-    assert picture(dated) == scratch(dated)
+    assert of_dates(dated.picture()) == of_dates(dated.scratch_picture())
     date_again(dated.cache.con, DateOrder())
     dated.files = type(dated.files)(dated.sandbox)
-    assert picture(dated) == scratch(dated)
-
-
-def picture(house):
-    house.reconcile()
-    return house.picture()["nodes"], house.cache.con.execute("SELECT * FROM vault_date ORDER BY path").fetchall()
-
-
-def scratch(house):
-    kept, house.cache = house.cache, house.open(f"scratch-{os.urandom(4).hex()}.db")
-    try:
-        house.index()
-        return picture(house)
-    finally:
-        house.cache.close()
-        house.cache = kept
+    assert of_dates(dated.picture()) == of_dates(dated.scratch_picture())
 
 
 def test_another_order_replaces_the_warnings_of_the_one_before(dated):
