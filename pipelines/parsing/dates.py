@@ -109,7 +109,7 @@ def _compared(name: str) -> str:
 
 def _text(value: object) -> str:
     """Return the text of a property that may be a date; the brackets of a link to a daily note are left out."""
-    if isinstance(value, list):
+    while isinstance(value, list):  # an unquoted `[[2021-03-04]]` is a list in a list
         value = value[0] if value else None
     if isinstance(value, (date, datetime)):
         return value.isoformat()

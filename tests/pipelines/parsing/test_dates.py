@@ -149,7 +149,16 @@ def test_a_change_has_its_own_properties(name):
 
 @pytest.mark.parametrize(
     "value",
-    [DAY, date(2021, 3, 4), [DAY, "2022-01-01"], f"[[{DAY}]]", f"[[journal/x|{DAY}]]", f" {DAY} ", 20210304],
+    [
+        DAY,
+        date(2021, 3, 4),
+        [DAY, "2022-01-01"],
+        [[DAY]],
+        f"[[{DAY}]]",
+        f"[[journal/x|{DAY}]]",
+        f" {DAY} ",
+        20210304,
+    ],
 )
 def test_a_value_may_be_a_text_a_number_a_date_a_list_or_a_link(value):
     assert read_dates("n.md", {"created": value}).created.at == DAY
