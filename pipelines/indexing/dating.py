@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+
+import apsw
 
 from pipelines.disk.git_dates import head_commit, read_git_dates
 from pipelines.documents.formats import format_of
 from pipelines.model import BY_GIT, DateOrder, Domain
 from pipelines.moments import as_iso
+from pipelines.parsing.dates import read_dates, redated
 from pipelines.store import dates
 from pipelines.store.cache import Cache
+from pipelines.store.connection import transaction
 
 _Committed = tuple[str, str | None, str | None, int | None]
 
@@ -26,10 +31,24 @@ def date_notes(root: Path, cache: Cache, domain: Domain, order: DateOrder) -> in
 
     Git runs only if HEAD names another commit than before. Raises CacheError.
     """
-    count = dates.date_again(cache.con, order) if dates.order_of(cache.con) != order else 0
+    count = date_again(cache.con, order) if dates.order_of(cache.con) != order else 0
     commit = _commit(root, order)
     if dates.commit_of(cache.con) != commit:
         dates.keep_commits(cache.con, commit, _committed(root, commit, domain, order))
+    return count
+
+
+def date_again(con: apsw.Connection, order: DateOrder) -> int:
+    """Date all notes by another order of sources, from their rows; return how many state other dates now."""
+    with transaction(con):
+        old, count = dates.order_of(con), 0
+        for path, properties, warnings in dates.stated(con):
+            values = json.loads(properties)
+            before, now = read_dates(path, values, old), read_dates(path, values, order)
+            if before != now:
+                count += 1
+                dates.restate(con, path, now, redated(json.loads(warnings), before, now))
+        dates.keep_order(con, order)
     return count
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 import apsw
 
 from pipelines.model import BY_GIT, DateOrder, Dates
-from pipelines.parsing.dates import read_dates, redated
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
 from pipelines.store.connection import transaction
@@ -70,27 +69,23 @@ def order_of(con: apsw.Connection) -> DateOrder:
     return DateOrder(tuple(said["created"]), tuple(said["changed"]), said["daily"])
 
 
-def date_again(con: apsw.Connection, order: DateOrder) -> int:
-    """Date all notes by another order of sources, from their rows; return how many have other dates now."""
-    with transaction(con):
-        old, count = order_of(con), 0
-        for path, properties, warnings in select(con, "SELECT path, frontmatter, warnings FROM vault_node"):
-            values, said = json.loads(properties), json.loads(warnings)
-            before, now = read_dates(path, values, old), read_dates(path, values, order)
-            if before == now:
-                continue
-            count += 1
-            con.execute(
-                "UPDATE vault_node SET published_at = ?, warnings = ? WHERE path = ?",
-                (
-                    now.created and now.created.at,
-                    json.dumps(redated(said, before, now), ensure_ascii=False),
-                    path,
-                ),
-            )
-            keep(con, path, now)
-        _set_meta(con, "dates", json.dumps(asdict(order)))
-    return count
+def keep_order(con: apsw.Connection, order: DateOrder) -> None:
+    """Store the order by which all notes are dated from now on (inside the caller's transaction)."""
+    _set_meta(con, "dates", json.dumps(asdict(order)))
+
+
+def stated(con: apsw.Connection) -> list[tuple[str, str, str]]:
+    """Return path, properties and warnings (JSON) of all notes. Raises CacheError."""
+    return select(con, "SELECT path, frontmatter, warnings FROM vault_node")
+
+
+def restate(con: apsw.Connection, path: str, dates: Dates, warnings: Sequence[str]) -> None:
+    """Replace the dates that a note states, and its warnings (inside the caller's transaction)."""
+    con.execute(
+        "UPDATE vault_node SET published_at = ?, warnings = ? WHERE path = ?",
+        (dates.created and dates.created.at, json.dumps(warnings, ensure_ascii=False), path),
+    )
+    keep(con, path, dates)
 
 
 def commit_of(con: apsw.Connection) -> str:

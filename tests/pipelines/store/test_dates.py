@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import pytest
 
 from pipelines.filters import parse_filters
+from pipelines.indexing.dating import date_again
 from pipelines.model import DateOrder
 from pipelines.store.cache import Cache
-from pipelines.store.dates import commit_of, date_again, keep_commits, order_of
+from pipelines.store.dates import commit_of, keep_commits, order_of
 from pipelines.store.filters import matching_notes
 from pipelines.store.notes import recently_changed
 from pipelines.store.passages import node, note_facts
