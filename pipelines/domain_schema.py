@@ -10,6 +10,7 @@ from pipelines.documents.formats import NAMES, OF_A_NEW_VAULT, FormatName
 from pipelines.model import (
     CentralOver,
     Communities,
+    DateOrder,
     Decay,
     Domain,
     EmbeddingContext,
@@ -145,6 +146,22 @@ class DocumentsKeys(Keys):
     yaml: RecordKeys = Field(default_factory=RecordKeys)
 
 
+_Sources = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+
+
+class DatesKeys(Keys):
+    """`dates:`."""
+
+    created: _Sources = Field(
+        default=list(DateOrder().created),
+        description="where a note's date is looked up, first to last: names of properties, `file name`, `git`;"
+        " the time of the file is always last",
+    )
+    changed: _Sources = Field(
+        default=list(DateOrder().changed), description="the same for the date of its last change"
+    )
+
+
 # YAML 1.1 reads a bare `on` as true, and a bare `off` as false.
 _Llm = BeforeValidator(
     lambda value: {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
@@ -183,6 +200,7 @@ class DomainKeys(Keys):
         default=Domain("", "").embedding_context,
         description="what the model reads before each passage: nothing, the note's title, or title and headings",
     )
+    dates: DatesKeys = Field(default_factory=DatesKeys)
     decay: DecayKeys = Field(default_factory=DecayKeys)
     attention: _Weight = Field(
         default=Domain("", "").attention,
@@ -214,6 +232,7 @@ class DomainKeys(Keys):
 
 SECTIONS: dict[str, type[Keys]] = {
     "a domain": DomainKeys,
+    "`dates:`": DatesKeys,
     "`decay:`": DecayKeys,
     "a kind of `decay:`": KindKeys,
     "`lexical:`": LexicalKeys,

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pipelines.domain_schema import SECTIONS, DecayKeys, DocumentsKeys, DomainKeys
 from pipelines.errors import DomainsFileError
 from pipelines.model import (
+    DateOrder,
     Decay,
     Domain,
     Kind,
@@ -105,6 +106,7 @@ def _domain(slug: str, written: DomainKeys, place: str) -> Domain:
         promote=written.review.promote,
         threshold=written.review.threshold,
         documents=_documents(written.documents),
+        dates=DateOrder(tuple(written.dates.created), tuple(written.dates.changed)),
         formats=None if written.formats is None else tuple(dict.fromkeys(written.formats)),
     )
 

@@ -64,11 +64,72 @@ class OwnPrivacy:
     tags: tuple[str, ...]
 
 
+BY_GIT, BY_FILE_NAME = "git", "file name"
+"""The sources of a date that are no properties, as `dates:` of `_domains.yaml` names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DateOrder:
+    """Where the two dates of a note are looked up, first to last: properties by name, the file's name, git.
+
+    The time of the file is always last. `daily` is the format of daily notes in Obsidian, with its folder.
+    """
+
+    created: tuple[str, ...] = (
+        *("published_at", "published", "date", "created", "created_at", "created on", "created time"),
+        *("date created", "creation date", "create time", "ctime", BY_FILE_NAME, BY_GIT),
+    )
+    changed: tuple[str, ...] = (
+        *(
+            "updated",
+            "updated_at",
+            "modified",
+            "modified_at",
+            "date modified",
+            "date updated",
+            "last_modified",
+        ),
+        *("last_modified_at", "lastmod", "last_updated", "updated on", "updated time", "modified time"),
+        *("modification date", "update time", "mtime", BY_GIT),
+    )
+    daily: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatedDate:
+    """A date that a note states (ISO 8601), and by what: `property created`, `file name`.
+
+    `after_git`: a date by git takes precedence.
+    """
+
+    at: str
+    by: str
+    after_git: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """When a note was created and changed, if it says so, and what in it is no date though it should be."""
+
+    created: StatedDate | None = None
+    changed: StatedDate | None = None
+    warnings: tuple[str, ...] = ()
+
+    def as_row(self) -> list[str | int | None]:
+        """Return date, source and `after_git` of both as a cache stores them."""
+        return [
+            part
+            for one in (self.created, self.changed)
+            for part in ((one.at, one.by, int(one.after_git)) if one else (None, None, 0))
+        ]
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A parsed file. `text` is the whole decoded file; offsets and lines refer to it. Its body is what is indexed.
 
     Of another document, `text` is what was read, `blocks` are its parts. `own_title`: empty if `title` is the file's.
+    `warnings` contain those of `dates`.
     """
 
     path: str
@@ -83,12 +144,22 @@ class Note:
     aliases: tuple[str, ...]
     author: str | None
     kind: str | None
-    published_at: str | None
     evergreen: bool
     warnings: tuple[str, ...]
     privacy: OwnPrivacy
     blocks: tuple[Block, ...] = ()
     own_title: str = ""
+    dates: Dates = field(default_factory=Dates)
+
+    @property
+    def published_at(self) -> str | None:
+        """The date of creation that the note states."""
+        return self.dates.created.at if self.dates.created else None
+
+    @property
+    def stated_dates(self) -> list[str | int | None]:
+        """Both dates that the note states, as a cache stores them."""
+        return self.dates.as_row()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +241,18 @@ class LeasedRow:
 class NoteFacts:
     """The facts about a candidate for the layers after fusion: its row, and its place in the graph (None: none).
 
-    `updated` is the value of `modified` or `updated` in its frontmatter, as written there.
+    `created` and `changed` are its dates by whatever source states them, `modified_at` is the time of its file.
     """
 
     path: str
     author: str | None
     kind: str | None
-    published_at: str | None
+    created: str | None
+    changed: str | None
     modified_at: str
     evergreen: bool
     pagerank: float | None
     centrality: float | None
-    updated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +346,7 @@ class Domain:
     threshold: float | None = None
     formats: tuple[str, ...] | None = None
     documents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    dates: DateOrder = field(default_factory=DateOrder)
 
     @property
     def configuration(self) -> tuple[str, ...]:

@@ -26,3 +26,15 @@ def iso_ago(span: timedelta) -> str:
 def seconds_since(at: str) -> float:
     """Return how many seconds ago a time was; 0 for a future time, which means that a clock was set back."""
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds())
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """Return the time of an ISO date or time, None if it is none.
+
+    A date means its midnight, a time without a zone means UTC.
+    """
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -56,6 +56,7 @@ def decayed(fused):
             None,
             day,
             "2025-01-01T00:00:00+00:00",
+            "2025-01-01T00:00:00+00:00",
             evergreen=False,
             pagerank=None,
             centrality=None,

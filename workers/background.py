@@ -1,4 +1,4 @@
-"""Optional background work that makes answers better or faster: ranks, and sentence vectors for excerpts."""
+"""Background work beside indexing: ranks, dates by git, and sentence vectors for excerpts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from huey.api import Task
 
 from pipelines.child import Child
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
+from pipelines.indexing.dating import date_notes as date_notes_of
+from pipelines.indexing.dating import dates_are_behind
 from pipelines.model import Domain
 from pipelines.priorities import LOW_PRIORITY, LOWEST_PRIORITY
 from pipelines.retrieval.sentences import prepare
@@ -33,8 +35,11 @@ class UpkeepTasks:
 
     recompute_graph: Callable[[str], Any]
     prepare_sentences: Callable[[str], Any]
+    date_notes: Callable[[str], Any]
     ranking: set[str]
     """The domains whose graph this process is computing."""
+    dating: set[str]
+    """The domains whose notes this process is dating."""
     failed: dict[str, float]
     """When Louvain's method last failed, by domain (monotonic, in seconds)."""
     child: Child
@@ -70,7 +75,21 @@ def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
             doing.update(sentences=_prepare_some(huey, resources, resources.cache(found)))
             hint_at_upkeep(huey, tasks, resources, found)
 
-    tasks = UpkeepTasks(recompute_graph, prepare_sentences, set(), {}, Child())
+    # Git may take seconds.
+    @huey.task(name="date_notes", priority=LOW_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
+    def date_notes(domain: str, task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return
+        tasks.dating.add(domain)
+        try:
+            with job(task, domain) as doing:
+                order = resources.date_order(found)
+                doing.update(dated=date_notes_of(resources.root, resources.cache(found), found, order))
+        finally:
+            tasks.dating.discard(domain)
+
+    tasks = UpkeepTasks(recompute_graph, prepare_sentences, date_notes, set(), set(), {}, Child())
     return tasks
 
 
@@ -108,6 +127,9 @@ def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain
     is_ranked = domain.slug in tasks.ranking or waits(huey, "recompute_graph", LOW_PRIORITY, domain.slug)
     if not is_ranked and (cache.edges.ranks_due() or _are_otherwise(tasks, domain, cache)):
         tasks.recompute_graph(domain.slug)
+    is_dated = domain.slug in tasks.dating or waits(huey, "date_notes", LOW_PRIORITY, domain.slug)
+    if not is_dated and dates_are_behind(resources.root, cache, resources.date_order(domain)):
+        tasks.date_notes(domain.slug)
     if (
         not is_paused(resources, domain.slug)
         and not owes(cache)

@@ -16,6 +16,7 @@ import structlog
 from pipelines import domains
 from pipelines.disk import vault
 from pipelines.disk.durable_files import write_atomic
+from pipelines.disk.obsidian import read_daily_format
 from pipelines.documents.formats import FormatName
 from pipelines.documents.reading import Files, options_of
 from pipelines.documents.sandbox import Sandbox
@@ -31,7 +32,7 @@ from pipelines.errors import (
 from pipelines.heartbeat import lives, process_name
 from pipelines.indexing.holds import DeletionBrake
 from pipelines.indexing.pipeline import Ingest, chunking_of, pipeline_name
-from pipelines.model import ChunkSettings, Domain
+from pipelines.model import ChunkSettings, DateOrder, Domain
 from pipelines.parsing.privacy import is_private_place
 from pipelines.store.cache import Cache
 from pipelines.store.meta import CacheMeta, check_model
@@ -231,6 +232,10 @@ class Resources:
         pipeline = pipeline_name(chunking or chosen_chunking(self.settings, info, domain), options_of(domain))
         return Cache.create(path, CacheMeta(info.name, info.dimension, pipeline))
 
+    def date_order(self, domain: Domain) -> DateOrder:
+        """Return where the dates of a domain's notes are looked up."""
+        return replace(domain.dates, daily=read_daily_format(self.root))
+
     def caches(self) -> dict[str, Cache]:
         """Return the caches of this process's domains by slug."""
         return {domain.slug: self.cache(domain) for domain in self.domains()}
@@ -251,7 +256,12 @@ class Resources:
             encoder_ready=lambda: self.embedders.has_loaded(cache.meta.model),
             siblings=lambda: self._siblings(cache.path),
             brake=self.brake(),
-            files=Files(self.sandbox, options_of(domain), partial(is_private_place, domain.privacy)),
+            files=Files(
+                self.sandbox,
+                options_of(domain),
+                partial(is_private_place, domain.privacy),
+                self.date_order(domain),
+            ),
             record=partial(self._record, domain.slug, cache),
         )
 

@@ -13,9 +13,9 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,58 +39,44 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class GitDates:
-    """A vault's last commit date per file (seconds since 1970), as of the commit in HEAD; `""`: none.
+class GitFile:
+    """When a file was first and last committed (seconds since 1970), also under its earlier names.
 
-    `written` is the second in which git last saw each file in the state recorded in the index; a file with another
-    time was modified since.
+    `written` is the second in which git last saw the file in the state recorded in the index; a file with another
+    time was modified since. None: the file is not in the index.
     """
 
-    head: str = ""
-    committed: Mapping[str, float] = field(default_factory=dict)
-    written: Mapping[str, int] = field(default_factory=dict)
-
-    def date_of(self, path: str, modified_at: str) -> datetime | None:
-        """Return when a note was committed, or None if git does not know it or it was modified since."""
-        moment = self.committed.get(path)
-        if moment is None or self.written.get(path) != int(datetime.fromisoformat(modified_at).timestamp()):
-            return None
-        return datetime.fromtimestamp(moment, UTC)
+    created: float
+    changed: float
+    written: int | None
 
 
-NO_DATES = GitDates()
+def read_git_dates(root: Path, head: str) -> dict[str, GitFile]:
+    """Return what the repository at a vault's root knows of files as of the commit in HEAD.
 
-
-def read_git_dates(root: Path, known: GitDates = NO_DATES) -> GitDates:
-    """Read the repository at a vault's root if HEAD names another commit than `known`.
-
-    There are no dates without a repository or git, or if the repository links to anything outside or takes too long.
+    It is empty without git, or if the repository links to anything outside or takes too long.
     """
-    head = ""
     try:
-        head = _head(root)
-        if head == known.head:
-            return known
         git = shutil.which("git")
         if head and git and Path(git).is_absolute() and _is_whole(root):
-            return GitDates(head, *_read(git, root, head))
+            return _read(git, root, head)
     except (OSError, ValueError, UnsafePathError, subprocess.SubprocessError) as error:
         log.info("no dates from the vault's git repository", reason=str(error))
-    return GitDates(head)
+    return {}
 
 
-def _head(root: Path) -> str:
-    """Return the commit in HEAD; `""` if there is none."""
+def head_commit(root: Path) -> str:
+    """Return the commit in HEAD; `""` if there is none, or no repository that can be read."""
     try:
         said = _text(root, "HEAD")
-    except (OSError, UnsafePathError):
+    except (OSError, ValueError, UnsafePathError):
         return ""  # no repository, or one whose folder is elsewhere
     if said.startswith("ref: "):
         name = said.removeprefix("ref: ")
         try:
             said = _text(root, name)
         except (OSError, UnsafePathError):
-            with suppress(OSError, UnsafePathError):
+            with suppress(OSError, ValueError, UnsafePathError):
                 packed = _text(root, "packed-refs").splitlines()
                 said = next((line[:40] for line in packed if line[41:] == name), "")
     return said if _COMMIT.fullmatch(said) else ""
@@ -137,7 +123,7 @@ def _repository(root: Path, head: str, ours: Path) -> dict[str, str]:
     }
 
 
-def _read(git: str, root: Path, head: str) -> tuple[dict[str, float], dict[str, int]]:
+def _read(git: str, root: Path, head: str) -> dict[str, GitFile]:
     with tempfile.TemporaryDirectory(prefix="everindex-git-") as ours:
         environment = _repository(root, head, Path(ours))
 
@@ -156,25 +142,44 @@ def _read(git: str, root: Path, head: str) -> tuple[dict[str, float], dict[str, 
                 answer.seek(0)
                 return answer.read()
 
-        logged = run("log", "--format=%x01%ct", "--name-only", "-z", "--no-renames", "--no-mailmap", head)
+        renames = ("--name-status", "-z", "-M100%", "--no-mailmap")
+        logged = run("log", "--format=%x01%ct", *renames, head)
         written = {path: int(second) for path, second in _written(run("ls-files", "-z", "--debug"))}
-    return dict(_committed(logged)), written
+    return {
+        path: GitFile(created, changed, written.get(path))
+        for path, (created, changed) in _committed(logged).items()
+    }
 
 
-def _committed(logged: bytes) -> Iterator[tuple[str, float]]:
-    """Yield each file with the time of its last commit, from the output of `git log` (newest commit first)."""
-    seen = {""}
-    moment, after = 0.0, ""
-    for token in logged.split(b"\0"):
+def _committed(logged: bytes) -> dict[str, tuple[float, float]]:
+    """Return the times of each file's first and last commit, from the output of `git log` (newest commit first).
+
+    A file that was renamed without a change has the commits of its earlier name as well.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    later = {"": ""}  # what a path of an older commit is called since; "": it was another file
+    moment = 0.0
+    tokens = iter(logged.split(b"\0"))
+    for token in tokens:
         if second := _SECOND.fullmatch(token):
-            moment, after = min(float(second[1]), _LAST_SECOND), "\n"
+            moment = min(float(second[1]), _LAST_SECOND)
             continue
-        path, after = note_key(os.fsdecode(token).removeprefix(after)), ""
-        if path not in seen:
-            seen.add(path)
-            yield path, moment
+        status = token.strip()
+        old = new = _path(next(tokens, b""))
+        if status.startswith(b"R"):
+            new = _path(next(tokens, b""))
+        path = later.get(new, new)
+        if path:
+            found[path] = (moment, found[path][1] if path in found else moment)
+        if old != new:
+            later[new], later[old] = "", path
+    return found
+
+
+def _path(raw: bytes) -> str:
+    return note_key(os.fsdecode(raw))
 
 
 def _written(listed: bytes) -> Iterator[tuple[str, bytes]]:
     for name, second in _INDEXED.findall(listed):
-        yield note_key(os.fsdecode(name)), second
+        yield _path(name), second

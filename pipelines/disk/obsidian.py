@@ -1,4 +1,4 @@
-"""What Obsidian shares: its list of excluded files (`userIgnoreFilters` in `.obsidian/app.json`), and its links."""
+"""What Obsidian shares: its excluded files (`userIgnoreFilters` in `.obsidian/app.json`), daily notes, and links."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pipelines.disk.vault import path_on_disk
 from pipelines.errors import UnsafePathError
 
 OBSIDIAN_SETTINGS = ".obsidian/app.json"
+_DAILY_NOTES = ".obsidian/daily-notes.json"
 _MOST_BYTES = 1_000_000
 _MOST_FILTERS = 1_000
 
@@ -63,6 +64,20 @@ def read_filters(root: Path) -> Filters:
     except OSError:
         return Filters()  # no settings
     return _parse(data)
+
+
+def read_daily_format(root: Path) -> str | None:
+    """Return the format of the names of daily notes, below their folder, if the vault states one."""
+    try:
+        settings = json.loads(beneath.read_file(root, _DAILY_NOTES, _MOST_BYTES).decode("utf-8"))
+        form, folder = settings.get("format"), settings.get("folder")
+    except (OSError, UnsafePathError, ValueError, AttributeError, RecursionError):
+        return None  # no settings, or not written by Obsidian
+    if not isinstance(form, str) or not form.strip():
+        return None
+    folder = folder.strip("/ ") if isinstance(folder, str) else ""
+    # Brackets quote in such a format; a name that has some itself cannot be quoted.
+    return f"[{folder}/]{form}" if folder and not set("[]") & set(folder) else form
 
 
 @lru_cache(maxsize=4)

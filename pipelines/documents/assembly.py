@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from pipelines.documents.document import Document
 from pipelines.documents.formats import RUNNING_TEXT, Format, format_of
 from pipelines.model import Heading, Link, LinkKind, Note
+from pipelines.parsing.dates import read_dates
 from pipelines.parsing.frontmatter import read_properties
 from pipelines.parsing.lines import line_starts
 from pipelines.parsing.markdown import LONGEST_TITLE, read_note
@@ -28,7 +29,8 @@ def note_of(path: str, document: Document) -> Note:
     properties = read_properties(document.metadata, ())
     starts = line_starts(document.text)
     title = " ".join((properties.title or document.title).split())[:LONGEST_TITLE]
-    warnings = (*document.warnings, *properties.warnings)
+    dates = read_dates(path, document.metadata)
+    warnings = (*document.warnings, *properties.warnings, *dates.warnings)
     return Note(
         path=path,
         title=title or PurePosixPath(path).stem,
@@ -43,7 +45,6 @@ def note_of(path: str, document: Document) -> Note:
         aliases=properties.aliases,
         author=properties.author,
         kind=properties.kind,
-        published_at=properties.published_at,
         evergreen=properties.evergreen,
         warnings=(*warnings, *_left_out(document, form)),
         privacy=own_privacy(
@@ -55,6 +56,7 @@ def note_of(path: str, document: Document) -> Note:
             warnings=warnings,
         ),
         blocks=document.blocks,
+        dates=dates,
     )
 
 

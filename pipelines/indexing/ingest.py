@@ -124,7 +124,8 @@ def index_apart(
             sha = content.sha256
             extracted = ingest.files.extract(row.path, content.data, beat)
             found = parser.parse(row.path, extracted, ingest.chunking, beat)
-            ready = _Prepared(row, content, found.note, found.chunks, found.words, ms=ms_since(began))
+            note = ingest.files.dated(found.note)
+            ready = _Prepared(row, content, note, found.chunks, found.words, ms=ms_since(began))
             _commit_all(cache, [ready], {}, outcome)
     ingest.record(outcome.events)
     return outcome

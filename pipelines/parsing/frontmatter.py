@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date
 from itertools import pairwise
 
 import yaml
@@ -32,7 +32,6 @@ _LARGEST_INTEGER = 2**63 - 1
 _TRUTH = {"true": True, "false": False}
 _NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,25})?(?:e[+-][0-9]{2,3})?")
 _YES = frozenset({"true", "yes", "on"})
-_SWITCHES = _YES | {"false", "no", "off"}
 # Of a frontmatter with unreadable lines: how many are named, and how many are left out of one property.
 _MOST_NAMED = 20
 _MOST_LEFT_OUT = 8
@@ -123,7 +122,6 @@ class Properties:
     aliases: tuple[str, ...]
     author: str | None
     kind: str | None
-    published_at: str | None
     evergreen: bool
     warnings: tuple[str, ...]
 
@@ -352,17 +350,15 @@ def read_properties(values: Mapping[str, object], inline_tags: Iterable[str]) ->
     tags = distinct([*filter(is_tag, named), *inline_tags])
     aliases = [alias for name in ("aliases", "alias") for alias in _named(values, name, _comma_separated)]
     authors = lower.get("author") or lower.get("authors")
-    published_at, unparsable = _published_at(lower)
     return Properties(
         title=_first(lower.get("title")),
         tags=tags,
         aliases=distinct(alias.strip() for alias in aliases),
         author=", ".join(distinct(_without_brackets(name) for name in strings(authors))) or None,
         kind=_first(lower.get("kind")) or None,
-        published_at=published_at,
         evergreen=_first(lower.get("evergreen")).lower() in _YES
         or "evergreen" in {tag.lower() for tag in tags},
-        warnings=(*(f"not a tag, left out: {tag!r}" for tag in dropped), *unparsable),
+        warnings=tuple(f"not a tag, left out: {tag!r}" for tag in dropped),
     )
 
 
@@ -413,28 +409,3 @@ def _without_brackets(name: str) -> str:
         return name
     link = split_wikilink(name[2:-2])
     return link[2] if link else ""
-
-
-def _published_at(lower: Mapping[str, object]) -> tuple[str | None, tuple[str, ...]]:
-    for name in ("published_at", "published", "date"):
-        value = _without_brackets(next(strings(lower.get(name)), ""))
-        # `published: true` says that it is, not when.
-        if value and value.lower() not in _SWITCHES:
-            break
-    else:
-        return None, ()
-    for parse in (date.fromisoformat, datetime.fromisoformat, _yaml_date):
-        try:
-            return parse(value).isoformat(), ()
-        except (ValueError, AttributeError):
-            continue
-    return None, (f"{name} is not a date: {value!r}",)
-
-
-def _yaml_date(value: str) -> date:
-    """Return a date or time in the other forms that YAML has: `2021-3-4`, `2021-03-04 5:06:07 +1`.
-
-    Raises ValueError for a date that does not exist, AttributeError for what has no such form.
-    """
-    found: date = yaml.constructor.SafeConstructor().construct_yaml_timestamp(yaml.ScalarNode("", value))
-    return found

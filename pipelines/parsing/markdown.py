@@ -14,6 +14,7 @@ from markdown_it.token import Token
 
 from pipelines.model import Heading, Link, LinkKind, Note
 from pipelines.parsing import excalidraw
+from pipelines.parsing.dates import read_dates
 from pipelines.parsing.encodings import decode
 from pipelines.parsing.frontmatter import read_frontmatter, read_properties, split_wikilink, strings
 from pipelines.parsing.lines import line_starts
@@ -58,7 +59,8 @@ def parse_note(path: str, text: str) -> Note:
     # A heading of level 1 below others names a part of the note, and not the note.
     first = next((h for h in body.headings if h.text and h.text not in no_titles), None)
     title = properties.title or (first.text if first and first.level == 1 else "")
-    warnings = (*front.warnings, *properties.warnings)
+    dates = read_dates(path, front.values)
+    warnings = (*front.warnings, *properties.warnings, *dates.warnings)
     return Note(
         path=path,
         title=title[:LONGEST_TITLE] or PurePosixPath(path).stem,
@@ -77,12 +79,12 @@ def parse_note(path: str, text: str) -> Note:
         aliases=properties.aliases,
         author=properties.author,
         kind=properties.kind,
-        published_at=properties.published_at,
         evergreen=properties.evergreen,
         warnings=warnings,
         privacy=own_privacy(
             path=path, text=text, frontmatter=front.values, tags=properties.tags, warnings=warnings
         ),
+        dates=dates,
     )
 
 

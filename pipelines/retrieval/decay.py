@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from pipelines.model import Decay, NoteFacts
+from pipelines.moments import moment_of
 from pipelines.retrieval.hit import Hit
 
 _Group = tuple[str, str]
@@ -15,7 +15,7 @@ _Group = tuple[str, str]
 def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> dict[str, float]:
     """Return the factor of each note's score, by path.
 
-    Notes are grouped by author and ordered by `published_at`, newest first. The factor is `ladder[position]`, or the
+    Notes are grouped by author and ordered by their dates, newest first. The factor is `ladder[position]`, or the
     ladder's last value past its end. A note whose kind is in `kind_overrides` (its `kind`, else its top folder below
     `root`, the domain's own) is grouped by its folder and uses that kind's ladder. A note without an author is its
     own group; an evergreen note has 1.0 and takes no position. Equal dates are ordered by path, and notes without a
@@ -34,7 +34,7 @@ def decay_weights(notes: Iterable[NoteFacts], decay: Decay, root: str = "") -> d
     for group, members in groups.items():
         ladder = ladders[group]
         if len(members) > 1:  # most groups have one note, and parsing dates is slow
-            members.sort(key=lambda note: (-_published(note), note.path))
+            members.sort(key=lambda note: (-_created(note), note.path))
         factors |= {note.path: ladder[min(i, len(ladder) - 1)] for i, note in enumerate(members)}
     return factors
 
@@ -63,9 +63,6 @@ def _group(note: NoteFacts, decay: Decay, root: str) -> tuple[_Group, tuple[floa
     return ("note", note.path), decay.ladder
 
 
-def _published(note: NoteFacts) -> float:
-    """Return the time of publication in seconds; a date means its midnight, a time without a zone means UTC."""
-    if note.published_at is None:
-        return float("-inf")
-    moment = datetime.fromisoformat(note.published_at)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+def _created(note: NoteFacts) -> float:
+    moment = moment_of(note.created)
+    return float("-inf") if moment is None else moment.timestamp()

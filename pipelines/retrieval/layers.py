@@ -12,7 +12,6 @@ from functools import partial
 from itertools import islice
 
 from pipelines import lexical
-from pipelines.disk.git_dates import NO_DATES, GitDates
 from pipelines.model import Domain, NoteFacts
 from pipelines.retrieval.attention import Attended, lift_attended, unattended
 from pipelines.retrieval.bm25 import WordsFound
@@ -59,12 +58,11 @@ Matches = Callable[[int, Sequence[int] | None], list[tuple[int, float]]]
 class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
-    `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read. `git`
-    gives the commit dates of files. `names` are the names of its notes, read when first needed; None: names do not
-    count. With `name_words` false, they count only as a whole. With `by_words` false, words are left out. `hidden`:
-    notes that the asker must not see, whose names, words and links do not count; `only` is without their chunks.
-    `attended` tells how much attention notes have. `code`: which signals of source files count in a domain that
-    indexes such files.
+    `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
+    `names` are the names of its notes, read when first needed; None: names do not count. With `name_words` false,
+    they count only as a whole. With `by_words` false, words are left out. `hidden`: notes that the asker must not see,
+    whose names, words and links do not count; `only` is without their chunks. `attended` tells how much attention
+    notes have. `code`: which signals of source files count in a domain that indexes such files.
     """
 
     domain: Domain
@@ -74,7 +72,6 @@ class Source:
     quantized: QuantizedVectors | None = None
     words: WordPostings | None = None
     by_words: bool = True
-    git: GitDates = NO_DATES
     names: NoteNames | None = field(default_factory=NoteNames)
     name_words: bool = True
     hidden: Collection[str] = frozenset()
@@ -324,10 +321,7 @@ def _rerank(source: Source, hits: Sequence[Hit], notes: Mapping[str, NoteFacts],
         unit = max(scores.values()) - min(scores.values())
         ranked = by_votes(scores, store.linked_from(source.cache, list(scores), source.hidden))
     days, amount = domain.decay.recency_boost_days, domain.decay.recency_boost_amount * unit
-    recency = {
-        path: amount if is_recent(note, now, days, source.git.date_of(path, note.modified_at)) else 0.0
-        for path, note in notes.items()
-    }
+    recency = {path: amount if is_recent(note, now, days) else 0.0 for path, note in notes.items()}
     reranked = []
     for hit in hits:
         young, (signals, left) = recency[hit.path], ranked[hit.path]

@@ -6,10 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from pipelines.model import NoteFacts
+from pipelines.moments import moment_of
 
 VECTOR_WEIGHT, PAGERANK_WEIGHT, CENTRALITY_WEIGHT = 0.6, 0.25, 0.15
 LIFT, LEAD_OVER = 0.15, 5
@@ -106,24 +107,12 @@ def by_votes(scores: Mapping[str, float], links: Mapping[str, Collection[str]]) 
     return {path: Added({"links": most * vote}, {"votes": vote}) for path, vote in votes.items()}
 
 
-def is_recent(note: NoteFacts, now: datetime, days: int, committed: datetime | None = None) -> bool:
-    """Say whether a note was modified in the last `days`: by its frontmatter, else by git, else by its file.
-
-    `committed` is the time when the file's current content was committed. Invalid and future dates are skipped.
-    """
-    for moment in (_moment(note.updated), committed, datetime.fromisoformat(note.modified_at)):
+def is_recent(note: NoteFacts, now: datetime, days: int) -> bool:
+    """Say whether a note changed in the last `days`; a date in the future is none, and the file's time counts."""
+    for moment in (moment_of(note.changed), moment_of(note.modified_at)):
         if moment is not None and moment <= now:
             return (now - moment).total_seconds() <= days * 24 * 3600
     return True
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Return the time of an ISO date or time; a date means its midnight, a time without a zone means UTC."""
-    try:
-        moment = datetime.fromisoformat((text or "").strip(" []"))  # [[2026-11-21]] links to a daily note
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _largest(ranks: Iterable[float | None]) -> float:

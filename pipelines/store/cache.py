@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from pipelines import lexical
 from pipelines.errors import BadVectorError
-from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note
+from pipelines.model import Chunk, Counts, Dates, FileContent, LeasedRow, Note
 from pipelines.moments import now_iso
+from pipelines.store import dates as date_rows
 from pipelines.store import older, privacy_rows
 from pipelines.store.chunk_rows import ChunkRows, titles_of
 from pipelines.store.connection import connect, corrupt, one, snapshot, transaction
@@ -24,7 +25,7 @@ from pipelines.store.edges import Edges
 from pipelines.store.fts_functions import register_functions
 from pipelines.store.leases import Leases
 from pipelines.store.ledger import Ledger, modified_at
-from pipelines.store.meta import CacheMeta, add_later, build, check_model, missing, read_meta, show_places
+from pipelines.store.meta import CacheMeta, add_later, build, check_model, missing, read_meta, show_missing
 
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
 Vector = npt.NDArray[np.float32]
@@ -45,6 +46,7 @@ class Cache:
         self.chunks = ChunkRows(con)
         self.generation: tuple[tuple[int, int], tuple[str, bool]] | None = None
         """The commits and own changes that this connection saw, and the name of the state that they left."""
+        self._stand_ins: list[str] = []
         self.visible: tuple[object, str] | None = None
         """The same for those from whom notes are hidden; the hidden notes belong to what it depends on."""
         self.private: tuple[object, frozenset[str], frozenset[str]] | None = None
@@ -84,7 +86,7 @@ class Cache:
         con = connect(path, readonly=True)
         try:
             cache = cls(path, con, read_meta(con, path), time.monotonic)
-            show_places(con)
+            cache._stand_ins = show_missing(con)
         except (apsw.CorruptError, apsw.NotADBError) as error:
             con.close()
             raise corrupt(path, error) from error
@@ -92,6 +94,16 @@ class Cache:
             con.close()
             raise
         return cache
+
+    def is_outgrown(self) -> bool:
+        """Say whether the file has tables by now that this connection reads as empty. Raises CacheError."""
+        return bool(self._stand_ins) and bool(
+            first(
+                self.con,
+                "SELECT 1 FROM sqlite_schema WHERE name IN (SELECT value FROM json_each(?))",
+                (json.dumps(self._stand_ins),),
+            )
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -182,6 +194,7 @@ class Cache:
             self.chunks.replace(note, chunks, words, reworded=reworded)
             self.edges.replace_links(note.path, note.links)
             privacy_rows.keep(self.con, note.path, note.privacy)
+            date_rows.keep(self.con, note.path, note.dates)
             self._keep_vectors(vectors)
             embedded = self.chunks.attach_vectors(note.path)
             self.leases.applied(
@@ -242,6 +255,7 @@ class Cache:
         self.edges.came_or_went(path)
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
         privacy_rows.forget(self.con, path)
+        date_rows.keep(self.con, path, Dates())
         self.edges.replace_links(path, ())
 
     # Figures for `status`

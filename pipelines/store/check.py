@@ -20,6 +20,7 @@ from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import corrupt
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
+from pipelines.store.dates import dates_of
 from pipelines.store.privacy import kept_of
 
 # The length of a float32 unit vector with a few thousand dimensions is off by less than a hundredth of this.
@@ -147,7 +148,7 @@ def links_of(cache: Cache, path: str) -> tuple[Link, ...]:
 def node_of(cache: Cache, path: str) -> dict[str, Any]:
     """Return a note's metadata as stored in the cache, by the names of `Note`'s fields."""
     plain, as_json = (
-        ("title", "author", "kind", "published_at"),
+        ("title", "author", "kind"),
         ("frontmatter", "tags", "aliases", "warnings"),
     )
     sql = f"SELECT {', '.join((*plain, *as_json))}, evergreen FROM vault_node WHERE path = ?"
@@ -156,7 +157,11 @@ def node_of(cache: Cache, path: str) -> dict[str, Any]:
         return {}
     *texts, evergreen = found
     lists = {name: json.loads(text) for name, text in zip(as_json, texts[len(plain) :], strict=True)}
-    own = {"evergreen": bool(evergreen), "privacy": kept_of(cache, path)}
+    own = {
+        "evergreen": bool(evergreen),
+        "privacy": kept_of(cache, path),
+        "stated_dates": dates_of(cache.con, path),
+    }
     return dict(zip(plain, texts, strict=False)) | lists | own
 
 
@@ -174,7 +179,12 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
     con = cache.con
     counted = [
         (path, f"{count} {what} of a note that does not exist")
-        for what, table in (("chunks", "vault_chunk"), ("links", "vault_link"), ("facts", "vault_privacy"))
+        for what, table in (
+            ("chunks", "vault_chunk"),
+            ("links", "vault_link"),
+            ("facts", "vault_privacy"),
+            ("dates", "vault_date"),
+        )
         for path, count in select(con, f"SELECT path, count(*) FROM {table} WHERE {NO_NODE} GROUP BY path")
     ]
     return [

@@ -16,6 +16,7 @@ from pipelines.parsing.links import name_key, target_name
 from pipelines.store.cache import Cache
 from pipelines.store.connection import connect, transaction
 from pipelines.store.connection import rows as select
+from pipelines.store.dates import forget_commit
 from pipelines.store.ledger import modified_at
 from pipelines.store.meta import ADDED_LATER, CacheMeta, build
 
@@ -279,6 +280,7 @@ def mend(cache: Cache, count: Callable[[str], int]) -> None:
                 )
             ),
         )
+        forget_commit(cache.con)
         mend_sentences(cache, sentence_drift(cache, count))
         if next(counter_drift(cache), None):
             mend_counters(cache)

@@ -10,6 +10,7 @@ from pipelines.documents.formats import FORMATS
 from pipelines.filters import Filters, as_number, exact_heading, fold, has_heading, has_task
 from pipelines.store.cache import Cache
 from pipelines.store.connection import one, rows
+from pipelines.store.dates import CREATED, NODES
 from pipelines.store.neighbours import OF_CODE
 
 _Condition = tuple[str, Sequence[object]]
@@ -46,7 +47,7 @@ _SECTION = (
 )
 _FORMAT = "lower(n.path) GLOB ?"
 _KIND = f"{_folded('n.kind')} = ?"
-_DAY = "substr(coalesce(n.published_at, n.modified_at), 1, 10)"
+_DAY = f"substr({CREATED}, 1, 10)"
 _PROPERTY = (
     f"EXISTS (SELECT 1 FROM json_each(n.frontmatter) p WHERE {_folded('p.key')} = ?"
     " AND CASE p.type WHEN 'array' THEN EXISTS (SELECT 1 FROM json_each(p.value) v"
@@ -91,7 +92,7 @@ def matching_chunks(
         cache.con,
         # Materialized and joined in this order: otherwise SQLite evaluates the conditions per chunk instead of per
         # note. One JSON text is read many times faster than as many rows.
-        f"WITH passing AS MATERIALIZED (SELECT n.path FROM vault_node n {where})"
+        f"WITH passing AS MATERIALIZED (SELECT n.path FROM {NODES} {where})"
         " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)" + sections,
         [*bindings, *_headings(filters.sections)],
     )
@@ -103,7 +104,7 @@ def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], s
     """Return path, tags and day of notes, as `tag`, `since` and `until` compare them."""
     found = rows(
         cache.con,
-        f"SELECT n.path, n.tags, {_DAY} FROM vault_node n WHERE n.path IN (SELECT value FROM json_each(?))",
+        f"SELECT n.path, n.tags, {_DAY} FROM {NODES} WHERE n.path IN (SELECT value FROM json_each(?))",
         (json.dumps(list(paths)),),
     )
     return [(path, json.loads(tags), day) for path, tags, day in found]
@@ -153,7 +154,7 @@ def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = fro
     found = rows(
         cache.con,
         f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path),"
-        f" n.warnings FROM vault_node n {where} ORDER BY n.path",
+        f" n.warnings FROM {NODES} {where} ORDER BY n.path",
         bindings,
     )
     return [

@@ -35,6 +35,24 @@ _LATER = (
     chunk_id INTEGER PRIMARY KEY,
     context TEXT NOT NULL
 )""",
+    # Where a note's dates come from, if it states any; vault_node has its date of creation (`model.Dates`).
+    # *_after: a date by git takes precedence.
+    """CREATE TABLE IF NOT EXISTS vault_date (
+    path TEXT PRIMARY KEY,
+    created_by TEXT,
+    created_after INTEGER NOT NULL,
+    changed TEXT,
+    changed_by TEXT,
+    changed_after INTEGER NOT NULL
+) WITHOUT ROWID""",
+    # A file's first and last commit (ISO 8601, UTC), as of the commit in vault_meta. `changed` is valid while the
+    # file has the time `written` (seconds since 1970).
+    """CREATE TABLE IF NOT EXISTS vault_git (
+    path TEXT PRIMARY KEY,
+    created TEXT,
+    changed TEXT,
+    written INTEGER
+) WITHOUT ROWID""",
     # used by `Leases.take_saves`
     """CREATE INDEX IF NOT EXISTS vault_file_noticed ON vault_file
     (priority DESC, wanted_hash IS NULL, dirty_since DESC) WHERE applied_generation < generation AND parked = 0""",
@@ -81,10 +99,17 @@ def add_later(con: apsw.Connection) -> None:
         con.execute(statement)
 
 
-def show_places(con: apsw.Connection) -> None:
-    """Let a connection that cannot write read a cache of an earlier version, which has no documents."""
-    if not first(con, "SELECT 1 FROM sqlite_schema WHERE name = 'vault_place'"):
-        con.execute("CREATE TEMP VIEW vault_place AS SELECT 0 AS chunk_id, NULL AS locator WHERE 0")
+def show_missing(con: apsw.Connection) -> list[str]:
+    """Let a connection that cannot write read a cache of an earlier version; return the tables that it lacks."""
+    lacks = [
+        name
+        for name in ("vault_place", "vault_date", "vault_git")
+        if not first(con, "SELECT 1 FROM sqlite_schema WHERE name = ?", (name,))
+    ]
+    for name in lacks:
+        created = next(statement for statement in _LATER if f" {name} (" in statement)
+        con.execute(created.replace("TABLE IF NOT EXISTS", "TEMP TABLE"))
+    return lacks
 
 
 def read_meta(con: apsw.Connection, path: Path) -> CacheMeta:

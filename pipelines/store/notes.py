@@ -11,6 +11,7 @@ from pipelines.lexical import index_text
 from pipelines.parsing.links import NOTE_SUFFIXES
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.connection import one, row, rows
+from pipelines.store.dates import CHANGED, NODES
 
 _OPENING_CHUNKS = 4  # the first ones may be nothing but a heading
 _OPENING = 4_000
@@ -172,10 +173,15 @@ def untagged(cache: Cache) -> list[str]:
 def recently_changed(
     cache: Cache, limit: int, hidden: Collection[str] = frozenset()
 ) -> list[tuple[str, str, str]]:
-    """Return path, title and time of the notes (but the `hidden` ones) whose files changed last, newest first."""
+    """Return path, title and time (UTC) of the notes (but the `hidden` ones) that changed last, newest first.
+
+    A note that is to change in the future has the time of its file.
+    """
     sql = (
-        "SELECT path, title, modified_at FROM vault_node WHERE path NOT IN (SELECT value FROM json_each(?))"
-        " ORDER BY modified_at DESC, path LIMIT ?"
+        "SELECT path, title, strftime('%Y-%m-%dT%H:%M:%S+00:00',"
+        " iif(coalesce(unixepoch(changed) <= unixepoch(), 0), changed, modified_at)) AS at"
+        f" FROM (SELECT n.path, title, {CHANGED} AS changed, n.modified_at FROM {NODES})"
+        " WHERE path NOT IN (SELECT value FROM json_each(?)) ORDER BY at DESC, path LIMIT ?"
     )
     return list(rows(cache.con, sql, (json.dumps(list(hidden)), limit)))
 

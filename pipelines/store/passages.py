@@ -9,10 +9,11 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from pipelines.locator import Locator
-from pipelines.model import NoteFacts
+from pipelines.model import BY_GIT, NoteFacts
 from pipelines.store.cache import Cache
 from pipelines.store.connection import row as first
 from pipelines.store.connection import rows as select
+from pipelines.store.dates import CHANGED, CHANGED_BY, CREATED, CREATED_BY, NODES, STATED
 
 _LAST_PATH = "\U0010ffff"
 
@@ -42,8 +43,24 @@ class ChunkRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteDates:
+    """When a note was created and changed (ISO 8601), and by what: `property created`, `file name`, `git`, `file`."""
+
+    created: str
+    created_by: str
+    changed: str
+    changed_by: str
+
+    @property
+    def said(self) -> str:
+        """Both dates in a sentence."""
+        created, changed = _by(self.created_by), _by(self.changed_by)
+        return f"created {self.created[:10]} {created}; changed {self.changed[:10]} {changed}"
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A note's own row."""
+    """A note's own row. `published_at` is its date of creation unless only its file's time is known."""
 
     path: str
     title: str
@@ -56,6 +73,11 @@ class NodeRow:
     modified: str
     evergreen: bool
     warnings: list[str]
+    dates: NoteDates
+
+
+def _by(source: str) -> str:
+    return f"by {source}" if source == BY_GIT else f"by its {source}"
 
 
 def whole_sections(chunks: Sequence[ChunkRow]) -> list[str]:
@@ -76,13 +98,9 @@ def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
     """Return the facts that the later layers need of notes, by path."""
     rows = select(
         cache.con,
-        "SELECT n.path, n.author, n.kind, n.published_at, n.modified_at, n.evergreen,"
-        " nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL),"
-        # Few notes state when they were changed: parse JSON only for these.
-        " CASE WHEN n.frontmatter LIKE '%modified%' OR n.frontmatter LIKE '%updated%' THEN"
-        " (SELECT atom FROM json_each(n.frontmatter) WHERE lower(key) IN ('modified', 'updated')"
-        " AND type = 'text' ORDER BY lower(key) LIMIT 1) END"
-        " FROM vault_node n LEFT JOIN vault_rank r USING (path)"
+        f"SELECT n.path, n.author, n.kind, {CREATED}, {CHANGED}, n.modified_at, n.evergreen,"
+        " nullif(r.pagerank, 0), iif(r.community > 0, r.centrality, NULL)"
+        f" FROM {NODES} LEFT JOIN vault_rank r ON r.path = n.path"
         " WHERE n.path IN (SELECT value FROM json_each(?))",
         (json.dumps(list(paths)),),
     )
@@ -91,12 +109,12 @@ def note_facts(cache: Cache, paths: Sequence[str]) -> dict[str, NoteFacts]:
             path=row[0],
             author=row[1],
             kind=row[2],
-            published_at=row[3],
-            modified_at=row[4],
-            evergreen=bool(row[5]),
-            pagerank=row[6],
-            centrality=row[7],
-            updated=row[8],
+            created=row[3],
+            changed=row[4],
+            modified_at=row[5],
+            evergreen=bool(row[6]),
+            pagerank=row[7],
+            centrality=row[8],
         )
         for row in rows
     }
@@ -115,7 +133,7 @@ def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:
 
 _CHUNK_COLUMNS = (
     "c.id, c.path, n.title, c.section, c.heading_path, c.text, c.first_line, c.last_line,"
-    " c.start_offset, c.end_offset, n.modified_at, n.published_at,"
+    f" c.start_offset, c.end_offset, {CHANGED}, {STATED},"
     " (SELECT locator FROM vault_place WHERE chunk_id = c.id)"
 )
 
@@ -124,7 +142,7 @@ def chunk_rows(cache: Cache, ids: Sequence[int]) -> dict[int, ChunkRow]:
     """Return chunks by id."""
     rows = select(
         cache.con,
-        f"SELECT {_CHUNK_COLUMNS} FROM vault_chunk c JOIN vault_node n USING (path)"
+        f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
         " WHERE c.id IN (SELECT value FROM json_each(?))",
         (json.dumps(ids),),
     )
@@ -157,7 +175,7 @@ def chunks_of(cache: Cache, path: str) -> list[ChunkRow]:
     """Return a note's chunks in order."""
     rows = select(
         cache.con,
-        f"SELECT {_CHUNK_COLUMNS} FROM vault_chunk c JOIN vault_node n USING (path)"
+        f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
         " WHERE c.path = ? ORDER BY c.position",
         (path,),
     )
@@ -169,7 +187,7 @@ def chunks_around(cache: Cache, ids: Sequence[int], within: int) -> dict[str, li
     found: dict[str, list[ChunkRow]] = {}
     for row in select(
         cache.con,
-        f"SELECT {_CHUNK_COLUMNS} FROM vault_chunk c JOIN vault_node n USING (path) WHERE c.id IN"
+        f"SELECT {_CHUNK_COLUMNS} FROM {NODES} JOIN vault_chunk c ON c.path = n.path WHERE c.id IN"
         " (SELECT other.id FROM vault_chunk one JOIN vault_chunk other ON other.path = one.path"
         " AND other.position BETWEEN one.position - ?2 AND one.position + ?2"
         " WHERE one.id IN (SELECT value FROM json_each(?1))) ORDER BY c.path, c.position",
@@ -239,13 +257,13 @@ def node(cache: Cache, path: str) -> NodeRow | None:
     """Return a note's row, or None."""
     row = first(
         cache.con,
-        "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, modified_at, evergreen,"
-        " warnings FROM vault_node WHERE path = ?",
+        f"SELECT n.path, title, frontmatter, tags, aliases, author, kind, {STATED}, evergreen, warnings,"
+        f" {CREATED}, {CREATED_BY}, {CHANGED}, {CHANGED_BY} FROM {NODES} WHERE n.path = ?",
         (path,),
     )
     if row is None:
         return None
-    path, title, frontmatter, tags, aliases, author, kind, published, modified, evergreen, warnings = row
+    path, title, frontmatter, tags, aliases, author, kind, published, evergreen, warnings, *dates = row
     return NodeRow(
         path=path,
         title=title,
@@ -255,9 +273,10 @@ def node(cache: Cache, path: str) -> NodeRow | None:
         author=author,
         kind=kind,
         published_at=published,
-        modified=modified,
+        modified=dates[2],
         evergreen=bool(evergreen),
         warnings=json.loads(warnings),
+        dates=NoteDates(*dates),
     )
 
 

@@ -30,7 +30,7 @@ def make_owed(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> 
             " OR path NOT IN (SELECT path FROM vault_file)",
             (chosen,),
         )
-        for table in ("vault_chunk", "vault_link", "vault_edge", "vault_privacy"):
+        for table in ("vault_chunk", "vault_link", "vault_edge", "vault_privacy", "vault_date"):
             con.execute(f"DELETE FROM {table} WHERE {NO_NODE}")
         strays = select(con, STRAY_WORDS)
         con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", strays)

@@ -195,11 +195,18 @@ def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> 
     if as_json:
         print_json(answer)
     else:
-        out.say(standing_of(answer) + meant)
-        for warning in answer.get("warnings", ()):
-            out.say(f"  warning: {warning}", "yellow")
-        if hidden := answer.get("hidden_from_agents"):
-            out.say(f"  agents do not see it: {hidden}")
+        _print_standing(answer, meant)
+
+
+def _print_standing(answer: dict[str, Any], meant: str) -> None:
+    """Print the state of a path, its note's dates, and what keeps the note from answers."""
+    out.say(standing_of(answer) + meant)
+    if dates := answer.get("dates"):
+        out.say(f"  {dates['said']}")
+    for warning in answer.get("warnings", ()):
+        out.say(f"  warning: {warning}", "yellow")
+    if hidden := answer.get("hidden_from_agents"):
+        out.say(f"  agents do not see it: {hidden}")
 
 
 app.add_command(

@@ -180,8 +180,7 @@ def print_node(console: Console, node: dict[str, Any]) -> None:
         "aliases": ", ".join(node["aliases"]),
         "author": node["author"],
         "kind": node["kind"],
-        "published": node["published_at"],
-        "modified": node["modified"],
+        "dates": node.get("dates", {}).get("said"),  # a service that was started before an upgrade has none
         "indexed": node["indexed_at"],
         "links": ", ".join(link["target"] or f"#{link['fragment']}" for link in node["links"]),
         "warnings": "; ".join(node["warnings"]),

@@ -96,6 +96,7 @@ TASKS = {
     "retry_parked": "Retry parked notes",
     "reconcile_vault": "Compare vault and index",
     "recompute_graph": "Rank notes by links",
+    "date_notes": "Date notes by git",
     "prepare_sentences": "Prepare excerpts",
     "propose_tags": "Propose tags",
     "review_tags": "Apply reviewed tags",
@@ -105,7 +106,7 @@ TASKS = {
 }
 """What each task does for a person."""
 
-BACKGROUND = ("reconcile_vault", "recompute_graph", "prepare_sentences", "propose_tags")
+BACKGROUND = ("reconcile_vault", "recompute_graph", "date_notes", "prepare_sentences", "propose_tags")
 """The tasks that start by themselves, and whose success is no news."""
 
 FILTERS = {

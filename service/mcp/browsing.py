@@ -127,4 +127,5 @@ def _note_state(library: Library, name: str) -> NoteState:
         state=known["state"],
         reason=known.get("reason"),
         indexed_at=known.get("indexed_at"),
+        dates=dates["said"] if (dates := known.get("dates")) else None,
     )

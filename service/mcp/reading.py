@@ -38,6 +38,7 @@ def read(library: Library, asked: Read) -> NoteRead:
         text=text,
         tags=list(note.tags),
         modified=note.modified,
+        dates=note.dates,
         stale=note.stale,
         last_line=len(written),
         headings=[_heading(one) for one in note.sections if one.headings][:_MOST_HEADINGS],

@@ -8,6 +8,7 @@ from functools import partial
 
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
+from pipelines.indexing.dating import date_notes
 from pipelines.indexing.pipeline import chunking_of
 from pipelines.indexing.reconcile import reconcile
 from pipelines.maintenance.leftovers import sweep_leftovers
@@ -39,6 +40,7 @@ def index_once(resources: Resources, progress: Progress, *, confirmed: bool = Fa
         cache.leases.free_those_of_the_dead(resources.is_at_work)
         besides, ingest = domain.configuration, resources.ingest(domain, cache)
         embedded = catch_up(cache, ingest, partial(progress, domain.slug), besides)
+        date_notes(resources.root, cache, domain, resources.date_order(domain))
         if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
             lines += _rank(cache, domain)
         counts = cache.counts(besides)
@@ -76,6 +78,7 @@ def rebuild_caches(resources: Resources, progress: Progress, *, only_other_model
             partial(progress, domain.slug),
         )
         _prepare_sentences(resources, cache)
+        date_notes(resources.root, cache, domain, resources.date_order(domain))
         lines += _rank(cache, domain)
         resources.state().switch_cache(domain.slug, number)
         # Saves between the last comparison and the switch went into the old cache.

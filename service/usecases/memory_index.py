@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import structlog
 
-from pipelines.disk.git_dates import NO_DATES, read_git_dates
 from pipelines.errors import CacheError
 from pipelines.retrieval.compared import Compared
 from pipelines.retrieval.named import NoteNames
@@ -38,8 +37,7 @@ def _if_many(held: Held | None) -> Held | None:
 class InMemory:
     """Vectors, words and names by cache file. One fixed thread calls `follow` and `compare`; any thread may read.
 
-    Vectors or words that are not there (yet), or of few chunks, are None: the file is read instead. `git` says when
-    notes were committed.
+    Vectors or words that are not there (yet), or of few chunks, are None: the file is read instead.
     """
 
     def __init__(self) -> None:
@@ -51,11 +49,6 @@ class InMemory:
         self._followed: dict[Path, tuple[Cache, int]] = {}
         self._compared: dict[Path, int] = {}
         self._multiplies = True
-        self.git = NO_DATES
-
-    def follow_git(self, root: Path) -> None:
-        """Read when a vault's notes were committed, if HEAD names another commit. Any thread may call it."""
-        self.git = read_git_dates(root, self.git)
 
     def quantized(self, cache: Cache) -> QuantizedVectors | None:
         """Return a cache's vectors."""

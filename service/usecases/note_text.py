@@ -43,6 +43,7 @@ class NoteText:
     text: str
     tags: tuple[str, ...]
     modified: str | None
+    dates: str | None
     stale: bool
     sections: tuple[Section, ...]
     parts: tuple[Part, ...]
@@ -84,6 +85,7 @@ def _read(
         text=text_of(cache, path, content.data),
         tags=tuple(node.tags) if node else (),
         modified=node.modified if node else None,
+        dates=node.dates.said if node else None,
         stale=row is None or row.indexed_hash != content.sha256,
         sections=tuple(_sections(chunks)),
         parts=tuple(_parts(chunks)),

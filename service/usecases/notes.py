@@ -12,7 +12,7 @@ from pipelines.store import communities, neighbours, passages
 from pipelines.store.cache import Cache
 from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.locator import place_of
-from service.usecases.schemas.notes import NodeAnswer, NodeChunk
+from service.usecases.schemas.notes import Dates, NodeAnswer, NodeChunk
 from workers.resources import Resources
 
 Backlinks = Callable[[str, Audience], list[dict[str, Any]]]
@@ -34,7 +34,7 @@ def describe_note(
     written = neighbours.links_of(cache, path)
     named = audience.named({link.meant for link in written if link.meant is not None})
     return NodeAnswer(
-        **asdict(node),
+        **asdict(node) | {"dates": dates_of(node)},
         domain=domain.slug,
         links=passages.links_of(cache, path),
         outlinks=[asdict(other) for other in neighbours.outlinks(cache, path) if other.path in named],
@@ -51,6 +51,11 @@ def describe_note(
         chunks=[_chunk(row) for row in passages.chunks_of(cache, path)],
         indexed_at=row.indexed_at if row else None,
     )
+
+
+def dates_of(node: passages.NodeRow) -> Dates:
+    """Return when a note was created and changed, with the sources in words."""
+    return Dates(**asdict(node.dates), said=node.dates.said)
 
 
 def _chunk(row: passages.ChunkRow) -> NodeChunk:

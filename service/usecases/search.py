@@ -100,9 +100,8 @@ class SearchService:
         return answers, failed
 
     def load_models(self) -> None:
-        """Load missing models of all caches, and the git dates if HEAD moved."""
+        """Load missing models of all caches."""
         self._models.load(cache.meta.model for _, cache in self.readers())
-        self._in_memory.follow_git(self.resources.root)
 
     def follow_commits(self) -> None:
         """Update the data in memory from the caches whose models are loaded. Only one thread calls it."""
@@ -215,7 +214,7 @@ class SearchService:
                 audience.require_communities(domain.slug)
             only = passing_chunks(cache, filters, hidden, known[model])
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
-            own = Source(domain, cache, known[model], only, *memory, git=held.git, names=names, hidden=hidden)
+            own = Source(domain, cache, known[model], only, *memory, names=names, hidden=hidden)
             return way(replace(own, attended=attended(self.resources, now), code=held.code(cache)))
 
         for slug in filters.domains:

@@ -11,6 +11,7 @@ from pipelines.store.cache import Cache
 from pipelines.store.facts import HELD
 from pipelines.store.note_log import NoteLog, followed
 from service.usecases.audience import agents
+from service.usecases.notes import dates_of
 from service.usecases.phrases import moment
 from workers.resources import Resources
 
@@ -88,5 +89,7 @@ def explained(
     if state == "indexed":
         if gone := _vanished_because(resources, caches[slug], slug, path):
             return {**known, "state": "pending", "reason": gone}  # that it is removed
-        return {**known, **(_as_read(resources, caches[slug], known) if is_owner else {})}
+        node = passages.node(caches[slug], path)
+        more = _as_read(resources, caches[slug], known) if is_owner else {}
+        return {**known, "dates": dates_of(node).model_dump() if node else None, **more}
     return {**known, **(_history_of(resources, path) if state == "unknown" and is_owner else {})}

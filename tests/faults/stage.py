@@ -246,6 +246,7 @@ _PICTURE = {
     " LEFT JOIN vault_place p ON p.chunk_id = c.id"
     " LEFT JOIN vault_chunk_vec v ON v.chunk_id = c.id ORDER BY path, position",
     "privacy": "SELECT * FROM vault_privacy ORDER BY path",
+    "dates": "SELECT * FROM vault_date ORDER BY path",
     "links": "SELECT * FROM vault_link ORDER BY path, position",
     "edges": "SELECT * FROM vault_edge ORDER BY path, position",
     "paths": "SELECT * FROM vault_path ORDER BY path",

@@ -159,6 +159,7 @@ class House:
                 np.round(np.frombuffer(vectors[row[-1]], "<f4"), 2).tolist() for row in chunks if row[-2]
             ],
             "privacy": con.execute("SELECT * FROM vault_privacy ORDER BY path").fetchall(),
+            "dates": con.execute("SELECT * FROM vault_date ORDER BY path").fetchall(),
             "links": con.execute("SELECT * FROM vault_link ORDER BY path, position").fetchall(),
             "edges": con.execute("SELECT * FROM vault_edge ORDER BY path, position").fetchall(),
             "paths": con.execute("SELECT * FROM vault_path ORDER BY path").fetchall(),

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.domains import parse
 from pipelines.errors import DomainsFileError
-from pipelines.model import Decay, Domain, Kind
+from pipelines.model import DateOrder, Decay, Domain, Kind
 
 from .domains import FULL, refusal
 
@@ -154,3 +154,17 @@ def test_a_domain_has_its_own_threshold_for_proposals():
 @pytest.mark.parametrize("value", ["0", "1.1", "-1", "on", "high"])
 def test_a_threshold_lies_above_0_and_is_at_most_1(value):
     assert ":2: notes.review.threshold: " in refusal(f"notes:\n  review: {{threshold: {value}}}\n")
+
+
+def test_a_domain_chooses_where_its_dates_are_looked_up():
+    (chosen,) = parse("a: {dates: {created: [born, file name, git]}}")
+    assert chosen.dates == DateOrder(created=("born", "file name", "git"))
+
+
+@pytest.mark.parametrize("value", ["[]", "created", "['']", "[[created]]"])
+def test_an_order_of_dates_is_a_list_of_names(value):
+    assert refusal(f"a:\n  dates:\n    created: {value}\n").startswith("_domains.yaml:3: a.dates.created")
+
+
+def test_an_unknown_kind_of_date_is_refused():
+    assert "unknown key" in refusal("a: {dates: {published: [date]}}")

@@ -109,6 +109,10 @@ def test_what_people_and_history_made_is_kept_found_and_not_embedded_again(heir)
     assert query(heir, "SELECT * FROM dismissed_note") == [("nutrition", "Cafe\u0301.md", 1)]
     assert heir.get("/why/garden/Bed 3.md").json()["state"] == "indexed"  # held: gone from disk, kept
 
+    known = wait_for(
+        lambda: heir.get("/why/Caffeine.md").json()["dates"], "the dates of a note", patience=180
+    )
+    assert (known["created_by"][:8], known["changed_by"]) == ("property", "file")
     assert "Caffeine.md" in heir.found("what a late espresso does to the night")[:3]
     assert heir.found('"Bed number 26 has tomatoes"') == ["garden/Bed 26.md"]
     assert heir.found('"Bed number 3 has tomatoes"') == []  # held, and its file is gone

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipelines.graph.ranking import rank_domain
-from pipelines.model import FoundFile
+from pipelines.model import DateOrder, FoundFile
 from pipelines.priorities import LOW_PRIORITY
+from pipelines.store.dates import order_of
 from pipelines.store.ranks import ranked_by, read_communities
 from pipelines.store.sentences import owes_sentences
 from queue_config.inspect import waiting
@@ -52,6 +53,20 @@ def test_sentences_are_prepared_after_indexing(resources, queue, upkeep, cache):
     assert not owes_sentences(cache)
     sweep_upkeep(queue, upkeep, resources)
     assert "prepare_sentences" not in [w.task for w in waiting(queue)]
+
+
+def test_another_order_of_dates_is_taken_up_in_the_background(resources, queue, upkeep, cache):
+    (resources.root / ".obsidian").mkdir()
+    sweep_upkeep(queue, upkeep, resources)
+    assert "date_notes" not in [w.task for w in waiting(queue)]
+    (resources.root / ".obsidian" / "daily-notes.json").write_text('{"format": "DD-MM-YYYY", "folder": ""}')
+    sweep_upkeep(queue, upkeep, resources)
+    sweep_upkeep(queue, upkeep, resources)
+    assert [w.task for w in waiting(queue)].count("date_notes") == 1
+    work(queue)
+    assert order_of(cache.con) == DateOrder(daily="DD-MM-YYYY")
+    sweep_upkeep(queue, upkeep, resources)
+    assert "date_notes" not in [w.task for w in waiting(queue)]
 
 
 def test_they_wait_for_pending_indexing(resources, queue, upkeep, cache):

@@ -22,13 +22,28 @@ class NodeChunk(BaseModel):
     text: str
 
 
+class Dates(BaseModel):
+    """When a note was created and changed (ISO 8601), each with its source: `property created`, `file name`, ..."""
+
+    created: str
+    created_by: str = Field(description="`property <name>`, `file name`, `git` or `file`")
+    changed: str
+    changed_by: str = Field(description="`property <name>`, `git` or `file`")
+    said: str = Field(description="the same in a sentence")
+
+
 class NodeAnswer(BaseModel):
     """The answer of `GET /node/<path>`."""
 
     model_config = example(
         path="Concepts/Moats.md", domain="finance", title="Moats", frontmatter={"tags": ["investing"]},
         tags=["investing"], aliases=["Moat"], author=None, kind=None, published_at=None,
-        modified="2026-11-21T05:51:27+00:00", evergreen=False, warnings=[], links=[],
+        modified="2026-11-21T05:51:27+00:00",
+        dates={
+            "created": "2021-03-04", "created_by": "property created", "changed": "2026-11-21T05:51:27+00:00",
+            "changed_by": "git", "said": "created 2021-03-04 by its property created; changed 2026-11-21 by git",
+        },
+        evergreen=False, warnings=[], links=[],
         outlinks=[
             {"path": "Concepts/Pricing.md", "kind": "wikilink", "count": 2, "text": "pricing", "fragment": "",
              "line": 14}
@@ -50,8 +65,11 @@ class NodeAnswer(BaseModel):
     aliases: list[str]
     author: str | None
     kind: str | None
-    published_at: str | None
-    modified: str
+    published_at: str | None = Field(
+        description="when it was created, by the note itself or git; null: only the time of its file is known"
+    )
+    modified: str = Field(description="when it was changed: by a property, git, or the time of its file")
+    dates: Dates
     evergreen: bool
     warnings: list[str]
     links: list[dict[str, Any]]
@@ -89,6 +107,7 @@ class PathState(BaseModel):
     warnings: list[str] = Field(
         [], description="the parts of an indexed note that could not be read, and why"
     )
+    dates: Dates | None = Field(None, description="when an indexed note was created and changed, and by what")
     hidden_from_agents: str | None = Field(
         None, description="why agents do not see an indexed note; null if they do"
     )

@@ -94,8 +94,11 @@ class SearchHit(BaseModel):
     )
     lines: tuple[int, int]
     place: Place | None = Field(None, description="where it is in a document that is not Markdown")
-    modified: str = Field(description="when the file changed")
-    published: str | None = Field(None, description="the date that the note states, if any: that of `since`")
+    modified: str = Field(description="when it was changed: by a property, git, or the time of its file")
+    published: str | None = Field(
+        None,
+        description="when it was created by the note or git, as `since` compares; null: only its file's time counts",
+    )
     stale: bool | None
     domain: str
     excerpt_by: Literal["meaning", "words"]

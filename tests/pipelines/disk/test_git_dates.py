@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pytest
 
-from pipelines.disk.git_dates import NO_DATES, read_git_dates
-from pipelines.store.ledger import modified_at
+from pipelines.disk.git_dates import GitFile, head_commit, read_git_dates
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 LONG_AGO = "2020-02-03T04:05:06+00:00"
@@ -38,47 +38,61 @@ def vault(tmp_path):
     return root
 
 
-def date_of(found, root, path):
-    return found.date_of(path, modified_at((root / path).stat().st_mtime_ns))
+NOTE = "Ordner/Über uns.md"
+THEN = datetime.fromisoformat(LONG_AGO).timestamp()
 
 
-def test_a_note_has_the_date_of_its_commit_until_its_file_is_modified(vault, tmp_path):
+def dates(root):
+    return read_git_dates(root, head_commit(root))
+
+
+def commit(root, at):
+    """Commit what is in the folder at a time in seconds."""
+    git(root, "add", ".")
+    tree = git(root, "write-tree")
+    head = git(root, "rev-parse", "HEAD")
+    lines = git(root, "cat-file", "commit", head).splitlines()
+    rest = "\n".join(
+        re.sub(r"> \d+ ", f"> {at} ", line) for line in lines if line[:5] not in ("tree ", "paren")
+    )
+    newer = git(
+        root, "hash-object", "-t", "commit", "-w", "--stdin", given=f"tree {tree}\nparent {head}\n{rest}\n"
+    )
+    git(root, "update-ref", "HEAD", newer)
+
+
+def test_a_clone_knows_the_commits_of_a_note_and_the_time_of_its_file(vault, tmp_path):
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(vault), str(clone))
-    found = read_git_dates(clone)
-    assert date_of(found, clone, "Ordner/Über uns.md") == datetime.fromisoformat(LONG_AGO)
-    assert found.date_of("unknown.md", modified_at(0)) is None
-    os.utime(clone / "Ordner" / "Über uns.md", ns=(0, 0))
-    assert date_of(found, clone, "Ordner/Über uns.md") is None
+    found = dates(clone)
+    assert found.keys() == {NOTE, "odd\x01name\n.md"}
+    assert found[NOTE] == GitFile(THEN, THEN, int((clone / NOTE).stat().st_mtime))
 
 
 @pytest.mark.parametrize("way", [("checkout", "-q", "--detach"), ("pack-refs", "--all"), ("gc", "-q")])
 def test_head_may_be_detached_and_everything_packed(vault, way):
     git(vault, *way)
-    assert date_of(read_git_dates(vault), vault, "Ordner/Über uns.md") == datetime.fromisoformat(LONG_AGO)
+    assert dates(vault)[NOTE].changed == THEN
 
 
-def test_the_newest_commit_of_a_note_counts_and_nothing_is_read_twice(vault):
-    before = read_git_dates(vault)
-    assert read_git_dates(vault, before) is before
-    note = vault / "Ordner" / "Über uns.md"
-    note.write_text("About us, and them.")
-    git(vault, "-c", "user.name=a", "add", ".")
-    tree = git(vault, "write-tree")
-    commit = git(vault, "cat-file", "commit", "HEAD").replace("1580702706", "1700000000")
-    _, _, rest = commit.partition("\n")
-    newer = git(
-        vault,
-        "hash-object",
-        "-t",
-        "commit",
-        "-w",
-        "--stdin",
-        given=f"tree {tree}\nparent {before.head}\n{rest}\n",
-    )
-    git(vault, "update-ref", "HEAD", newer)
-    after = read_git_dates(vault, before)
-    assert date_of(after, vault, "Ordner/Über uns.md") == datetime.fromtimestamp(1700000000, UTC)
+def test_the_first_and_the_last_commit_of_a_note_are_known(vault):
+    (vault / NOTE).write_text("About us, and them.")
+    (vault / "later.md").write_text("Later.")
+    commit(vault, 1_700_000_000)
+    found = dates(vault)
+    assert (found[NOTE].created, found[NOTE].changed) == (THEN, 1_700_000_000)
+    assert (found["later.md"].created, found["later.md"].changed) == (1_700_000_000, 1_700_000_000)
+
+
+def test_a_note_that_was_moved_keeps_its_first_commit_and_its_old_name_is_free(vault):
+    (vault / NOTE).rename(vault / "Us.md")
+    commit(vault, 1_700_000_000)
+    (vault / NOTE).write_text("Something else.")
+    (vault / "Us.md").rename(vault / "Us again.md")
+    commit(vault, 1_710_000_000)
+    found = dates(vault)
+    assert (found["Us again.md"].created, found["Us again.md"].changed) == (THEN, 1_710_000_000)
+    assert found[NOTE].created == 1_710_000_000
 
 
 def test_nothing_that_a_repository_names_is_run(vault, tmp_path):
@@ -106,7 +120,7 @@ def test_nothing_that_a_repository_names_is_run(vault, tmp_path):
     (vault / ".gitattributes").write_text("* filter=x diff=x\n")
     git(vault, "-c", "core.fsmonitor=false", "log", "-1", "--no-show-signature")
     assert not canary.exists()
-    assert date_of(read_git_dates(vault), vault, "Ordner/Über uns.md") == datetime.fromisoformat(LONG_AGO)
+    assert dates(vault)[NOTE].changed == THEN
     assert not canary.exists()
     git(vault, "-c", "core.fsmonitor=false", "log", "-1")
     assert canary.exists(), "the repository was harmless"
@@ -142,10 +156,8 @@ def link_git(root):
 @pytest.mark.parametrize("act", [borrow, link, fifo, point_outside, damage, link_git])
 def test_a_repository_that_leads_elsewhere_or_is_damaged_gives_no_dates(vault, act):
     act(vault)
-    found = read_git_dates(vault)
-    assert not found.committed
-    assert read_git_dates(vault, found) is found, "it is not tried again until HEAD is another one"
+    assert dates(vault) == {}
 
 
 def test_a_folder_without_a_repository_gives_no_dates(tmp_path):
-    assert read_git_dates(tmp_path) is NO_DATES
+    assert (head_commit(tmp_path), dates(tmp_path)) == ("", {})

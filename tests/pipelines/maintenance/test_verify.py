@@ -149,6 +149,14 @@ DRIFT = {
         "INSERT INTO vault_privacy VALUES ('missing.md', 0, 'missing.md', '')",
         ("orphan", "missing.md"),
     ),
+    "date of a note without one": (
+        "INSERT INTO vault_date VALUES ('garden.md', NULL, 0, '2021-03-04', 'property updated', 0)",
+        ("note", "garden.md"),
+    ),
+    "date without a note": (
+        "INSERT INTO vault_date VALUES ('missing.md', 'file name', 0, NULL, NULL, 0)",
+        ("orphan", "missing.md"),
+    ),
     "node gone": ("DELETE FROM vault_node WHERE path = 'garden.md'", ("ledger", "garden.md")),
     "node without a file": (
         "UPDATE vault_node SET path = 'missing.md' WHERE path = 'garden.md'",

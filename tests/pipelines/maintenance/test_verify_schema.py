@@ -22,6 +22,7 @@ from pipelines.retrieval.sentences import prepare
 from pipelines.store import passages, search
 from pipelines.store.cache import Cache
 from pipelines.store.connection import connect
+from pipelines.store.dates import keep_commits
 from pipelines.store.meta import CacheMeta, build
 from tests.pipelines.conftest import House
 
@@ -65,6 +66,7 @@ COLUMNS = [(table, column) for table, columns in TABLES.items() for column in co
 
 OWED = "it is pending work: indexing does it, and then it is as it was"
 WORK = "it says how work goes, which no file says"
+GIT = "it is what git said, which is asked again with the next commit and after any repair"
 NOT_DERIVED = {
     ("vault_file", "generation"): OWED,
     ("vault_graph", "generation"): OWED,
@@ -87,6 +89,7 @@ NOT_DERIVED = {
     ): "it says how ranks were computed; they are computed again to compare them",
     ("vault_chunk_change", "number"): "a journal; who follows it compares what it holds with the cache",
     ("vault_chunk_change", "chunk_id"): "a journal; who follows it compares what it holds with the cache",
+    **{("vault_git", name): GIT for name in ("path", "created", "changed", "written")},
     ("sqlite_sequence", "seq"): "numbers may be left out; one that is too low is found",
     ("sqlite_sequence", "name"): "numbers may be left out; one that is too low is found",
 }
@@ -110,6 +113,7 @@ def built(tmp_path_factory, tiny_embedder, files):
     for path, text in NOTES.items():
         house.write(path, text)
     finish(house)
+    keep_commits(house.cache.con, "head", [("garden.md", None, None, 0)])
     house.cache.con.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     kept = whole_picture(house)
     house.cache.close()

@@ -11,7 +11,8 @@ FILINGS = Decay(mode="ranked_grouped", ladder=LADDER, kind_overrides={"Filings":
 
 
 def note(path, published=None, author=None, kind=None, *, evergreen=False):
-    return NoteFacts(path, author, kind, published, "2026-01-01T00:00:00+00:00", evergreen, None, None)
+    file = "2026-01-01T00:00:00+00:00"
+    return NoteFacts(path, author, kind, published, file, file, evergreen, None, None)
 
 
 def test_an_authors_notes_step_down_the_ladder_newest_first():
@@ -118,12 +119,10 @@ def test_every_weight_is_on_a_ladder_and_every_group_has_a_first(notes):
 @given(NOTES)
 def test_a_newer_note_of_a_group_never_counts_less(notes):
     weights = decay_weights(notes, ON)
-    dated = [
-        n for n in notes if n.author and not n.evergreen and n.published_at and "T" not in n.published_at
-    ]
+    dated = [n for n in notes if n.author and not n.evergreen and n.created and "T" not in n.created]
     for one in dated:
         for other in dated:
-            if one.author == other.author and one.published_at > other.published_at:
+            if one.author == other.author and one.created > other.created:
                 assert weights[one.path] >= weights[other.path]
 
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipelines.disk.git_dates import GitDates
 from pipelines.model import Decay, Domain
+from pipelines.moments import as_iso
 from pipelines.retrieval.explain import reason, standing
 from pipelines.retrieval.layers import Source, depth_for, rank_notes
 from pipelines.retrieval.rerank import most_lifted
 from pipelines.retrieval.search import find
 from pipelines.retrieval.sentences import prepare
-from pipelines.store.passages import note_facts
+from pipelines.store.dates import keep_commits
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PLAIN = Domain("vault", "", legacy=True, graph_mode="off")
@@ -128,7 +128,7 @@ def test_a_note_that_the_best_matches_link_to_comes_first(linked, fusion):
 
 @pytest.mark.parametrize("mode", ["lift", "linear"])
 def test_what_frontmatter_calls_updated_lately_gets_the_bonus_and_a_file_copied_today_does_not(linked, mode):
-    linked.write("boats.md", "---\nUpdated: 2026-11-01\nmodified: 2019-01-01\n---\nBoats.")
+    linked.write("boats.md", "---\nmodified: 2019-01-01\n---\nBoats.")
     linked.write("mills.md", "---\nUpdated: 2026-11-01\n---\nMills of the river harvest. [[locks]] [[boats]]")
     linked.write("locks.md", "---\nmodified: no date\n---\nLocks of the river harvest, in winter.")
     linked.index()
@@ -145,12 +145,15 @@ def test_what_frontmatter_calls_updated_lately_gets_the_bonus_and_a_file_copied_
 
 def test_what_was_committed_long_ago_gets_no_bonus_for_the_time_of_its_file(linked):
     later = datetime.now(UTC) + timedelta(days=1)
-    seconds = {
-        path: facts.modified_at for path, facts in note_facts(linked.cache, ["mills.md", "locks.md"]).items()
-    }
-    written = {path: int(datetime.fromisoformat(moment).timestamp()) for path, moment in seconds.items()}
-    git = GitDates("head", {"mills.md": 0.0, "locks.md": later.timestamp() - 3600}, written)
-    ranking = rank_notes(replace(source(linked, LIFT), git=git), "river harvest", depth_for(10), later)
+    commits = {"mills.md": "1970-01-01T00:00:00+00:00", "locks.md": as_iso(later - timedelta(hours=1))}
+    files = [
+        (path, at, at, int((linked.root / path).stat().st_mtime_ns // 10**9)) for path, at in commits.items()
+    ]
+    keep_commits(linked.cache.con, "head", files)
+    try:
+        ranking = rank_notes(source(linked, LIFT), "river harvest", depth_for(10), later)
+    finally:
+        keep_commits(linked.cache.con, "", [])
     recency = {hit.path: hit.signals["recency"] for hit in ranking.hits}
     assert recency["mills.md"] == 0.0
     assert recency["locks.md"] == recency["weirs.md"] > 0.0
