@@ -80,9 +80,10 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         """Find notes by meaning and by exact word; one hit per note, best first, with the layers if requested.
 
         `offset` skips the first results; `fold=false` lists copies as hits. Every other parameter is a
-        filter: domain, folder, tag, author, kind, format, since, until, community, has, section, path,
-        min_similarity, property.<name>, and scope, which stands for the filters that `_scopes.yaml` has under that
-        name.
+        filter: domain, folder, tag, author, kind, format, since, until, community, has, section, path, title,
+        file, min_similarity, property.<name>, and scope, which stands for the filters that `_scopes.yaml` has under
+        that name. A minus before the name (`-tag=draft`) leaves out the notes that pass. Operators in the question
+        (`tag:moat`, `-kind:note`) are filters, too.
         """
         own = ("q", "k", "explain", "offset", "fold")
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
