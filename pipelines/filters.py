@@ -164,6 +164,14 @@ def is_filter(name: str) -> bool:
     return plain.startswith(_PROPERTY) and plain != _PROPERTY
 
 
+def require_no_question(filters: Filters) -> None:
+    """Raise FilterError if filters compare passages with a question, which a list of notes does not have."""
+    if filters.min_similarity is not None:
+        raise FilterError(
+            "min_similarity compares passages with a question, and a list has none; leave it out"
+        )
+
+
 def _common(several: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the domains that are in each of several choices; an empty choice is all domains."""
     chosen = [domains for domains in several if domains]

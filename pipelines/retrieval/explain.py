@@ -90,6 +90,8 @@ def reason(standing: Standing, shown: int, result: int | None, before: str | Non
     if result is not None:
         return among
     ranks = standing.found.ranks
+    if not ranks:
+        return f"{among}, the newest first, and {shown} are shown"
     best = min((rank, name) for name, rank in ranks.items())
     last = list(ranks)[-1]
     return (

@@ -114,6 +114,19 @@ def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], s
     return [(path, json.loads(tags), day) for path, tags, day in found]
 
 
+def days_of(cache: Cache, only: Collection[int] | None) -> list[tuple[str, int, str]]:
+    """Return path, first chunk (of `only` these) and day of the notes that have chunks. Raises CacheError."""
+    of_these = "" if only is None else "WHERE c.id IN (SELECT value FROM json_each(?))"
+    found = rows(
+        cache.con,
+        # With `min`, SQLite takes the other columns from the row that has it.
+        f"SELECT n.path, c.id, {_DAY}, min(c.position) FROM vault_chunk c JOIN vault_node n USING (path) {of_these}"
+        " GROUP BY n.path",
+        () if only is None else (json.dumps(list(only)),),
+    )
+    return [(path, chunk_id, day) for path, chunk_id, day, _ in found]
+
+
 def values_in_use(
     cache: Cache, longest: Mapping[str, int], hidden: Collection[str] = frozenset()
 ) -> Iterator[tuple[str, str, int]]:

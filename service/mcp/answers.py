@@ -79,6 +79,7 @@ class Found(Answer):
 
     hits: list[Hit]
     reason: str | None = Field(default=None, description="why there are no hits, where that is known")
+    filters: list[str] = Field(description="the operators of the query, which were read as filters")
 
     def places(self) -> Iterator[Place]:
         """Yield the hits."""

@@ -49,6 +49,7 @@ def search(library: Library, asked: Search) -> Found:
         warnings=[*warnings_of(answer.index), *turn.warnings(generation), *hints],
         hits=[_hit(hit, number < answer.answers) for number, hit in enumerate(answer.results)],
         reason=answer.reason,
+        filters=[one.written for one in answer.filters],
     )
 
 

@@ -15,13 +15,14 @@ from pipelines.context.packing import LeftOut, Packer, Packing
 from pipelines.context.tokens import Tokens, estimated
 from pipelines.errors import DomainNotFoundError, EverindexError, FilterError
 from pipelines.filters import Filters
+from pipelines.question import read_question
 from pipelines.retrieval.thresholds import best_match
 from service.usecases.audience import OWNER, Audience, agents
 from service.usecases.context_compression import Compression, RepeatedLines
 from service.usecases.context_passages import Gathered, gather
 from service.usecases.schemas.context import ContextAnswer, ContextPassage, LeftOutPassage
 from service.usecases.schemas.locator import Lines
-from service.usecases.schemas.search import IndexState
+from service.usecases.schemas.search import IndexState, TypedFilter, typed_filters
 from service.usecases.search import NO_FILTERS, SearchService
 
 log = structlog.get_logger()
@@ -52,6 +53,7 @@ class Wanted:
     domains: Sequence[str] = ()
     audience: Audience = OWNER
     warnings: list[str] = field(default_factory=list)
+    filters: list[TypedFilter] = field(default_factory=list)
 
 
 class Contexts:
@@ -75,16 +77,19 @@ class Contexts:
         compress: Mode,
         audience: Audience | None = None,
     ) -> ContextAnswer:
-        """Return the passages that answer a question. Raises DomainNotFoundError.
+        """Return the passages that answer what a person typed; its operators narrow the filters.
+
+        Raises DomainNotFoundError, FilterError.
 
         If the search fails, the block is empty and a warning says why: a caller can go on without it.
         """
         started = time.perf_counter()
-        audience = audience or self.readers
+        audience, asked = audience or self.readers, read_question(question)
         wanted = Wanted(question, budget, compress, question, domains=filters.domains, audience=audience)
+        wanted.filters = typed_filters(asked)
         try:
-            gathered = gather(self._questions, question, filters, audience=audience)
-            return self.packed(wanted, [Round(question, gathered)], started)
+            gathered = gather(self._questions, asked.text, asked.within(filters), audience=audience)
+            return self.packed(wanted, [Round(asked.text, gathered)], started)
         except (DomainNotFoundError, FilterError):
             raise
         except (EverindexError, OSError) as error:
@@ -133,6 +138,7 @@ class Contexts:
         warnings = [*wanted.warnings, *(w for turn in rounds for w in turn.gathered.warnings)]
         return ContextAnswer(
             question=wanted.question,
+            filters=wanted.filters,
             recipe=wanted.recipe,
             block=text,
             tokens=size,
@@ -173,6 +179,7 @@ class Contexts:
         log.warning("a context is empty", reason=str(error))
         return ContextAnswer(
             question=wanted.question,
+            filters=wanted.filters,
             recipe=wanted.recipe,
             block="",
             tokens=0,

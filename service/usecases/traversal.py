@@ -12,8 +12,8 @@ from typing import Any
 from pipelines import lexical
 from pipelines.disk import vault
 from pipelines.errors import EvidenceNotFoundError, NotComparableError
-from pipelines.filters import Filters
 from pipelines.model import Domain
+from pipelines.question import read_question
 from pipelines.retrieval.deep import compare, retrieve
 from pipelines.retrieval.explore import explore, explore_from
 from pipelines.retrieval.thresholds import thresholds_of
@@ -22,6 +22,7 @@ from pipelines.store import neighbours
 from pipelines.store.cache import Cache, Vector
 from pipelines.store.evidence import Evidence
 from pipelines.store.filters import matching_chunks
+from pipelines.store.search import notes_of
 from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.links import Edge
 from service.usecases.schemas.traversal import (
@@ -74,6 +75,7 @@ class Traversal:
     def deep(self, asked: str, mode: Mode, domain: str | None, *, audience: Audience = OWNER) -> DeepAnswer:
         """Search and walk on, in every domain or one. `asked`: a question, or an evidence record's id.
 
+        Only notes that pass the question's operators are found, and walked through.
         Only who sees all notes may name a record: its question is the owner's. Raises DomainNotFoundError.
         """
         readers = self._questions.readers(domain)
@@ -89,8 +91,11 @@ class Traversal:
     def _retrieve(
         self, domain: Domain, cache: Cache, question: str, mode: Mode, audience: Audience
     ) -> DomainRetrieval:
-        vector, hidden = self._vector(cache, question), audience.hidden(domain.slug)
-        only = matching_chunks(cache, Filters(), hidden)
+        read, hidden = read_question(question), set(audience.hidden(domain.slug))
+        question = read.text or question  # operators alone say nothing that could be near or far
+        vector, only = self._vector(cache, question), matching_chunks(cache, read.filters, hidden)
+        if read.operators:
+            hidden |= notes_of(cache, None) - notes_of(cache, only)
         bars = thresholds_of(cache.meta.model)
         efforts = {"fast": fast(bars), "deep": deep(bars)}
         walks: dict[str, Walk] = {}

@@ -138,6 +138,8 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("#chips a, a.refine");
   if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
     event.preventDefault();
+    // A filter in the question is removed from its words.
+    if ("words" in link.dataset) field.value = new URLSearchParams(link.search).get("q") ?? "";
     askWith(link.search);
     field.focus();
   } else if (event.target.closest("main a")) {
