@@ -111,8 +111,9 @@ def _is_or(part: _Part) -> bool:
 
 def _read(match: re.Match[str]) -> tuple[str, tuple[str, ...], bool] | None:
     """Return an operator's filter, its values and whether it is negated, if it is one that can be used."""
-    if match["name"]:
-        name, values = _FILTERS[match["name"].lower()], [match["value"].strip('"')]
+    name = (match["name"] or "").lower()
+    if name in _FILTERS:  # without case, a pattern takes a dotless i for an i
+        name, values = _FILTERS[name], [match["value"].strip('"')]
     elif match["tag"]:
         name, values = "tag", [match["tag"]]
     elif match["property"] and any(map(str.isalpha, match["property"])):  # not in `[12:30]`
@@ -121,8 +122,9 @@ def _read(match: re.Match[str]) -> tuple[str, tuple[str, ...], bool] | None:
     else:
         return None
     try:
+        match[0].encode()  # bytes of a command line that are no text cannot be bound to SQL
         parse_filters([(name, value) for value in values])
-    except FilterError:
+    except (FilterError, UnicodeEncodeError):
         return None
     return name, tuple(values), bool(match["minus"])
 
