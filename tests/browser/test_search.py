@@ -203,7 +203,7 @@ def test_an_operator_that_is_typed_becomes_a_chip_and_its_link_takes_it_out_of_t
 
 def test_operators_alone_list_the_notes_that_pass(page):
     page.get_by_role("searchbox").press_sequentially("tag:soil", delay=2)
-    page.get_by_text("50 notes pass these filters").wait_for()
+    page.locator("#count", has_text="50 notes pass these filters").wait_for()
     assert page.locator("#found a.hit").count() == 20
     assert page.locator("#titles").is_hidden()
 
