@@ -11,6 +11,7 @@ from datetime import date
 from itertools import chain
 from typing import Literal
 
+from pipelines.documents.formats import FORMATS as FILES
 from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import FilterError
 from pipelines.parsing.frontmatter import as_written, is_tag
@@ -38,11 +39,13 @@ _LIST_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 class Filters:
     """Conditions on a note. Values that are compared without regard to case are folded (`fold`) here.
 
-    Of several domains, folders, authors, kinds, formats, communities, sections or paths, any may match; tags,
-    properties (name, value) and `has` must all match. `since` and `until` are ISO dates, inclusive. `sections` are
-    parts of headings, or whole ones in quotes: of a note, only the passages below such a heading count.
-    `min_similarity` is the lowest cosine of a passage and the question, or what the model's threshold calls so. The
-    conditions on a note of all `scopes` must hold as well. `Filters()` accepts every note.
+    Of several domains, folders, authors, kinds, formats, communities, sections or paths, and of several properties
+    (name, value) with one name, any may match; tags, titles, files and `has` must all match. `since` and `until` are
+    ISO dates, inclusive. `sections` are parts of headings, or whole ones in quotes: of a note, only the passages below
+    such a heading count. `paths` are whole, `in_paths` parts of paths. `min_similarity` is the lowest cosine of a
+    passage and the question, or what the model's threshold calls so. The conditions on a note of all `scopes` must
+    hold as well, of `either` (unless empty) those of one, and of `without` those of none. `Filters()` accepts every
+    note.
     """
 
     scopes: tuple[Filters, ...] = ()
@@ -59,6 +62,11 @@ class Filters:
     has: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    in_paths: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    either: tuple[Filters, ...] = ()
+    without: tuple[Filters, ...] = ()
     min_similarity: float | Strength | None = None
 
 
@@ -104,16 +112,19 @@ def parse_filters(
 ) -> Filters:
     """Parse filters as given in a question's URL: (name, value) pairs, in which names may repeat.
 
-    `find_scope` returns the filters of a named scope. Raises FilterError for an unknown name, an invalid value, a
+    A minus before a name leaves out the notes that pass. `find_scope` returns the filters of a named scope. Raises
+    FilterError for an unknown name, an invalid value, a
     second `since` or `until`, too many filters, or scopes of other domains; and what `find_scope` raises.
     """
     _require_few(parameters)
     given: dict[str, list[str]] = {}
-    properties = []
+    properties, without = [], []
     for name, value in parameters:
         if not value.strip():
             raise FilterError(f"the filter {name} has no value; give it one, or leave it out")
-        if name.startswith(_PROPERTY) and name != _PROPERTY:
+        if name.startswith("-") and is_filter(name):
+            without.append(parse_filters([(name.removeprefix("-"), value)]))
+        elif name.startswith(_PROPERTY) and name != _PROPERTY:
             properties.append((fold(name.removeprefix(_PROPERTY)), fold(value.strip())))
         else:
             given.setdefault(name, []).append(value.strip())
@@ -123,6 +134,7 @@ def parse_filters(
         known = ", ".join((*NAMES, f"{_PROPERTY}<name>"))
         raise FilterError(f"there is no filter {unknown[0]!r}; the filters are {known}")
     since, until = _days(given)
+    paths = _each(given, "path", _path)
     scopes = tuple(map(find_scope, dict.fromkeys(given.get("scope", ()))))
     return Filters(
         scopes=scopes,
@@ -138,7 +150,11 @@ def parse_filters(
         communities=tuple(map(_community, given.get("community", ()))),
         has=_each(given, "has", _has),
         sections=_each(given, "section", fold),
-        paths=_each(given, "path", _path),
+        paths=tuple(path for path in paths if _is_whole(path)),
+        in_paths=tuple(fold(path) for path in paths if not _is_whole(path)),
+        titles=_each(given, "title", fold),
+        files=_each(given, "file", fold),
+        without=tuple(without),
         min_similarity=_min_similarity(given.get("min_similarity", [])),
     )
 
@@ -153,9 +169,28 @@ def _require_few(parameters: Sequence[tuple[str, str]]) -> None:
 
 NAMES = (
     *("scope", "domain", "folder", "tag", "author", "kind", "format", "since", "until", "community", "has"),
-    *("section", "path", "min_similarity"),
+    *("section", "path", "title", "file", "min_similarity"),
 )
 """The filters, except for those by a property, `property.<name>`."""
+# These choose caches, passages or other filters; all others are conditions on a note, which may be negated.
+_NEVER_NEGATED = ("scope", "domain", "section", "min_similarity")
+
+
+def is_filter(name: str) -> bool:
+    """Say whether a filter has this name, which begins with a minus where the filter is negated."""
+    plain = name.removeprefix("-")
+    if plain in NAMES:
+        return plain == name or plain not in _NEVER_NEGATED
+    return plain.startswith(_PROPERTY) and plain != _PROPERTY
+
+
+def require_no_question(filters: Filters) -> None:
+    """Raise FilterError if filters compare passages with a question, which a list of notes does not have."""
+    if filters.min_similarity is not None:
+        raise FilterError(
+            "min_similarity compares passages with a question, and a list has none; leave it out"
+        )
+
 
 _OTHER_NAMES = {"top_k": "k", "limit": "k", "query": "q", "question": "q"}
 """What other programs call the parameters of a search, which come here because every other name is a filter."""
@@ -215,6 +250,11 @@ def _has(value: str) -> str:
 
 def _path(value: str) -> str:
     return unicodedata.normalize("NFC", value.removeprefix("./").strip("/"))
+
+
+def _is_whole(path: str) -> bool:
+    """Say whether a path may be a note's: it ends as a file does that can be indexed, or is empty."""
+    return not path or path.lower().endswith(tuple(end for one in FILES for end in one.suffixes))
 
 
 def _min_similarity(values: Sequence[str]) -> float | Strength | None:

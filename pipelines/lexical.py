@@ -6,10 +6,11 @@ FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) only folds case and diac
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
+from typing import TypeVar
 
 from pipelines.chunk import CJK
 from pipelines.parsing.normal_forms import plain_letters, without_diacritics
@@ -27,14 +28,17 @@ SYMBOL = (
 _TOKEN = re.compile(rf"{SYMBOL}|[{CJK}]+|[^\W_{CJK}]+")
 _IS_CJK = re.compile(rf"[{CJK}]")
 _SCRIPT_RUN = re.compile(rf"(?P<cjk>[{CJK}]+)|[^{CJK}]+")
-# `-x`, `-rf` and `-2` are more often options and numbers than unwanted words.
+# `-x`, `-rf`, `-2` and `-100` are more often options and numbers than unwanted words; `-1970` is a year.
 _QUERY_PART = re.compile(
-    rf'(?P<minus>(?<!\S)-(?=["{CJK}]|[^\W\d_]\w\w))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))'
+    rf'(?P<minus>(?<!\S)-(?=["{CJK}]|[^\W\d_]\w\w|\d{{4}}))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))'
 )
-_CURLY_QUOTES = str.maketrans("\u201c\u201d\u201e", '"""')
+CURLY_QUOTES = str.maketrans("\u201c\u201d\u201e", '"""')
+"""Replaces typographic quotes, which phones and text processors write, by the one that operators have."""
+OR = "OR"
 _LONGEST_WITH_OPERATORS = 10
 _CJK_A_WORD = 2
 _Term = tuple[str, ...]
+_Part = TypeVar("_Part")
 _while_answered = lru_cache(maxsize=16)  # each layer of an answer reads its query
 ChunkWords = tuple[str, str]
 """The words of a chunk's breadcrumb and of its text, as FTS5 reads them."""
@@ -55,10 +59,11 @@ class Wanted:
 class Operators:
     """What a query's quotes and minus signs require: phrases that a note must have, and words that it must not have.
 
-    `asks` is false if the query only says what is unwanted.
+    Each of the `required` is a phrase, or phrases joined by `OR`, of which a note must have one. `asks` is false if
+    the query only says what is unwanted.
     """
 
-    required: tuple[str, ...]
+    required: tuple[tuple[str, ...], ...]
     unwanted_phrases: tuple[str, ...]
     unwanted_words: tuple[str, ...]
     asks: bool
@@ -105,12 +110,32 @@ def operators(query: str) -> Operators:
     A query of more than ten other words has no operators: it is probably a pasted sentence that contains quotes.
     """
     read = _read_query(query)
-    required = [text for text, is_phrase in read.asked if is_phrase] if read.has_operators else []
+    # A phrase or a word is not a required phrase: the words are only the question's.
+    chains = joined(read.asked, lambda part: part == (OR, False)) if read.has_operators else []
+    required = [_telling(text for text, _ in chain) for chain in chains if all(phrase for _, phrase in chain)]
     words = [text for text, is_phrase in read.unwanted if not is_phrase]
     phrases = [text for text, is_phrase in read.unwanted if is_phrase]
     return Operators(
-        _telling(required), _telling(phrases), _telling(words), any(_telling(t for t, _ in read.asked))
+        tuple(dict.fromkeys(filter(None, required)))[:MOST_TERMS],
+        _telling(phrases),
+        _telling(words),
+        any(_telling(t for t, _ in read.asked)),
     )
+
+
+def joined(parts: Iterable[_Part], is_or: Callable[[_Part], bool]) -> list[list[_Part]]:
+    """Return the parts of a query that `OR` joins, and each other part alone; an `OR` at the end is left out."""
+    chains: list[list[_Part]] = []
+    joins = False
+    for part in parts:
+        if joins:
+            chains[-1].append(part)
+            joins = False
+        elif chains and is_or(part):
+            joins = True
+        else:
+            chains.append([part])
+    return chains
 
 
 def _telling(texts: Iterable[str]) -> tuple[str, ...]:
@@ -254,7 +279,7 @@ class _Read:
 
 @_while_answered
 def _read_query(query: str) -> _Read:
-    found = list(_QUERY_PART.finditer(_composed(query).translate(_CURLY_QUOTES)))
+    found = list(_QUERY_PART.finditer(_composed(query).translate(CURLY_QUOTES)))
     parts = [
         (part["phrase"] if part["word"] is None else part["word"], part["word"] is None) for part in found
     ]

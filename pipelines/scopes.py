@@ -12,7 +12,7 @@ import yaml
 
 from pipelines.disk.vault_yaml import LONGEST_NAME, parse_entries, read_text
 from pipelines.errors import FilterError, ScopesFileError
-from pipelines.filters import NAMES, Filters, parse_filters
+from pipelines.filters import NAMES, Filters, is_filter, parse_filters
 from pipelines.parsing.yaml_guard import line_of
 
 SCOPES_FILE = "_scopes.yaml"
@@ -20,7 +20,8 @@ SCOPES_FILE = "_scopes.yaml"
 _LIMIT = 100_000  # bytes
 _MOST_SCOPES = 100
 # A scope chooses notes. Parts of notes, and nearness to a question, belong to the question.
-_KNOWN = tuple(name for name in NAMES if name not in ("section", "min_similarity", "scope"))
+_OF_A_QUESTION = ("section", "min_similarity", "scope")
+_KNOWN = tuple(name for name in NAMES if name not in _OF_A_QUESTION)
 _PROPERTY = "property."
 
 
@@ -78,7 +79,7 @@ def _scope(scope: str, value: object, node: yaml.Node | None, file: str) -> Filt
     pairs: list[tuple[str, str]] = []
     for name, given in value.items():
         where = f"{file}:{line_of(node, (scope, name))}: {scope}.{name}"
-        if not (name in _KNOWN or (isinstance(name, str) and name.startswith(_PROPERTY))):
+        if not (isinstance(name, str) and is_filter(name) and name not in _OF_A_QUESTION):
             near = difflib.get_close_matches(str(name), _KNOWN, 1)
             hint = (
                 f"did you mean `{near[0]}`?" if near else f"known are {', '.join(_KNOWN)}, {_PROPERTY}<name>"

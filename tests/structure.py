@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-LONG_FUNCTION = 40
+LONG_FUNCTION = 60
 
 Graph = Mapping[str, set[str]]
 

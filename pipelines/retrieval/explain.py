@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pipelines import lexical
 from pipelines.retrieval.layers import Source
-from pipelines.retrieval.restrict import notes_left_out, notes_with_phrase, quoted, why_not
+from pipelines.retrieval.restrict import notes_left_out, notes_with_any, quoted, quoted_each, why_not
 from pipelines.retrieval.search import Found
 from pipelines.store import passages
 from pipelines.store import search as store
@@ -89,6 +90,8 @@ def reason(standing: Standing, shown: int, result: int | None, before: str | Non
     if result is not None:
         return among
     ranks = standing.found.ranks
+    if not ranks:
+        return f"{among}, the newest first, and {shown} are shown"
     best = min((rank, name) for name, rank in ranks.items())
     last = list(ranks)[-1]
     return (
@@ -108,31 +111,31 @@ def nothing_left(sources: Sequence[Source], query: str, *, filtered: bool) -> st
         return "no note passes the filters"
     if not asked or any(source.is_name(query) for source in sources):
         return None  # signs in a note's name are no operators
-    if not asked.asks:
+    if not (asked.asks or filtered):
         return "the question says only what to leave out; also say what to look for"
     if not passing:
         return None
-    having = {phrase: passing & _any_with(sources, phrase) for phrase in asked.required}
+    having = {phrases: passing & _any_with(sources, phrases) for phrases in asked.required}
     unwanted = set[str]().union(*(notes_left_out(source.cache, asked) for source in sources))
     if passing.intersection(*having.values()) - unwanted:
         return None
     return _fault(asked, having, " that passes the filters" if filtered else "")
 
 
-def _fault(asked: lexical.Operators, having: Mapping[str, set[str]], which: str) -> str:
-    """Say which of the operators that leave no note do so. `having`: the notes `which` have each phrase."""
-    if lacking := [phrase for phrase, paths in having.items() if not paths]:
+def _fault(asked: lexical.Operators, having: Mapping[tuple[str, ...], set[str]], which: str) -> str:
+    """Say which of the operators that leave no note do so. `having`: the notes `which` have each required phrase."""
+    if lacking := list(chain(*(phrases for phrases, paths in having.items() if not paths))):
         without = "without the quotes, notes about its words are found"
         return f"no note{which} has the phrase {quoted(lacking, 'or')}; {without}"
     if having and not set.intersection(*having.values()):
-        return f"no note{which} has all of the phrases {quoted(asked.required, 'and')}"
+        return f"no note{which} has all of the phrases {quoted_each(asked.required)}"
     unwanted = (
         f"{quoted((*asked.unwanted_words, *asked.unwanted_phrases), 'or')}, which the question leaves out"
     )
     if not having:
         return f"every note{which} has {unwanted}"
     kept = f"{which} and has" if which else " that has"
-    return f"every note{kept} {quoted(asked.required, 'and')} also has {unwanted}"
+    return f"every note{kept} {quoted_each(asked.required)} also has {unwanted}"
 
 
 def _notes_of(source: Source) -> set[str]:
@@ -140,5 +143,5 @@ def _notes_of(source: Source) -> set[str]:
     return store.notes_of(source.cache, source.only).difference(source.domain.configuration)
 
 
-def _any_with(sources: Sequence[Source], phrase: str) -> set[str]:
-    return set[str]().union(*(notes_with_phrase(source.cache, phrase) for source in sources))
+def _any_with(sources: Sequence[Source], phrases: Sequence[str]) -> set[str]:
+    return set[str]().union(*(notes_with_any(source.cache, phrases) for source in sources))

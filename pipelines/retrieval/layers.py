@@ -60,9 +60,9 @@ class Source:
 
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
     `names` are the names of its notes, read when first needed; None: names do not count. With `name_words` false,
-    they count only as a whole. With `by_words` false, words are left out. `hidden`: notes that the asker must not see,
-    whose names, words and links do not count; `only` is without their chunks. `attended` tells how much attention
-    notes have. `code`: which signals of source files count in a domain that indexes such files.
+    they count only as a whole. With `by_words` false, words are left out. `hidden`: notes that the asker must not
+    see, whose names, words and links do not count; `only` is without their chunks. `attended` tells how much
+    attention notes have. `code`: which signals of source files count in a domain that indexes such files.
     """
 
     domain: Domain

@@ -44,9 +44,14 @@ def restricted(cache: Cache, query: str, only: Sequence[int] | None) -> Sequence
         return only
     if not asked.asks:
         return []
-    having = [notes_with_phrase(cache, phrase) for phrase in asked.required]
+    having = [notes_with_any(cache, phrases) for phrases in asked.required]
     among = set.intersection(*having) if having else None
     return store.chunks_of_notes(cache, among, notes_left_out(cache, asked), only)
+
+
+def notes_with_any(cache: Cache, phrases: Iterable[str]) -> set[str]:
+    """Return the paths of the notes that have one of several phrases. Raises CacheError."""
+    return set[str]().union(*(notes_with_phrase(cache, phrase) for phrase in phrases))
 
 
 def notes_with_phrase(cache: Cache, phrase: str) -> set[str]:
@@ -63,9 +68,9 @@ def notes_with_phrase(cache: Cache, phrase: str) -> set[str]:
 def why_not(cache: Cache, query: str, path: str) -> str | None:
     """Say why a question's operators exclude a note; None if they do not. Raises CacheError."""
     asked = lexical.operators(query)
-    lacking = [phrase for phrase in asked.required if path not in notes_with_phrase(cache, phrase)]
+    lacking = [phrases for phrases in asked.required if path not in notes_with_any(cache, phrases)]
     if lacking:
-        return f"it lacks the phrase {quoted(lacking, 'and')}, which the question has in quotes"
+        return f"it lacks the phrase {quoted_each(lacking)}, which the question has in quotes"
     if path in notes_left_out(cache, asked):
         return "it has what the question leaves out with a minus sign"
     return None
@@ -81,6 +86,11 @@ def notes_left_out(cache: Cache, asked: Operators) -> set[str]:
 def quoted(texts: Iterable[str], joined: str) -> str:
     """Return texts in quotes, with a word between them."""
     return f" {joined} ".join(f'"{text}"' for text in texts)
+
+
+def quoted_each(required: Iterable[Iterable[str]]) -> str:
+    """Return phrases that are all required, each as its alternatives, in quotes."""
+    return " and ".join(quoted(phrases, "or") for phrases in required)
 
 
 def _pieces(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -16,6 +16,7 @@ from pipelines.retrieval.excerpts import Excerpt, excerpt, read_passage
 from pipelines.retrieval.hit import Hit
 from pipelines.retrieval.layers import Source, depth_for
 from pipelines.retrieval.merging import Asked, cosines_of
+from pipelines.retrieval.newest import newest
 from pipelines.retrieval.splitting import Sentence, split_sentences, whole_sentences
 from pipelines.retrieval.stages import stage
 from pipelines.retrieval.thresholds import Match
@@ -63,9 +64,23 @@ def find(
     While the vault is unavailable (`present` false), nothing can be checked: no hit is left out or called stale.
     """
     asked = Asked(sources)
+    return _first(asked, lambda: asked.rank(query, depth or depth_for(k), now), k, root, present=present)
+
+
+def find_newest(
+    sources: Sequence[Source], query: str, k: int, *, root: Path, present: bool
+) -> tuple[list[Found], dict[str, CacheError]]:
+    """Return the `k` newest notes that pass what a question has besides words, as `find` does the best."""
+    asked = Asked(sources)
+    return _first(asked, lambda: newest(asked, query), k, root, present=present)
+
+
+def _first(
+    asked: Asked, order: Callable[[], Sequence[Placed]], k: int, root: Path, *, present: bool
+) -> tuple[list[Found], dict[str, CacheError]]:
     kept: list[tuple[Placed, bool | None]]
     with asked.snapshots():
-        ranked = asked.rank(query, depth or depth_for(k), now)
+        ranked = order()
         if present:
             files = asked.each(lambda s: s.cache.ledger.stat_of(_paths_of(s, ranked)))
             kept = [*islice(_on_disk(ranked, files, root), k)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.documents.formats import FORMATS
@@ -39,7 +39,14 @@ _FOLDER = f"instr({_folded('n.path')}, ?) = 1"
 _TAG = f"(instr({_folded('n.tags')}, ?) OR instr({_folded('n.tags')}, ?))"
 # A note may have several authors, joined by commas.
 _AUTHOR = f"instr(', ' || {_folded('n.author')} || ', ', ?)"
-_PATH = "n.path IN (SELECT value FROM json_each(?))"
+_PATH = (
+    "(n.path IN (SELECT value FROM json_each(?))"
+    f" OR EXISTS (SELECT 1 FROM json_each(?) w WHERE instr({_folded('n.path')}, w.value)))"
+)
+_TITLE = f"instr({_folded('n.title')}, ?)"
+# What is left of a path without the characters at its end that are no slash is its folder; the rest is the name.
+_NAME = "substr(n.path, length(rtrim(n.path, replace(n.path, '/', ''))) + 1)"
+_FILE = f"instr({_folded(_NAME)}, ?)"
 # The headings above a chunk are a JSON list; a short section may also begin within the chunk.
 _SECTION = (
     f"(EXISTS (SELECT 1 FROM json_each(c.heading_path) h WHERE iif(?, {_folded('h.value')} = ?,"
@@ -110,6 +117,19 @@ def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], s
     return [(path, json.loads(tags), day) for path, tags, day in found]
 
 
+def days_of(cache: Cache, only: Collection[int] | None) -> list[tuple[str, int, str]]:
+    """Return path, first chunk (of `only` these) and day of the notes that have chunks. Raises CacheError."""
+    of_these = "" if only is None else "WHERE c.id IN (SELECT value FROM json_each(?))"
+    found = rows(
+        cache.con,
+        # With `min`, SQLite takes the other columns from the row that has it.
+        f"SELECT n.path, c.id, {_DAY}, min(c.position) FROM vault_chunk c JOIN vault_node n USING (path) {of_these}"
+        " GROUP BY n.path",
+        () if only is None else (json.dumps(list(only)),),
+    )
+    return [(path, chunk_id, day) for path, chunk_id, day, _ in found]
+
+
 def values_in_use(
     cache: Cache, longest: Mapping[str, int], hidden: Collection[str] = frozenset()
 ) -> Iterator[tuple[str, str, int]]:
@@ -174,12 +194,19 @@ def _where(filters: Filters, hidden: Collection[str]) -> tuple[str, list[object]
     unseen = json.dumps(list(hidden))
     conditions = [
         *([("n.path NOT IN (SELECT value FROM json_each(?))", (unseen,))] if hidden else []),
-        *(condition for one in (filters, *filters.scopes) for condition in _conditions(one, unseen)),
+        *_conditions(filters, unseen),
     ]
     if not conditions:
         return "", []
-    clause = " AND ".join(sql for sql, _ in conditions)
-    return f"WHERE {clause}", [value for _, values in conditions for value in values]
+    clause, values = _all(conditions)
+    return f"WHERE {clause}", values
+
+
+def _all(conditions: Iterable[_Condition]) -> tuple[str, list[object]]:
+    """Return the condition that all of several hold, and what it binds; without any it holds."""
+    parts = list(conditions)
+    clause = " AND ".join(sql for sql, _ in parts) or "true"
+    return f"({clause})", [value for _, values in parts for value in values]
 
 
 def _sections(filters: Filters) -> str:
@@ -207,14 +234,34 @@ def _register(cache: Cache) -> None:
 
 def _conditions(filters: Filters, hidden: str) -> Iterator[_Condition]:
     """Yield the conditions on the note `n`, each with the values that it binds. `hidden`: paths, as JSON."""
+    yield from _of_fields(filters)
+    yield from _of_properties(filters.properties)
+    for what in filters.has:
+        yield _HAS[what], (hidden,) * _HAS[what].count("?")
+    for scope in filters.scopes:
+        yield from _conditions(scope, hidden)
+    if filters.either:
+        several = [_all(_conditions(alternative, hidden)) for alternative in filters.either]
+        yield f"({' OR '.join(sql for sql, _ in several)})", [one for _, values in several for one in values]
+    for unwanted in filters.without:
+        sql, values = _all(_conditions(unwanted, hidden))
+        yield (
+            f"NOT coalesce({sql}, false)",
+            values,
+        )  # of what a note lacks it is NULL, and so would be its negation
+
+
+def _of_fields(filters: Filters) -> Iterator[_Condition]:
     yield from _any(_FOLDER, [f"{folder}/" for folder in filters.folders])
     yield from _any(_AUTHOR, [f", {author}, " for author in filters.authors])
     yield from _any(
         _FORMAT, [f"*{end}" for one in FORMATS if one.name in filters.formats for end in one.suffixes]
     )
     yield from _any(_KIND, filters.kinds)
-    if filters.paths:
-        yield _PATH, (json.dumps(filters.paths),)
+    if filters.paths or filters.in_paths:
+        yield _PATH, (json.dumps(filters.paths), json.dumps(filters.in_paths))
+    yield from ((_TITLE, (title,)) for title in filters.titles)
+    yield from ((_FILE, (name,)) for name in filters.files)
     for tag in filters.tags:
         start = json.dumps(tag, ensure_ascii=False)[:-1]
         yield _TAG, (f'{start}"', f"{start}/")
@@ -222,13 +269,17 @@ def _conditions(filters: Filters, hidden: str) -> Iterator[_Condition]:
         yield f"{_DAY} >= ?", (filters.since,)
     if filters.until:
         yield f"{_DAY} <= ?", (filters.until,)
-    for name, value in filters.properties:
-        wanted = (*as_number(value), value, value)
-        yield _PROPERTY, (name, *wanted, *wanted)
     if filters.communities:
         yield _COMMUNITY, (json.dumps(filters.communities),)
-    for what in filters.has:
-        yield _HAS[what], (hidden,) * _HAS[what].count("?")
+
+
+def _of_properties(properties: Sequence[tuple[str, str]]) -> Iterator[_Condition]:
+    """Yield a condition for each name: that the property has one of the values given for it."""
+    for name in dict(properties):
+        values = [value for other, value in properties if other == name]
+        items = [(*as_number(value), value, value) for value in values]
+        bound = [one for item in items for one in (name, *item, *item)]
+        yield f"({' OR '.join([_PROPERTY] * len(values))})", bound
 
 
 def _any(sql: str, values: Sequence[str]) -> Iterator[_Condition]:

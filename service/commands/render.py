@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from service.usecases.phrases import as_sum, counted, not_asked_for
+from service.usecases.phrases import as_phrase, as_sum, counted, not_asked_for
 
 _MATCHES = {
     "strong": "a strong match",
@@ -116,12 +116,8 @@ def _print_hit(console: Console, number: int, hit: dict[str, Any]) -> None:
 
 def about(answer: dict[str, Any], shown: int) -> str:
     """Say how many notes answer, how well they match, and how far the index is behind."""
-    index = answer["index"]
-    tail = f"{counted(shown, 'note')} in {answer['took_ms']:.0f} ms"
-    if answer["reason"]:
-        tail += f": {answer['reason']}"
-    if answer["results"] and answer["match"]:
-        tail += f"; {_MATCHES[answer['match']]}"
+    index, is_list = answer["index"], _is_list(answer)
+    tail = _what_answers(answer, shown)
     if index["pending"]:
         late = counted(index["pending"], "saved note is", "saved notes are")
         tail += f"; {late} not indexed yet (oldest {index['oldest_pending_s']} s)"
@@ -135,8 +131,27 @@ def about(answer: dict[str, Any], shown: int) -> str:
         tail += f"; {index['held']}"
     if index["model_problem"]:
         tail += f"; by word only: {index['model_problem']}"
-    elif not index["model_ready"]:
+    elif not (is_list or index["model_ready"]):
         tail += "; by word only, the model is loading"
+    return tail
+
+
+def _is_list(answer: dict[str, Any]) -> bool:
+    """Say whether the hits are all notes that pass filters; a service of an earlier version has no such answers."""
+    return bool(answer.get("order") == "newest")
+
+
+def _what_answers(answer: dict[str, Any], shown: int) -> str:
+    newest = ", the newest first," if _is_list(answer) and shown > 1 else ""
+    tail = f"{counted(shown, 'note')}{newest} in {answer['took_ms']:.0f} ms"
+    if answer["reason"]:
+        tail += f": {answer['reason']}"
+    if _is_list(answer) and answer["more"]:
+        tail += "; there are more, which a higher -k shows"
+    if filters := answer.get("filters"):
+        tail += f"; filters: {as_phrase(filters)}"
+    if answer["results"] and answer["match"]:
+        tail += f"; {_MATCHES[answer['match']]}"
     return tail
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,8 @@ from pipelines import lexical
 from pipelines.disk.obsidian import is_vault, open_link
 from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
-from pipelines.filters import HAS, NAMES
+from pipelines.filters import HAS, is_filter
+from pipelines.question import Operator, Question, read_question
 from pipelines.scopes import filters_of
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY
@@ -99,6 +100,20 @@ class _Asked:
     generation: str
     deep: bool
 
+    @property
+    def question(self) -> Question:
+        """Return the question, read."""
+        return read_question(self.q)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the filters in use, beside the question and in it."""
+        return [*self.filters, *(pair for one in self.question.operators for pair in one.pairs)]
+
+    def address_without(self, operator: Operator) -> str:
+        """Return the address of the same question without one of its operators."""
+        return replace(self, q=self.question.without(operator)).address()
+
     def address(
         self, *changed: tuple[str, object], without: tuple[str, str] | None = None, q: str | None = None
     ) -> str:
@@ -125,7 +140,7 @@ class _SearchPage:
         return self._shown(
             "search.html",
             asked,
-            titles=[] if asked.filters or asked.offset else self._titles(asked.q),
+            titles=[] if asked.pairs or asked.offset else self._titles(asked.q),
             domains=[domain.slug for domain in self._questions.resources.domains()],
             has=HAS,
             formats=FORMATS,
@@ -155,7 +170,8 @@ class _SearchPage:
 
     def _titles(self, q: str) -> list[TitleHit]:
         # A question that leaves words out asks for passages: no note that has such a word may be offered by its name.
-        is_name = 0 < len(q) <= _LONGEST_NAME and lexical.without_unwanted(q) == q
+        leaves_out = read_question(q).operators or lexical.without_unwanted(q) != q
+        is_name = 0 < len(q) <= _LONGEST_NAME and not leaves_out
         return self._names.titles(q, _TITLES).results if is_name else []
 
     def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
@@ -168,7 +184,7 @@ class _SearchPage:
             answer=answer,
             shown=shown,
             rest=[hit for hit in results if hit not in shown],
-            facets=self._browsing.facets(shown, asked.filters, datetime.now(UTC).date()),
+            facets=self._browsing.facets(shown, asked.pairs, datetime.now(UTC).date()),
             linked=self._linked(asked.q, answer) if answer and asked.deep else None,
             listed=listed,
             start=None if answer or listed or complaint else self._browsing.start(),
@@ -191,15 +207,15 @@ class _SearchPage:
         return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
 
     def _answer(self, asked: _Asked) -> tuple[SearchAnswer | None, ListAnswer | None, str | None]:
-        """Return the answer; for filters without a question, the notes that pass; or why a filter cannot be used."""
+        """Return the answer; for filters alone, the notes that pass; or why a filter cannot be used."""
         if not (asked.filters or asked.q.strip()):
             return None, None, None
         try:
             filters = filters_of(self._questions.resources.root, asked.filters)
-            if asked.q.strip():
+            if asked.question.text.strip():
                 answer = self._questions.search(asked.q, _SHOWN, filters, explain=True, offset=asked.offset)
                 return answer, None, None
-            return None, list_notes(self._questions, filters, "date"), None
+            return None, list_notes(self._questions, asked.question.within(filters), "date"), None
         except (FilterError, DomainNotFoundError, ScopesFileError) as error:
             return None, None, str(error)
 
@@ -243,7 +259,9 @@ def _add_search_page(
 
 def _asked(q: str, given: QueryParams) -> _Asked:
     # A form sends every field, including empty ones.
-    pairs = [(name, value.strip()) for name, value in given.multi_items() if name in NAMES and value.strip()]
+    pairs = [
+        (name, value.strip()) for name, value in given.multi_items() if is_filter(name) and value.strip()
+    ]
     last = dict(pairs)
     filters = [pair for pair in pairs if pair[0] not in _ONCE or pair[1] == last[pair[0]]]
     return _Asked(

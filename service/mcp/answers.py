@@ -83,6 +83,7 @@ class Found(Answer):
         default=None,
         description="the query with words that no note has, spelled as notes spell them; ask again so",
     )
+    filters: list[str] = Field(description="the operators of the query, which were read as filters")
 
     def places(self) -> Iterator[Place]:
         """Yield the hits."""

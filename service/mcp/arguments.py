@@ -81,8 +81,11 @@ class Filtered(Arguments):
     since: Annotated[str | None, Field(description="only notes of that day or later: 2026-01-31")] = None
     until: Annotated[str | None, Field(description="only notes of that day or earlier")] = None
     properties: Annotated[
-        dict[str, str],
-        Field(max_length=_MOST_VALUES, description='only notes with these properties: {"status": "open"}'),
+        dict[str, str | Values],
+        Field(
+            max_length=_MOST_VALUES,
+            description='only notes with these properties: {"status": "open"}; of a list, one value will do',
+        ),
     ] = {}
     scope: Annotated[
         Values, Field(description="only notes in all of these scopes, which the vault's owner named")
@@ -113,7 +116,8 @@ class Filtered(Arguments):
             "min_similarity": [] if self.min_similarity is None else [_number(self.min_similarity)],
         }
         pairs = [(name, value) for name, values in named.items() for value in values]
-        return pairs + [(f"property.{name}", value) for name, value in self.properties.items()]
+        several = {name: [one] if isinstance(one, str) else one for name, one in self.properties.items()}
+        return pairs + [(f"property.{name}", value) for name, values in several.items() for value in values]
 
 
 def _number(value: float | str) -> str:
@@ -126,7 +130,9 @@ class Search(Paged, Filtered):
     query: Annotated[
         Query,
         Field(
-            description='a question or words; "quoted words" must appear as written, -word leaves out notes with it'
+            description='a question or words; "quoted words" must appear as written, -word leaves out notes with it;'
+            " tag:x, #x, path:x, title:x, kind:x, has:task, after:2026-01-31, [property:value] are filters, -tag:x is"
+            " its opposite; filters alone list the newest notes that pass"
         ),
     ]
     limit: Annotated[int, Field(ge=1, le=50, description="how many notes")] = 10

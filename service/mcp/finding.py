@@ -48,6 +48,7 @@ def search(library: Library, asked: Search) -> Found:
         hits=[_hit(hit) for hit in answer.results],
         reason=answer.reason,
         did_you_mean=answer.did_you_mean,
+        filters=[one.written for one in answer.filters],
     )
 
 

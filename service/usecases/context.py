@@ -15,13 +15,14 @@ from pipelines.context.packing import LeftOut, Order, Packer, Packing
 from pipelines.context.tokens import Tokens, estimated
 from pipelines.errors import DomainNotFoundError, EverindexError, FilterError
 from pipelines.filters import Filters
+from pipelines.question import read_question
 from pipelines.retrieval.thresholds import best_match
 from service.usecases.audience import OWNER, Audience, agents
 from service.usecases.context_compression import Compression, RepeatedLines
 from service.usecases.context_passages import NOTES, Gathered, gather, most_notes
 from service.usecases.schemas.context import DEFAULT_ORDER, ContextAnswer, ContextPassage, LeftOutPassage
 from service.usecases.schemas.locator import Lines
-from service.usecases.schemas.search import IndexState
+from service.usecases.schemas.search import IndexState, TypedFilter, typed_filters
 from service.usecases.search import NO_FILTERS, SearchService
 
 log = structlog.get_logger()
@@ -53,6 +54,7 @@ class Wanted:
     domains: Sequence[str] = ()
     audience: Audience = OWNER
     warnings: list[str] = field(default_factory=list)
+    filters: list[TypedFilter] = field(default_factory=list)
 
 
 class Contexts:
@@ -77,24 +79,32 @@ class Contexts:
         order: Order = DEFAULT_ORDER,
         audience: Audience | None = None,
     ) -> ContextAnswer:
-        """Return the passages that answer a question. Raises DomainNotFoundError.
+        """Return the passages that answer what a person typed; its operators narrow the filters.
+
+        Raises DomainNotFoundError, FilterError.
 
         In the order of relevance, what the budget leaves goes to the notes after the last answer; the densest are
         chosen from the answers alone.
         If the search fails, the block is empty and a warning says why: a caller can go on without it.
         """
         started = time.perf_counter()
-        audience = audience or self.readers
+        audience, asked = audience or self.readers, read_question(question)
         wanted = Wanted(
             question, budget, compress, question, order=order, domains=filters.domains, audience=audience
         )
+        wanted.filters = typed_filters(asked)
         try:
             in_order = order == "relevance"
             notes = most_notes(budget) if in_order else NOTES
             gathered = gather(
-                self._questions, question, filters, notes=notes, beyond=in_order, audience=audience
+                self._questions,
+                asked.text,
+                asked.within(filters),
+                notes=notes,
+                beyond=in_order,
+                audience=audience,
             )
-            return self.packed(wanted, [Round(question, gathered)], started)
+            return self.packed(wanted, [Round(asked.text, gathered)], started)
         except (DomainNotFoundError, FilterError):
             raise
         except (EverindexError, OSError) as error:
@@ -145,6 +155,7 @@ class Contexts:
         warnings = [*wanted.warnings, *(w for turn in rounds for w in turn.gathered.warnings)]
         return ContextAnswer(
             question=wanted.question,
+            filters=wanted.filters,
             recipe=wanted.recipe,
             block=text,
             tokens=size,
@@ -188,6 +199,7 @@ class Contexts:
         log.warning("a context is empty", reason=str(error))
         return ContextAnswer(
             question=wanted.question,
+            filters=wanted.filters,
             recipe=wanted.recipe,
             block="",
             tokens=0,

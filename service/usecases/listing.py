@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal
 
-from pipelines.errors import FilterError
-from pipelines.filters import Filters
+from pipelines.filters import Filters, require_no_question
 from pipelines.store.cache import Cache
 from pipelines.store.filters import matching_notes
 from service.usecases.audience import OWNER, Audience
@@ -25,10 +24,7 @@ def list_notes(
 
     Raises DomainNotFoundError, FilterError.
     """
-    if filters.min_similarity is not None:
-        raise FilterError(
-            "min_similarity compares passages with a question, and a list has none; leave it out"
-        )
+    require_no_question(filters)
     found, configuration = [], []
     for slug in filters.domains or (None,):
         for domain, cache in questions.readers(slug):

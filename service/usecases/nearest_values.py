@@ -21,11 +21,14 @@ _ALIKE = 3  # a value that is alike is not longer than this times the wanted one
 
 
 def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Filters) -> list[str]:
-    """Return a clause for each folder, tag and kind of the filters that no note has.
+    """Return a clause for each folder, tag and kind of the filters, also those of scopes, that no note has.
 
     With a cache come the paths that are hidden. Raises CacheError.
     """
-    wanted = {"folder": filters.folders, "tag": filters.tags, "kind": filters.kinds}
+    wanted: dict[str, tuple[str, ...]] = {"folder": (), "tag": (), "kind": ()}
+    for one in (filters, *filters.scopes):
+        for name, values in (("folder", one.folders), ("tag", one.tags), ("kind", one.kinds)):
+            wanted[name] += values
     longest = {
         name: min(_LONGEST, _ALIKE * max(map(len, values), default=0)) for name, values in wanted.items()
     }

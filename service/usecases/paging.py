@@ -112,6 +112,13 @@ def page_of(
     return Page(ranked, shown, len(results) > end, match, _is_sparse(found, ranked, k), found, depth)
 
 
+def page_of_list(ranked: Ranked, k: int, offset: int) -> Page:
+    """Return `k` notes of a list after the first `offset`: all of them pass, so all are answers, copies too."""
+    shown = [Folded(one) for one in ranked.found[offset : offset + k]]
+    more = len(ranked.found) > offset + k
+    return Page(ranked, shown, more, None, sparse=False, found=ranked.found, depth=0)
+
+
 def followed_by(before: Sequence[Found], deeper: Sequence[Found]) -> list[Found]:
     """Return the notes of a ranking, followed by what a deeper one adds."""
     known = {(one.domain, one.hit.path) for one in before}

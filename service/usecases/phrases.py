@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -67,3 +68,13 @@ def as_sum(score: float, signals: Mapping[str, float]) -> str:
 
 def _plain(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def as_phrase(filters: Sequence[Mapping[str, Any]]) -> str:
+    """Return the operators of a question in words: `tag work or kind letter, not folder Archive`."""
+    words = ""
+    for one in filters:
+        before = "" if not words else " or " if one["alternative"] else ", "
+        sign = "not " if one["negated"] else ""
+        words += f"{before}{sign}{one['filter'].removeprefix('property.')} {' or '.join(one['values'])}"
+    return words

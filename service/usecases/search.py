@@ -13,12 +13,14 @@ import structlog
 
 from pipelines.disk import vault
 from pipelines.errors import CacheError, CacheMissingError, NoteNotFoundError
-from pipelines.filters import Filters
+from pipelines.filters import Filters, require_no_question
 from pipelines.indexing.reconcile import rules_of
 from pipelines.model import Domain
+from pipelines.question import read_question
 from pipelines.retrieval.layers import Source
+from pipelines.retrieval.newest import is_list
 from pipelines.retrieval.passing import passing_chunks
-from pipelines.retrieval.search import excerpts, find
+from pipelines.retrieval.search import excerpts, find, find_newest
 from pipelines.retrieval.stages import timing
 from pipelines.retrieval.ways import Way, as_it_is
 from pipelines.status import nothing_at, why
@@ -34,11 +36,11 @@ from service.usecases.health import DomainIndex, describe_health, describe_index
 from service.usecases.memory_check import check_memory
 from service.usecases.memory_index import InMemory
 from service.usecases.notes import describe_note, on_disk
-from service.usecases.paging import Page, Ranked, page_of
+from service.usecases.paging import Page, Ranked, page_of, page_of_list
 from service.usecases.question_models import QuestionModels
 from service.usecases.schemas.health import Health
 from service.usecases.schemas.notes import NodeAnswer
-from service.usecases.schemas.search import IndexState, SearchAnswer
+from service.usecases.schemas.search import IndexState, SearchAnswer, typed_filters
 from service.usecases.search_results import meant_by, search_hit, why_nothing
 from service.usecases.setbacks import explained
 from workers.attention import attended
@@ -129,13 +131,18 @@ class SearchService:
         fold: bool = True,
         audience: Audience = OWNER,
     ) -> SearchAnswer:
-        """Answer a question by `k` results after the first `offset`, copies folded. Raises DomainNotFoundError."""
+        """Answer what a person typed by `k` results after the first `offset`, copies folded.
+
+        Its operators narrow the filters. Raises DomainNotFoundError, FilterError.
+        """
         started = time.perf_counter()
+        asked = read_question(query)
+        text, filters = asked.text, asked.within(filters)
         self.resources.embedders.leave_a_core()
         with timing() as seconds:
-            page = self.page(query, k, filters, offset=offset, fold=fold, audience=audience)
+            page = self.page(text, k, filters, offset=offset, fold=fold, audience=audience)
             cut = excerpts(
-                [one.first for one in page.shown], query, page.ranked.similarities(self._models.sentences)
+                [one.first for one in page.shown], text, page.ranked.similarities(self._models.sentences)
             )
         index = self.index_state(filters.domains, audience=audience)
         index.failed |= page.ranked.failed
@@ -144,6 +151,9 @@ class SearchService:
             self.observe(name, spent)
         return SearchAnswer(
             query=query,
+            text=text,
+            order="newest" if is_list(text, filters) else "relevance",
+            filters=typed_filters(asked),
             results=[
                 search_hit(one, *show, explain=explain) for one, show in zip(page.shown, cut, strict=True)
             ],
@@ -155,7 +165,7 @@ class SearchService:
             deep_available=page.match in ("weak", "none") or page.sparse,
             took_ms=round(took * 1000, 1),
             index=index,
-            reason=None if page.ranked.found else why_nothing(page.ranked, query, filters),
+            reason=None if page.ranked.found else why_nothing(page.ranked, text, filters),
             did_you_mean=meant_by(page.ranked, query, self.resources),
         )
 
@@ -172,12 +182,15 @@ class SearchService:
         now: datetime | None = None,
         audience: Audience = OWNER,
     ) -> Page:
-        """Return the results that a search shows, without their excerpts. Raises DomainNotFoundError.
+        """Return the results that a search shows, without their excerpts. Raises DomainNotFoundError, FilterError.
 
         Searches, explanations and measurements all use this. It must not learn from a question, or every
-        measurement would change the next.
+        measurement would change the next. A question without words, beside filters, has the newest notes that pass.
         """
         known = {} if vectors is None else vectors
+        if is_list(query, filters):
+            ranked = self.ranked(query, offset + k + 1, filters, vectors=known, now=now, audience=audience)
+            return page_of_list(ranked, k, offset)
 
         def rank(most: int, depth: int) -> Ranked:
             return self.ranked(
@@ -204,12 +217,14 @@ class SearchService:
         as far as they are known; others are added to it. Raises DomainNotFoundError, FilterError.
         """
         root, present, now = self.resources.root, self.resources.present(), now or datetime.now(UTC)
-        known = {} if vectors is None else vectors
+        known, lists = {} if vectors is None else vectors, is_list(query, filters)
+        if lists:
+            require_no_question(filters)
 
         def source(domain: Domain, cache: Cache) -> Source:
             model, held, hidden = cache.meta.model, self._in_memory, audience.hidden(domain.slug)
             if model not in known:
-                known[model] = self._vector(model, query)
+                known[model] = None if lists else self._vector(model, query)
             if filters.communities:
                 audience.require_communities(domain.slug)
             only = passing_chunks(cache, filters, hidden, known[model])
@@ -221,7 +236,11 @@ class SearchService:
             named_domains(self.resources, slug)
         sources, failed = self._ask(source, filters.domains)
         asked = list(sources.values())
-        found, also_failed = find(asked, query, k, root=root, present=present, now=now, depth=depth)
+        found, also_failed = (
+            find_newest(asked, query, k, root=root, present=present)
+            if lists
+            else find(asked, query, k, root=root, present=present, now=now, depth=depth)
+        )
         for slug, error in also_failed.items():
             log.warning("a domain cannot be asked", domain=slug, reason=str(error))
             failed[slug] = str(error)

@@ -14,6 +14,7 @@ from pipelines.disk import vault
 from pipelines.errors import EvidenceNotFoundError, NotComparableError
 from pipelines.filters import Filters
 from pipelines.model import Domain
+from pipelines.question import read_question
 from pipelines.retrieval.deep import compare, retrieve
 from pipelines.retrieval.explore import explore, explore_from
 from pipelines.retrieval.passing import notes_left_out, passing_chunks
@@ -110,6 +111,7 @@ class Traversal:
     ) -> DeepAnswer:
         """Search and walk on over notes that pass the filters. `asked`: a question, or an evidence record's id.
 
+        Only notes that pass the question's operators are found, and walked through.
         Only who sees all notes may name a record: its question is the owner's. Raises DomainNotFoundError.
         """
         readers = [one for slug in filters.domains or (None,) for one in self._questions.readers(slug)]
@@ -127,6 +129,9 @@ class Traversal:
     def _retrieve(
         self, domain: Domain, cache: Cache, question: str, mode: Mode, filters: Filters, audience: Audience
     ) -> DomainRetrieval:
+        read = read_question(question)
+        # Operators alone say nothing that could be near or far.
+        question, filters = read.text or question, read.within(filters)
         vector = self._vector(cache, question)
         hidden = self._left_out(domain, cache, filters, audience, vector)
         only = passing_chunks(cache, filters, audience.hidden(domain.slug), vector)

@@ -13,6 +13,8 @@ STATES = {
     "start": "/",
     "answers": "/?q=soil+compost",
     "filtered": "/?q=soil&folder=Soils&tag=soil",
+    "operators": "/?q=soil+tag%3Asoil+OR+%23compost+-kind%3Aletter&folder=Soils",
+    "operators-alone": "/?q=tag%3Asoil+-path%3Afitness",
     "linked": "/?q=soil&deep=1",
     "none": "/?q=%22no+such+words%22",
 }
@@ -175,6 +177,44 @@ def test_a_filter_becomes_a_chip_that_can_be_removed(page):
     page.locator(".chip", has_text="folder").wait_for(state="detached")
     page.go_back()
     page.locator(".chip", has_text="folder: Soils").wait_for()
+
+
+def test_an_operator_that_is_typed_becomes_a_chip_and_its_link_takes_it_out_of_the_question(page):
+    page.get_by_role("searchbox").press_sequentially("compost tag:soil OR #market -folder:fitness", delay=2)
+    remove = page.get_by_role("link", name="Remove from the question: tag: market")
+    remove.wait_for()
+    assert page.locator("#chips .chip").evaluate_all(
+        "all => all.map((one) => one.innerText.split('\\n')[0])"
+    ) == [
+        "tag: soil ×",
+        "or tag: market ×",
+        "not folder: fitness ×",
+    ]
+    remove.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?q=compost+tag%3Asoil+-folder%3Afitness")
+    remove.wait_for(state="detached")
+    assert page.get_by_role("searchbox").input_value() == "compost tag:soil -folder:fitness"
+    assert focused(page) == "q"
+    page.go_back()
+    remove.wait_for()
+    assert page.get_by_role("searchbox").input_value() == "compost tag:soil OR #market -folder:fitness"
+
+
+def test_operators_alone_list_the_notes_that_pass(page):
+    page.get_by_role("searchbox").press_sequentially("tag:soil", delay=2)
+    page.locator("#count", has_text="50 notes pass these filters").wait_for()
+    assert page.locator("#found a.hit").count() == 20
+    assert page.locator("#titles").is_hidden()
+
+
+def test_without_scripts_a_chip_is_a_link_to_the_question_without_it(large, open_page):
+    page = open_page(*large, java_script_enabled=False)
+    page.goto("/?q=compost+tag%3Asoil+-%23market&folder=Soils")
+    page.get_by_role("link", name="Remove from the question: not tag: market").click()
+    assert urlsplit(page.url).query == "q=compost+tag%3Asoil&folder=Soils"
+    page.get_by_role("link", name="Remove from the question: tag: soil").click()
+    assert urlsplit(page.url).query == "q=compost&folder=Soils"
 
 
 def test_a_filter_that_is_entered_hides_the_notes_that_are_called_so(page):

@@ -76,6 +76,9 @@ def test_a_filter_that_is_given_twice_is_kept_twice():
         ([("community", "9" * 30)], "not a community's number"),
         ([("has", "luck")], ", ".join(HAS)),
         ([("tag", "a")] * 51, "at most 50"),
+        ([("-tag", "a")] * 51, "at most 50"),
+        ([("-domain", "a")], "no filter '-domain'"),
+        ([("-tag", "two words")], "'two words'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_to_do(parameters, said):
@@ -85,7 +88,19 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(parameters, said):
 
 
 names = st.sampled_from(
-    ["tag", "folder", "since", "until", "community", "has", "domain", "author", "property.x"]
+    [
+        "tag",
+        "folder",
+        "since",
+        "until",
+        "community",
+        "has",
+        "domain",
+        "author",
+        "property.x",
+        "-tag",
+        "-since",
+    ]
 )
 
 

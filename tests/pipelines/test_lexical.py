@@ -177,6 +177,14 @@ def test_a_word_with_a_minus_is_not_searched():
 def test_a_word_that_looks_like_an_option_or_a_number_is_searched():
     assert finds("-rf", "rm -rf")
     assert finds("-2", "minus 2")
+    assert finds("ls -2", "ls 2")
+    assert finds("head -100 file", "head 100")
+
+
+def test_a_year_with_a_minus_is_not_searched():
+    assert matching("car -1970", "a car of 1970", "a car of 1980", "1970") == [0, 1]
+    assert operators('"antique car" -1970').unwanted_words == ("1970",)
+    assert operators("moon -1969-07-20").unwanted_words == ("1969-07-20",)
 
 
 def test_a_hyphen_within_a_word_does_not_exclude():
@@ -314,6 +322,24 @@ def test_every_word_of_a_phrase_has_an_index_token():
     for character in map(chr, (*range(0x2000), *range(0x3000, 0x3200), *range(0xFF00, 0x10000))):
         assert bool(whole_words(character)) == bool(index_tokens(character)), hex(ord(character))
     assert whole_words("・ジョン・") == ("ジ", "ョ", "ン")
+
+
+@pytest.mark.parametrize(
+    ("query", "required"),
+    [
+        ('"a b" "c d"', (("a b",), ("c d",))),
+        ('"a b" OR "c d"', (("a b", "c d"),)),
+        ('"a b" OR "c d" OR "e f" "g h"', (("a b", "c d", "e f"), ("g h",))),
+        ('soil OR "a b" "c d"', (("c d",),)),
+        ('"a b" OR soil', ()),
+        ('"a b" OR', (("a b",),)),
+        ('OR "a b"', (("a b",),)),
+        ('"a b" or "c d"', (("a b",), ("c d",))),
+        ('"a b" "OR" "c d"', (("a b",), ("OR",), ("c d",))),
+    ],
+)
+def test_of_phrases_between_or_one_is_required(query, required):
+    assert operators(query).required == required
 
 
 def test_marks_between_words_require_nothing():

@@ -99,10 +99,11 @@ function name() {
   draw("titles", new URLSearchParams(filtered ? [] : [["q", field.value]]));
 }
 
-// Other filters for what the field says now, which may be more than what the link's address says.
-function askWith(filters) {
+// Other filters for what the field says now, which may be more than what the link's address says; or other words.
+function askWith(filters, words = field.value) {
   remember({ settled: true });
-  history.pushState(null, "", `/?${questionOf(filters, field.value)}`);
+  field.value = words;
+  history.pushState(null, "", `/?${questionOf(filters, words)}`);
   ask();
   name();
 }
@@ -138,7 +139,8 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("#chips a, a.refine");
   if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
     event.preventDefault();
-    askWith(link.search);
+    // A filter in the question is removed from its words.
+    askWith(link.search, "words" in link.dataset ? (new URLSearchParams(link.search).get("q") ?? "") : field.value);
     field.focus();
   } else if (event.target.closest("main a")) {
     remember({ settled: true }); // so that back leads to what was asked

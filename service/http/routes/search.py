@@ -90,9 +90,10 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         """Find notes by meaning and by exact word; one hit per note, best first, with the layers if requested.
 
         `offset` skips the first results; `fold=false` lists copies as hits. Every other parameter is a
-        filter: domain, folder, tag, author, kind, format, since, until, community, has, section, path,
-        min_similarity, property.<name>, and scope, which stands for the filters that `_scopes.yaml` has under that
-        name.
+        filter: domain, folder, tag, author, kind, format, since, until, community, has, section, path, title,
+        file, min_similarity, property.<name>, and scope, which stands for the filters that `_scopes.yaml` has under
+        that name. A minus before the name (`-tag=draft`) leaves out the notes that pass. Operators in the question
+        (`tag:moat`, `-kind:note`) are filters, too.
         """
         filters = filters_in(request, questions.resources.root, "q", "k", "explain", "offset", "fold")
         return questions.search(q, k, filters, explain=explain, offset=offset, fold=fold)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipelines.context.compressing import Mode
 from pipelines.context.packing import Order, Reason
 from service.usecases.schemas.locator import Locator
-from service.usecases.schemas.search import INDEX_EXAMPLE, LONGEST_QUERY, IndexState, example
+from service.usecases.schemas.search import INDEX_EXAMPLE, LONGEST_QUERY, IndexState, TypedFilter, example
 
 DEFAULT_BUDGET = 8_000
 SMALLEST_BUDGET, LARGEST_BUDGET = 200, 200_000
@@ -90,7 +90,7 @@ class ContextAnswer(BaseModel):
     """The answer of `GET` and `POST /context`; `match` is null where nothing was found."""
 
     model_config = example(
-        question="pricing power", recipe=None, block="# pricing power\n…", tokens=412, budget=4000,
+        question="pricing power", filters=[], recipe=None, block="# pricing power\n…", tokens=412, budget=4000,
         counted_by="sentence-transformers/all-MiniLM-L6-v2", compress="none", match="strong", left_out_count=1,
         left_out_tokens=230, warnings=[], took_ms=31.0, index=INDEX_EXAMPLE,
         passages=[
@@ -107,6 +107,7 @@ class ContextAnswer(BaseModel):
     )  # fmt: skip
 
     question: str | None = Field(description="null: a recipe's slots ask questions of their own")
+    filters: list[TypedFilter] = Field(description="the operators in the question: `tag:x`, `-kind:y` ...")
     recipe: str | None
     block: str = Field(
         description="Markdown to hand to a model; empty if nothing was found or the search failed"

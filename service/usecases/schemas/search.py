@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.question import Question
 from pipelines.retrieval.thresholds import Match
 from service.usecases.schemas.locator import Place
 
@@ -110,6 +111,30 @@ class SearchHit(BaseModel):
     alike: list[AlikeNote] = Field(description="notes whose best passage is a copy of this one, best first")
 
 
+class TypedFilter(BaseModel):
+    """An operator in the question, as it was understood: a filter, and values of which any will do."""
+
+    filter: str
+    values: list[str]
+    negated: bool = Field(description="the notes that pass are left out")
+    alternative: bool = Field(description="`OR` joins it to the one before")
+    written: str
+
+
+def typed_filters(question: Question) -> list[TypedFilter]:
+    """Return the operators of a question as an answer shows them."""
+    return [
+        TypedFilter(
+            filter=one.filter,
+            values=list(one.values),
+            negated=one.negated,
+            alternative=one.alternative,
+            written=one.written,
+        )
+        for one in question.operators
+    ]
+
+
 class SearchAnswer(BaseModel):
     """The answer of `GET /search`.
 
@@ -117,7 +142,12 @@ class SearchAnswer(BaseModel):
     """
 
     model_config = example(
-        query="pricing power", count=1, offset=0, answers=1, more=False, match="strong", deep_available=False,
+        query="pricing power tag:moat", text="pricing power", count=1, offset=0, answers=1, more=False,
+        match="strong", deep_available=False,
+        order="relevance",
+        filters=[
+            {"filter": "tag", "values": ["moat"], "negated": False, "alternative": False, "written": "tag:moat"}
+        ],
         took_ms=14.2, index=INDEX_EXAMPLE, reason=None, did_you_mean=None,
         results=[
             {"path": "Concepts/Moats.md", "title": "Moats", "section": "What a moat is",
@@ -130,6 +160,11 @@ class SearchAnswer(BaseModel):
     )  # fmt: skip
 
     query: str
+    text: str = Field(description="the question without its operators")
+    order: Literal["relevance", "newest"] = Field(
+        description="`newest`: beside filters the question asks for nothing, so the results are the notes that pass"
+    )
+    filters: list[TypedFilter] = Field(description="the operators in the question: `tag:x`, `-kind:y` ...")
     results: list[SearchHit]
     count: int
     offset: int = Field(description="how many results were skipped before these")

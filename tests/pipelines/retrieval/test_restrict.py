@@ -68,6 +68,8 @@ def ask(request, house):
     [
         ('"daily note"', {"daily.md", "plain.md"}),
         ("“daily note”", {"daily.md", "plain.md"}),
+        ('"note is daily" OR "margin of error"', {"order.md", "alias.md"}),
+        ('"note is daily" OR "margin of error" -"safety first"', {"order.md"}),
         ("daily note -templates", NOTES.keys() - {"daily.md"}),
         ("daily note -template", NOTES.keys() - {"daily.md"}),
         ('daily note -"daily note"', NOTES.keys() - {"daily.md", "plain.md"}),

@@ -80,7 +80,10 @@ def passes(note, filters):
         and (not filters.authors or any(author in authors for author in filters.authors))
         and (not filters.kinds or fold(note.kind or "") in filters.kinds)
         and (filters.since or "0") <= day <= (filters.until or "9999-99")
-        and all(has_property(note, name, value) for name, value in filters.properties)
+        and all(
+            any(has_property(note, name, value) for other, value in filters.properties if other == name)
+            for name, _ in filters.properties
+        )
         and all(HAS[what](note) for what in filters.has)
     )
 
@@ -180,6 +183,42 @@ def test_two_tags_must_both_be_there_and_of_two_folders_one_will_do(cache):
     assert paths(cache, ("folder", "x"), ("folder", "z"), ("tag", "two")) == ["x/a.md", "z/c.md"]
 
 
+def test_of_two_values_of_one_property_one_will_do_and_two_properties_must_both_be_there(cache):
+    put(cache, "a.md", "---\nticker: NVDA\nstatus: open\n---\nwords")
+    put(cache, "b.md", "---\nticker: [AMD, INTC]\nstatus: done\n---\nwords")
+    put(cache, "c.md", "---\nticker: TSM\n---\nwords")
+    either = [("property.ticker", "NVDA"), ("property.Ticker", "AMD")]
+    assert paths(cache, *either) == ["a.md", "b.md"]
+    assert paths(cache, *either, ("property.status", "done")) == ["b.md"]
+
+
+def test_two_titles_or_names_of_files_must_both_be_contained(cache):
+    put(cache, "Letters/2024 clay.md", "# Letter about clay\n\nwords")
+    put(cache, "2024.md", "# A letter\n\nclay")
+    assert paths(cache, ("title", "LETTER"), ("title", "clay")) == ["Letters/2024 clay.md"]
+    assert paths(cache, ("file", "2024"), ("file", "Clay")) == ["Letters/2024 clay.md"]
+    assert paths(cache, ("file", "letters")) == []
+
+
+def test_a_path_that_ends_as_a_file_is_whole_and_any_other_a_part(cache):
+    put(cache, "Letters/a.md", "words")
+    put(cache, "b/Letters/a.md", "words")
+    put(cache, "c.md", "words")
+    assert paths(cache, ("path", "Letters/a.md")) == ["Letters/a.md"]
+    assert paths(cache, ("path", "LETTERS/A")) == ["Letters/a.md", "b/Letters/a.md"]
+    assert paths(cache, ("path", "Letters/a.md"), ("path", "b/let")) == ["Letters/a.md", "b/Letters/a.md"]
+    assert paths(cache, *[("path", f"{number}") for number in range(1_000)]) == []
+
+
+def test_a_minus_leaves_out_what_passes_and_keeps_what_has_no_such_field(cache):
+    put(cache, "a.md", "---\nkind: letter\n---\nwords")
+    put(cache, "b.md", "---\nkind: note\ntags: [x]\n---\nwords")
+    put(cache, "c.md", "words")
+    assert paths(cache, ("-kind", "letter")) == ["b.md", "c.md"]
+    assert paths(cache, ("-kind", "letter"), ("-tag", "x")) == ["c.md"]
+    assert paths(cache, ("-kind", "letter"), ("tag", "x")) == ["b.md"]
+
+
 def test_an_undated_note_is_as_old_as_its_file(cache):
     put(cache, "old.md", "---\npublished: 1999-12-31\n---\nwords")
     put(cache, "undated.md", "words")
@@ -231,7 +270,8 @@ def test_what_looks_like_sql_is_a_value(cache):
 def test_fifty_filters_of_the_costly_kind_are_one_query(cache):
     put(cache, "a.md", "---\nx: [1, 2]\n---\nwords")
     assert paths(cache, *[("property.x", "2")] * 25, *[("author", "Ada")] * 25) == []
-    assert paths(cache, *[("property.x", "2")] * 50) == ["a.md"]
+    assert paths(cache, *[("property.x", str(number)) for number in range(50)]) == ["a.md"]
+    assert paths(cache, *[("-property.x", str(number)) for number in range(3, 53)]) == ["a.md"]
 
 
 @pytest.mark.parametrize("k", [1, 7, 40, 500])

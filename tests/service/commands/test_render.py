@@ -105,6 +105,28 @@ def test_an_answer_of_no_note_or_without_a_judgement_says_nothing_of_a_match():
     assert "match" not in said(print_search, answer(None))
 
 
+def test_a_list_says_so_and_an_answer_names_the_filters_that_were_typed():
+    def typed(name, *values, negated=False, alternative=False):
+        return {"filter": name, "values": values, "negated": negated, "alternative": alternative}
+
+    filters = [
+        typed("tag", "work"),
+        typed("kind", "letter", alternative=True),
+        typed("property.status", "draft", "open", negated=True),
+    ]
+    said_of = "filters: tag work or kind letter, not status draft or open"
+    asked = answer("strong") | {"order": "relevance", "filters": filters, "more": True}
+    assert f"1 note in 3 ms; {said_of}; a strong match" in said(print_search, asked)
+    newest = answer(None, [HIT, HIT], model_ready=False) | {
+        "order": "newest",
+        "filters": filters,
+        "more": True,
+    }
+    assert " ".join(said(print_search, newest).split()).endswith(
+        f"2 notes, the newest first, in 3 ms; there are more, which a higher -k shows; {said_of}"
+    )
+
+
 @pytest.mark.parametrize(
     ("stale", "words"),
     [(True, "changed since it was indexed"), (None, "the vault is not there"), (False, "Soil.md:1\n")],

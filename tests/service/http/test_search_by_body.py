@@ -34,6 +34,10 @@ def program(vault, tmp_path, tiny_model):
         ({"path": ["b.md", "c.md", "no.md"], "fold": False}, {"b.md", "c.md"}),
         ({"property.done": True}, {"c.md"}),
         ({"section": ["a", "c"]}, {"a.md", "c.md"}),
+        ({"property.rank": [2, 3]}, {"b.md", "c.md"}),
+        ({"-tag": "x"}, {"b.md", "c.md"}),
+        ({"q": "garden -#x OR [rank:3]"}, {"b.md", "c.md"}),
+        ({"q": "tag:x"}, {"a.md"}),
     ],
 )
 def test_the_body_has_the_parameters_of_the_address(program, body, found):

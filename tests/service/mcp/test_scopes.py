@@ -42,3 +42,15 @@ def test_a_scope_that_is_not_there_is_answered_with_those_that_are(scoped, tool)
     answer = scoped(tool[0], **{tool[1]: "soil"}, scope=["gardens"])
     assert answer.is_error
     assert "there is no scope 'gardens'; _scopes.yaml has garden, investing" in answer.content[0].text
+
+
+def test_operators_in_a_question_are_filters(ask):
+    typed, beside = (
+        ask("search", query="price tag:investing"),
+        ask("search", query="price", tag=["investing"]),
+    )
+    assert typed.structured_content["hits"] == beside.structured_content["hits"]
+    assert typed.structured_content["filters"] == ["tag:investing"]
+    assert hits(ask("search", query="#investing")) == hits(beside)
+    block = ask("context", question="pricing power folder:Garden").structured_content
+    assert {one["path"] for one in block["passages"]} <= {"Garden/Soil.md", "Garden/Pests/Slugs.md"}

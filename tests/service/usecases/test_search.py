@@ -6,11 +6,13 @@ import shutil
 
 import pytest
 
-from pipelines.errors import ModelUnavailableError
-from pipelines.filters import Filters
+from pipelines.errors import FilterError, ModelUnavailableError
+from pipelines.filters import Filters, parse_filters
 from queue_config.settings import Settings
+from service.usecases.context import Contexts
 from service.usecases.explaining import explain
 from service.usecases.indexing import index_once
+from service.usecases.listing import list_notes
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
@@ -255,3 +257,86 @@ def test_a_model_that_breaks_is_a_problem_until_it_is_loaded_again_and_words_are
         questions.load_models()
     answer = questions.search("garden", 3)
     assert (answer.index.model_ready, answer.index.model_problem) == (True, None)
+
+
+TAGGED = {
+    "a.md": "---\ntags: [soil]\npublished: 2024-03-01\n---\n# Beds\n\nThe garden soil of the beds, a draft.",
+    "b.md": "---\nkind: letter\npublished: 2025-03-01\n---\n# Letter\n\nOf garden soil and worms, a draft.",
+    "c/d.md": "---\ntags: [soil/clay]\nkind: letter\npublished: 2023-03-01\n---\n# Clay\n\nThe garden has clay.",
+    "c/copy.md": "---\ntags: [soil/clay]\npublished: 2022-03-01\n---\n# Clay\n\nThe garden has clay.",
+}
+
+
+@pytest.fixture
+def tagged(vault, tmp_path, tiny_model):
+    for path, text in TAGGED.items():
+        (vault / path).parent.mkdir(exist_ok=True)
+        (vault / path).write_text(text)
+    resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
+    index_once(resources, lambda *_: None)
+    return SearchService(resources, wait_for_model=True)
+
+
+@pytest.mark.parametrize(
+    ("operators", "pairs"),
+    [
+        ("tag:soil", [("tag", "soil")]),
+        ("#soil -kind:letter", [("tag", "soil"), ("-kind", "letter")]),
+        ("after:2024-01-01", [("since", "2024-01-01")]),
+        ("path:c title:clay", [("path", "c"), ("title", "clay")]),
+    ],
+)
+@pytest.mark.parametrize("question", ["the garden soil", '"garden soil"', "garden -worms"])
+def test_an_operator_answers_as_its_filter_does(tagged, question, operators, pairs):
+    typed = tagged.search(f"{question} {operators}", 10)
+    beside = tagged.search(question, 10, parse_filters(pairs))
+    assert typed.results == beside.results
+    assert (typed.text, typed.answers, typed.match) == (question, beside.answers, beside.match)
+    assert [(one.filter, *one.values) for one in typed.filters] == [
+        (name.removeprefix("-"), value) for name, value in pairs
+    ]
+
+
+@pytest.mark.parametrize("query", ["tag:soil", "#soil", "#SOIL "])
+def test_operators_alone_list_the_notes_that_pass_the_newest_first_and_copies_too(tagged, query):
+    answer = tagged.search(query, 2)
+    assert [hit.path for hit in answer.results] == ["a.md", "c/d.md"]
+    assert (answer.order, answer.answers, answer.more, answer.match) == ("newest", 2, True, None)
+    assert [hit.path for hit in tagged.search(query, 2, offset=2).results] == ["c/copy.md"]
+    listed = list_notes(tagged, parse_filters([("tag", "soil")]), "date")
+    assert [note.path for note in listed.notes] == found(tagged, query)
+    assert answer.results[0].excerpt.startswith("The garden soil")
+
+
+def test_what_is_left_out_beside_operators_alone_is_not_listed(tagged):
+    assert found(tagged, "tag:soil -draft") == ["c/d.md", "c/copy.md"]
+    assert found(tagged, "-draft") == []
+    assert tagged.search("kind:letter -draft -clay", 10).reason == (
+        'every note that passes the filters has "draft" or "clay", which the question leaves out'
+    )
+    assert tagged.search("tag:soyl", 10).reason == "no note has the tag soyl; did you mean soil?"
+
+
+def test_a_list_leaves_out_a_note_whose_file_is_gone_and_a_nearness_has_nothing_to_compare(tagged, vault):
+    (vault / "a.md").unlink()
+    assert found(tagged, "tag:soil") == ["c/d.md", "c/copy.md"]
+    with pytest.raises(FilterError, match="min_similarity"):
+        tagged.search("tag:soil", 10, parse_filters([("min_similarity", "weak")]))
+
+
+def test_why_a_note_is_no_answer_names_its_filters(tagged):
+    assert explain(tagged, "garden soil tag:soil", "b.md", 10).reason == (
+        "it does not pass the filters in the question"
+    )
+    assert explain(tagged, "tag:soil", "c/copy.md", 1).reason == (
+        "it is number 3 of 3 candidates, the newest first, and 1 are shown"
+    )
+
+
+def test_a_context_and_a_deep_walk_keep_to_the_operators(tagged):
+    block = Contexts(tagged).ask("garden kind:letter", budget=500, compress="none")
+    assert {one.path for one in block.passages} <= {"b.md", "c/d.md"}
+    assert (block.question, [one.written for one in block.filters]) == ("garden kind:letter", ["kind:letter"])
+    assert Contexts(tagged).ask("kind:letter", budget=500, compress="none").passages
+    walk = Traversal(tagged).deep("garden soil -kind:letter", "deep", None).domains[0].deep
+    assert {node.path for node in walk.nodes} == {"a.md", "c/copy.md"}
