@@ -41,7 +41,7 @@ class Filters:
 
     Of several domains, folders, authors, kinds, formats, communities, sections or paths, and of several properties
     (name, value) with one name, any may match; tags, titles, files and `has` must all match. `since` and `until` are
-    ISO dates, inclusive. `sections` are parts of headings, or whole ones in quotes: of a note, only the passages below
+    ISO dates, inclusive. `sections` are parts of headings, or whole ones in quotes: of a note, only passages below
     such a heading count. `paths` are whole, `in_paths` parts of paths. `min_similarity` is the lowest cosine of a
     passage and the question, or what the model's threshold calls so. The conditions on a note of all `scopes` must
     hold as well, of `either` (unless empty) those of one, and of `without` those of none. `Filters()` accepts every
