@@ -58,7 +58,8 @@ def merge_by_rank(groups: Sequence[Sequence[Placed]], query: str) -> list[Placed
     ranked = [_scored(placed[number], sum(signals.values())) for number, signals in merged]
     matches: dict[tuple[str, int], Match] = {}
     with suppress(CacheError):  # an unreadable domain fails later, when its answers are read
-        matches = _matches(ranked[:_JUDGED], query)
+        sources = {one.source.domain.slug: one.source for one in placed}
+        matches = _matches(ranked[:_JUDGED], query, sources)
     ranked.sort(key=lambda one: (-one.hit.score, matches.get(_key(one)) != "strong"))
     return _guarded(ranked, matches)
 
@@ -67,19 +68,21 @@ def _scored(one: Placed, place: float) -> Placed:
     return replace(one, hit=replace(one.hit, signals={"place": place}))
 
 
-def _matches(ranked: Sequence[Placed], query: str) -> dict[tuple[str, int], Match]:
+def _matches(
+    ranked: Sequence[Placed], query: str, sources: Mapping[str, Source]
+) -> dict[tuple[str, int], Match]:
     """Return the rating of each note, by domain and passage. Raises CacheError."""
     ids: dict[str, list[int]] = {}
     for one in ranked:
         ids.setdefault(one.source.domain.slug, []).append(one.hit.chunk_id)
-    caches = {one.source.domain.slug: one.source.cache for one in ranked}
     chunks = {
         (slug, chunk): row
-        for slug, cache in caches.items()
-        for chunk, row in passages.chunk_rows(cache, ids[slug]).items()
+        for slug, own in ids.items()
+        for chunk, row in passages.chunk_rows(sources[slug].cache, own).items()
     }
     there = [one for one in ranked if _key(one) in chunks]
-    ratings = judge([Judged(one.source, one.hit, chunks[_key(one)]) for one in there], query)
+    hits = [Judged(one.source, one.hit, chunks[_key(one)]) for one in there]
+    ratings = judge(hits, query, sources.values())
     return {_key(one): rating for one, rating in zip(there, ratings, strict=True)}
 
 

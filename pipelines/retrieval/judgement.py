@@ -6,7 +6,7 @@ measurements behind the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -24,6 +24,9 @@ from pipelines.store import passages
 from pipelines.store.cache import Cache
 from pipelines.store.passages import ChunkRow
 from pipelines.store.sentences import quantized_of_chunks
+
+JUDGED_TOGETHER = 10
+"""The best of so many hits is the match of an answer, however many are requested."""
 
 WEAK, STRONG = 1.3, 2.6
 """The least evidence of a hit that is a weak or a strong match."""
@@ -63,14 +66,14 @@ class _Words:
     is_phrase: bool
 
 
-def judge(hits: Sequence[Judged], query: str) -> list[Match]:
-    """Rate hits of one question, in their order. Raises CacheError.
+def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> list[Match]:
+    """Rate hits of one question to these domains, in the order of the hits. Raises CacheError.
 
     The evidence for a hit is its nearness plus `1.5 s ln(1 + n)`, where s is the share of the question's n words that
     its passage has, each weighted by its inverse document frequency over all domains asked, so that a word that no
     note has weighs most. The nearness is 0 at the model's weak cosine and 1 at its strong one. A hit that the
     question names, or that has the whole question as a phrase, is strong; one with all of its words is not none.
-    If any hit is a match, less evidence makes the others weak ones.
+    If any of the first ten hits is a match, less evidence makes others weak ones.
     """
     wanted, language = lexical.wanted(query), language_of(lexical.without_unwanted(query))
     weights = wanted.weights if wanted else {}
@@ -81,7 +84,7 @@ def judge(hits: Sequence[Judged], query: str) -> list[Match]:
     phrase = lexical.whole_phrase(query)
     if phrase and len(content_words(phrase.split(), language)) == 1:
         phrase = None  # `sort by` says no more than `sort`
-    words = _words(by_domain, terms, phrase)
+    words = _words(by_domain, sources, terms, phrase)
     nearness = {slug: _nearness(own, language) for slug, own in by_domain.items()}
     evidence = []
     for one in hits:
@@ -90,7 +93,7 @@ def judge(hits: Sequence[Judged], query: str) -> list[Match]:
         is_certain = one.hit.is_named or own.is_phrase
         value = nearness[slug][chunk] + _WORDS * own.share * log1p(len(terms))
         evidence.append(STRONG if is_certain else max(value, WEAK if own.share > _CERTAIN else value))
-    weak = _AMONG if max(evidence, default=0.0) >= WEAK else WEAK
+    weak = _AMONG if max(evidence[:JUDGED_TOGETHER], default=0.0) >= WEAK else WEAK
     return ["strong" if value >= STRONG else "weak" if value >= weak else "none" for value in evidence]
 
 
@@ -118,7 +121,10 @@ def _nearness(hits: Sequence[Judged], language: Language | None) -> dict[int, fl
 
 
 def _words(
-    by_domain: Mapping[str, Sequence[Judged]], terms: Mapping[str, int], phrase: str | None
+    by_domain: Mapping[str, Sequence[Judged]],
+    sources: Collection[Source],
+    terms: Mapping[str, int],
+    phrase: str | None,
 ) -> dict[tuple[str, int], _Words]:
     """Return what each hit has of the question's weighted terms and of its phrase, by domain and passage.
 
@@ -130,10 +136,8 @@ def _words(
         slug: _windows(own[0].source.cache, [one.chunk for one in own]) for slug, own in by_domain.items()
     }
     ids = {slug: [*chain.from_iterable(own.values())] for slug, own in windows.items()}
-    lookups = {
-        slug: own[0].source.look_up(lexical.Wanted(dict.fromkeys(every, 1)), ids[slug])
-        for slug, own in by_domain.items()
-    }
+    wanted = lexical.Wanted(dict.fromkeys(every, 1))
+    lookups = {one.domain.slug: one.look_up(wanted, ids.get(one.domain.slug, ())) for one in sources}
     idfs = _idfs(reduce(add, (one.statistics for one in lookups.values()))) if lookups else []
     worths = [terms[term] * idf for term, idf in zip(terms, idfs, strict=False)]
     evidence = {}

@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 
 from pipelines.errors import CacheError
 from pipelines.retrieval.alike import Folded, fold
-from pipelines.retrieval.judgement import Judged, judge
+from pipelines.retrieval.judgement import JUDGED_TOGETHER, Judged, judge
 from pipelines.retrieval.layers import SHALLOWEST, Source
 from pipelines.retrieval.search import Found, Similarities
 from pipelines.retrieval.sentences import SentenceVectors
 from pipelines.retrieval.thresholds import Match, best_match, is_noise
 from pipelines.store.cache import Vector
 from pipelines.store.search import vectors_of_chunks
-
-JUDGED_TOGETHER = 10
-"""The best of so many results is the match of an answer, however many are requested."""
 
 _SPARE = 5
 _DEEPER = 4
@@ -107,7 +104,7 @@ def page_of(
             break
     results = distinct if folded else [Folded(one) for one in found]
     first = distinct[:JUDGED_TOGETHER]
-    judged = _judged([*first, *results[offset:end]], ranked.sources, query)
+    judged = _judged([*first, *results[offset:end]], ranked, query)
     match, shown = best_match(one.first.match for one in judged[: len(first)]), judged[len(first) :]
     return Page(ranked, shown, len(results) > end, match, _is_sparse(found, ranked, k), found, depth)
 
@@ -145,11 +142,12 @@ def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
     return fold(found, query, ranked.models, vectors)
 
 
-def _judged(results: Sequence[Folded], sources: Mapping[str, Source], query: str) -> list[Folded]:
+def _judged(results: Sequence[Folded], ranked: Ranked, query: str) -> list[Folded]:
     """Rate results; if a domain is unreadable, they stay unrated."""
-    hits = [Judged(sources[one.first.domain], one.first.hit, one.first.chunk) for one in results]
+    sources = {slug: source for slug, source in ranked.sources.items() if slug not in ranked.failed}
     with suppress(CacheError):
-        ratings = judge(hits, query)
+        hits = [Judged(sources[one.first.domain], one.first.hit, one.first.chunk) for one in results]
+        ratings = judge(hits, query, sources.values())
         return [
             replace(one, first=replace(one.first, match=match))
             for one, match in zip(results, ratings, strict=True)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.model import Domain
+from pipelines.retrieval import judgement
 from pipelines.retrieval.hit import Hit
-from pipelines.retrieval.judgement import Judged, judge
+from pipelines.retrieval.judgement import Judged
 from pipelines.retrieval.layers import Source
 from pipelines.retrieval.postings import WordPostings
 from pipelines.store import passages
@@ -44,6 +45,10 @@ def source(request, house):
     if words is not None:
         words.follow(house.cache)
     return Source(Domain("d", ""), house.cache, None, words=words)
+
+
+def judge(hits, query):
+    return judgement.judge(hits, query, {one.source.domain.slug: one.source for one in hits}.values())
 
 
 def hit_of(source, path, **scores):
@@ -154,8 +159,10 @@ def test_a_nearer_hit_is_never_rated_lower(house, query, paths, cosine, nearer):
     assert all(ORDER.index(before) <= ORDER.index(after) for before, after in zip(one, other, strict=True))
 
 
-def test_a_word_is_as_rare_as_it_is_in_all_domains_together(source):
-    other = replace(source, domain=Domain("e", "", legacy=True))
-    alone = rated(source, "ledger gate walrus", "phrase.md")
-    together = judge([hit_of(source, "phrase.md"), hit_of(other, "common/1.md")], "ledger gate walrus")
-    assert alone == together[:1]
+def test_a_word_is_as_rare_as_it_is_in_all_domains_together(source, tmp_path, tiny_embedder):
+    ledgers = {f"{n}.md": "A ledger of many." for n in range(200)}
+    with housed(tmp_path, tiny_embedder, ledgers) as house:
+        other = Source(Domain("e", "", legacy=True), house.cache, None)
+        hit = hit_of(source, "phrase.md")
+        assert judgement.judge([hit], "ledger of walruses and gates", [source]) == ["weak"]
+        assert judgement.judge([hit], "ledger of walruses and gates", [source, other]) == ["none"]
