@@ -69,6 +69,12 @@ class Filters:
     without: tuple[Filters, ...] = ()
     min_similarity: float | Strength | None = None
 
+    @property
+    def name_communities(self) -> bool:
+        """Say whether a condition, also one that is nested or negated, is on communities."""
+        nested = (*self.scopes, *self.either, *self.without)
+        return bool(self.communities) or any(one.name_communities for one in nested)
+
 
 def fold(text: str) -> str:
     """Return a text in the form in which it is compared: composed (NFC), without case."""

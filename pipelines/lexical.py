@@ -219,10 +219,15 @@ def phrases(query: str) -> tuple[str, ...]:
     return tuple(found)[:MOST_TERMS]
 
 
-def whole_phrase(query: str) -> str | None:
-    """Return what a query asks for as one FTS5 phrase; None if that has fewer than two index words."""
-    tokens = _tokens(" ".join(text for text, _ in _read_query(query).asked))
-    return _folded(tokens[:MOST_TERMS]) if len(tokens) > 1 else None
+def whole_phrases(query: str) -> tuple[str, ...]:
+    """Return what a query asks for as FTS5 phrases: all of it, or each quoted phrase if there is nothing else.
+
+    A phrase of fewer than two index words is left out.
+    """
+    asked = [part for part in _read_query(query).asked if part != (OR, False)]
+    texts = [text for text, _ in asked]
+    phrases = map(_tokens, texts if all(is_phrase for _, is_phrase in asked) else [" ".join(texts)])
+    return tuple(_folded(tokens[:MOST_TERMS]) for tokens in phrases if len(tokens) > 1)[:MOST_TERMS]
 
 
 def query_terms(query: str) -> tuple[str, ...]:

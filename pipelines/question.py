@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pipelines.errors import FilterError
-from pipelines.filters import Filters, parse_filters
+from pipelines.filters import Filters, fold, parse_filters
 from pipelines.lexical import CURLY_QUOTES, OR, joined
 
 _FILTERS = {
@@ -64,6 +64,11 @@ class Question:
         """Return filters that were given beside the question, narrowed by those in it."""
         return replace(filters, scopes=(*filters.scopes, *self.filters.scopes))
 
+    def with_text(self, text: str | None) -> str | None:
+        """Return what was typed with another text in place of its own, before the operators; None for no text."""
+        joints = ((" OR " if one.alternative else " ") + one.written for one in self.operators)
+        return None if text is None else text + "".join(joints)
+
     def without(self, operator: Operator) -> str:
         """Return what was typed without one of its operators."""
         return _cut(self.typed, [operator.span])
@@ -117,7 +122,7 @@ def _read(match: re.Match[str]) -> tuple[str, tuple[str, ...], bool] | None:
     elif match["tag"]:
         name, values = "tag", [match["tag"]]
     elif match["property"] and any(map(str.isalpha, match["property"])):  # not in `[12:30]`
-        name, wanted = "property." + match["property"].strip('" '), match["wanted"].strip()
+        name, wanted = "property." + fold(match["property"].strip('" ')), match["wanted"].strip()
         values = [wanted.strip('"')] if wanted.startswith('"') else _VALUES_OR.split(wanted)
     else:
         return None

@@ -52,8 +52,8 @@ _TOKENS = {
     "Do": r"(?P<d>\d{1,2})(?:st|nd|rd|th)",
     "DD": r"(?P<d>\d{2})",
     "D": r"(?P<d>\d{1,2})",
-    "dddd": r"[a-z]{3,9}",
-    "ddd": r"[a-z]{3}",
+    "dddd": r"(?P<weekday>(?:mon|tues|wednes|thurs|fri|satur|sun)day)",
+    "ddd": r"(?P<weekday>mon|tue|wed|thu|fri|sat|sun)",
 }
 _GROUP = re.compile(r"\(\?P<(\w+)>")
 

@@ -35,18 +35,20 @@ def retrieve(
     now: datetime,
     only: Sequence[int] | None = None,
     hidden: Collection[str] = frozenset(),
+    left_out: Collection[str] = frozenset(),
 ) -> Found:
     """Search a domain for a question (its words and their unit vector), and walk on from its best notes.
 
     While the vault is unavailable (`present` false), no note is left out for a missing file. `only` and
-    `hidden` are as in `Source`. Raises CacheError.
+    `hidden` are as in `Source`; the walk does not come to notes that are `left_out`, either. Raises CacheError.
     """
     source = Source(domain, cache, vector, only, hidden=hidden)
     best, failed = find([source], query, effort.seeds, root=root, present=present, now=now)
     for error in failed.values():
         raise error
     seeds = [one.hit.path for one in best]
-    return explore(domain, cache, seeds, vector, effort, root=root if present else None, hidden=hidden)
+    unseen = {*hidden, *left_out}
+    return explore(domain, cache, seeds, vector, effort, root=root if present else None, hidden=unseen)
 
 
 def compare(fast: Found, deep: Found) -> Difference:

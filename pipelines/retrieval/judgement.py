@@ -72,8 +72,8 @@ def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> li
     The evidence for a hit is its nearness plus `1.5 s ln(1 + n)`, where s is the share of the question's n words that
     its passage has, each weighted by its inverse document frequency over all domains asked, so that a word that no
     note has weighs most. The nearness is 0 at the model's weak cosine and 1 at its strong one. A hit that the
-    question names, or that has the whole question as a phrase, is strong; one with all of its words is not none.
-    If any of the first ten hits is a match, less evidence makes others weak ones.
+    question names, or that has the whole question as a phrase (or a quoted one, if there is nothing else), is strong;
+    one with all of its words is not none. If any of the first ten hits is a match, less evidence makes others weak.
     """
     wanted, language = lexical.wanted(query), language_of(lexical.without_unwanted(query))
     weights = wanted.weights if wanted else {}
@@ -81,10 +81,9 @@ def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> li
     by_domain: dict[str, list[Judged]] = {}
     for one in hits:
         by_domain.setdefault(one.source.domain.slug, []).append(one)
-    phrase = lexical.whole_phrase(query)
-    if phrase and len(content_words(phrase.split(), language)) == 1:
-        phrase = None  # `sort by` says no more than `sort`
-    words = _words(by_domain, sources, terms, phrase)
+    # `sort by` says no more than `sort`.
+    phrases = [one for one in lexical.whole_phrases(query) if len(content_words(one.split(), language)) > 1]
+    words = _words(by_domain, sources, terms, phrases)
     nearness = {slug: _nearness(own, language) for slug, own in by_domain.items()}
     evidence = []
     for one in hits:
@@ -124,14 +123,14 @@ def _words(
     by_domain: Mapping[str, Sequence[Judged]],
     sources: Collection[Source],
     terms: Mapping[str, int],
-    phrase: str | None,
+    phrases: Sequence[str],
 ) -> dict[tuple[str, int], _Words]:
-    """Return what each hit has of the question's weighted terms and of its phrase, by domain and passage.
+    """Return what each hit has of the question's weighted terms and of its phrases, by domain and passage.
 
     A long section is cut into overlapping windows, which may separate the words of the question. The windows before
     and after a passage therefore count as part of it.
     """
-    every = list(dict.fromkeys([*terms, *([phrase] if phrase else [])]))
+    every = list(dict.fromkeys([*terms, *phrases]))
     windows = {
         slug: _windows(own[0].source.cache, [one.chunk for one in own]) for slug, own in by_domain.items()
     }
@@ -145,7 +144,7 @@ def _words(
         having = lookups[slug].having(ids[slug])
         for chunk, around in own.items():
             had = sum(worth for worth, has in zip(worths, having, strict=False) if not has.isdisjoint(around))
-            is_phrase = phrase is not None and not having[every.index(phrase)].isdisjoint(around)
+            is_phrase = any(not having[every.index(one)].isdisjoint(around) for one in phrases)
             evidence[slug, chunk] = _Words(had / sum(worths) if worths else 0.0, is_phrase)
     return evidence
 

@@ -19,7 +19,7 @@ _TYPED = re.compile(r"(?<!\S)[\"'(\u201c\u201e]*([^\W\d_]{4,30})[\"'),.;:!?\u201
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _LONG = 12  # letters of a word that may have two mistakes; a shorter one may have one
 _MAY_LACK_A_LETTER = 5  # letters; most words of four differ from another in one
-_FEW_UNKNOWN = 2
+_FEW_UNKNOWN, _MOST_UNKNOWN = 2, 4  # each is compared with every stem of its first letter
 _SHORTEST_STEM = 3
 _LONGEST_ENDING = 7
 _MOST_STEMS = 12
@@ -40,7 +40,7 @@ def corrected(sources: Sequence[Source], query: str, count_tokens: CountTokens) 
     if all(count == 1 or _is_known(sources, word) for word, count in tokens.items()):
         return None
     unknown = [word for word in words if not _is_known(sources, word)]
-    if len(unknown) > max(_FEW_UNKNOWN, len(words) / 2):
+    if len(unknown) > min(_MOST_UNKNOWN, max(_FEW_UNKNOWN, len(words) / 2)):
         return None
     meant = {word: near for word in unknown if tokens[word] > 1 and (near := _meant(sources, word))}
     spelled = _TYPED.sub(lambda match: match[0].replace(match[1], meant.get(match[1], match[1])), query)

@@ -123,8 +123,8 @@ def days_of(cache: Cache, only: Collection[int] | None) -> list[tuple[str, int, 
     found = rows(
         cache.con,
         # With `min`, SQLite takes the other columns from the row that has it.
-        f"SELECT n.path, c.id, {_DAY}, min(c.position) FROM vault_chunk c JOIN vault_node n USING (path) {of_these}"
-        " GROUP BY n.path",
+        f"SELECT n.path, c.id, {_DAY}, min(c.position) FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
+        f" {of_these} GROUP BY n.path",
         () if only is None else (json.dumps(list(only)),),
     )
     return [(path, chunk_id, day) for path, chunk_id, day, _ in found]

@@ -185,7 +185,7 @@ class _SearchPage:
             shown=shown,
             rest=[hit for hit in results if hit not in shown],
             facets=self._browsing.facets(shown, asked.pairs, datetime.now(UTC).date()),
-            linked=self._linked(asked.q, answer) if answer and asked.deep else None,
+            linked=self._linked(asked, answer) if answer and asked.deep else None,
             listed=listed,
             start=None if answer or listed or complaint else self._browsing.start(),
             changed=bool(answer and asked.generation and asked.generation != answer.index.generation),
@@ -199,10 +199,11 @@ class _SearchPage:
         )
         return HTMLResponse(text, 422 if complaint else 200, _SCRIPTED)
 
-    def _linked(self, q: str, answer: SearchAnswer) -> list[KeptNode]:
+    def _linked(self, asked: _Asked, answer: SearchAnswer) -> list[KeptNode]:
         """Return the notes that a walk along links finds besides the answers, most similar first."""
         known = {hit.path for hit in answer.results}
-        walks = [one.deep for one in self._traversal.deep(q, "deep").domains]
+        filters = filters_of(self._questions.resources.root, asked.filters)
+        walks = [one.deep for one in self._traversal.deep(asked.q, "deep", filters).domains]
         nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
         return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
 

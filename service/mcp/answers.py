@@ -33,7 +33,7 @@ class Answer(BaseModel):
 
     match: Match | None = Field(
         default=None,
-        description="how well the best note answers: strong, weak or none; null: nothing was found",
+        description="how well the best note answers: strong, weak or none; null: none found, or a list by filters",
     )
     freshness: Freshness
     truncated: bool = Field(default=False, description="whether there is more; `cursor` continues")
@@ -84,6 +84,7 @@ class Found(Answer):
         description="the query with words that no note has, spelled as notes spell them; ask again so",
     )
     filters: list[str] = Field(description="the operators of the query, which were read as filters")
+    order: Literal["relevance", "newest"] = Field(description="newest: a list of what passes the filters")
 
     def places(self) -> Iterator[Place]:
         """Yield the hits."""

@@ -70,7 +70,7 @@ List notes without a question. `by` says how, `of` says where:
 |---|---|---|
 | folder | a folder, or nothing for the top | its subfolders with their numbers of notes, then its notes |
 | tag | a tag, or nothing | the notes with the tag, newest first; without a tag all tags, most frequent first |
-| recent | nothing | notes by the last change of their files, newest first |
+| recent | nothing | notes by their last change, newest first |
 | similar | a note | the notes nearest in meaning |
 | backlinks | a note | the notes that link to it, with the line of the link |
 

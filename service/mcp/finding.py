@@ -49,6 +49,7 @@ def search(library: Library, asked: Search) -> Found:
         reason=answer.reason,
         did_you_mean=answer.did_you_mean,
         filters=[one.written for one in answer.filters],
+        order=answer.order,
     )
 
 

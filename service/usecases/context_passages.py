@@ -219,6 +219,8 @@ def _is_source(row: ChunkRow) -> bool:
 
 def why_found(one: Found) -> str:
     """Say in words why a note matches."""
+    if not one.ranks:
+        return "passes the filters"
     reasons = []
     if one.hit.is_named:
         reasons.append("the question names it")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from pipelines.errors import CacheError
+from pipelines.question import read_question
 from pipelines.retrieval.evaluate import Figures, Grades, Loss, figures, losses, mean
 from pipelines.retrieval.verdicts import Verdict, verdict_of
 from pipelines.retrieval.ways import RETRIEVERS, Way, as_it_is, steps, with_settings, without
@@ -74,11 +75,13 @@ def measure(questions: SearchService, judged: Judged, ways: Mapping[str, Way], n
     from the questions; only new `questions` (a newly loaded model) encode them again.
     """
     found: Measured = {name: {} for name in ways}
-    for query, (text, grades) in judged.items():
+    for query, (typed, grades) in judged.items():
+        asked = read_question(typed)
+        text, filters = asked.text, asked.filters
         vectors: dict[str, Vector | None] = {}
         for name, way in ways.items():
             first, more = (
-                paths_of(questions.page(text, k, way=way, vectors=vectors, now=now), grades)
+                paths_of(questions.page(text, k, filters, way=way, vectors=vectors, now=now), grades)
                 for k in (_FEW, _MANY)
             )
             found[name][query] = figures(first, more, grades)

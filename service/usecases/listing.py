@@ -28,6 +28,8 @@ def list_notes(
     found, configuration = [], []
     for slug in filters.domains or (None,):
         for domain, cache in questions.readers(slug):
+            if filters.name_communities:
+                audience.require_communities(domain.slug)
             rows = matching_notes(cache, filters, audience.hidden(domain.slug))
             there = on_disk(questions.resources, cache, [row.path for row in rows])
             configuration += [path for path in domain.configuration if path in there]

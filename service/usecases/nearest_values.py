@@ -21,12 +21,12 @@ _ALIKE = 3  # a value that is alike is not longer than this times the wanted one
 
 
 def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Filters) -> list[str]:
-    """Return a clause for each folder, tag and kind of the filters, also those of scopes, that no note has.
+    """Return a clause for each folder, tag and kind of the filters, also nested ones, that no note has.
 
     With a cache come the paths that are hidden. Raises CacheError.
     """
     wanted: dict[str, tuple[str, ...]] = {"folder": (), "tag": (), "kind": ()}
-    for one in (filters, *filters.scopes):
+    for one in _required(filters):
         for name, values in (("folder", one.folders), ("tag", one.tags), ("kind", one.kinds)):
             wanted[name] += values
     longest = {
@@ -43,6 +43,13 @@ def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Fil
         for value in values
         if value not in in_use[name]
     ]
+
+
+def _required(filters: Filters) -> Iterator[Filters]:
+    """Yield filters and those nested in them, without the negated ones."""
+    yield filters
+    for one in (*filters.scopes, *filters.either):
+        yield from _required(one)
 
 
 def _levels(name: str, value: str, longest: int) -> Iterator[str]:

@@ -145,11 +145,13 @@ def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
 def _judged(results: Sequence[Folded], ranked: Ranked, query: str) -> list[Folded]:
     """Rate results; if a domain is unreadable, they stay unrated."""
     sources = {slug: source for slug, source in ranked.sources.items() if slug not in ranked.failed}
+    rated = [one.first for one in results if one.first.domain in sources]
+    matches: dict[tuple[str, str], Match] = {}
     with suppress(CacheError):
-        hits = [Judged(sources[one.first.domain], one.first.hit, one.first.chunk) for one in results]
+        hits = [Judged(sources[one.domain], one.hit, one.chunk) for one in rated]
         ratings = judge(hits, query, sources.values())
-        return [
-            replace(one, first=replace(one.first, match=match))
-            for one, match in zip(results, ratings, strict=True)
-        ]
-    return list(results)
+        matches = {(one.domain, one.hit.path): match for one, match in zip(rated, ratings, strict=True)}
+    return [
+        replace(one, first=replace(one.first, match=matches.get((one.first.domain, one.first.hit.path))))
+        for one in results
+    ]

@@ -166,7 +166,7 @@ class SearchService:
             took_ms=round(took * 1000, 1),
             index=index,
             reason=None if page.ranked.found else why_nothing(page.ranked, text, filters),
-            did_you_mean=meant_by(page.ranked, query, self.resources),
+            did_you_mean=asked.with_text(meant_by(page.ranked, text, self.resources)),
         )
 
     def page(
@@ -225,7 +225,7 @@ class SearchService:
             model, held, hidden = cache.meta.model, self._in_memory, audience.hidden(domain.slug)
             if model not in known:
                 known[model] = None if lists else self._vector(model, query)
-            if filters.communities:
+            if filters.name_communities:
                 audience.require_communities(domain.slug)
             only = passing_chunks(cache, filters, hidden, known[model])
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)

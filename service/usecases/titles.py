@@ -95,6 +95,9 @@ class TitleSearch:
         path = vault.note_key(path)
         readers = self._questions.readers()
         _, own = self._questions.holder(path, audience)
+        if filters.name_communities:
+            for domain, _ in readers:
+                audience.require_communities(domain.slug)
         vector = mean_vector(notes.vectors_of(own, path))
         if vector is None:
             return SimilarAnswer(path=path, results=[], count=0, reason=_NO_VECTORS)

@@ -64,6 +64,9 @@ class Traversal:
             named_domains(self._resources, slug)
         path = vault.note_key(path)
         domain, cache = self._questions.holder(path, audience)
+        if query is not None:
+            read = read_question(query)
+            query, filters = read.text or None, read.within(filters)
         vector = None if query is None else self._vector(cache, query)
         compared = vector
         if vector is None and filters.min_similarity is not None:
@@ -75,7 +78,7 @@ class Traversal:
         self, domain: Domain, cache: Cache, filters: Filters, audience: Audience, vector: Vector | None
     ) -> Collection[str]:
         """Return the paths of the notes to which a walk does not come."""
-        if filters.communities:
+        if filters.name_communities:
             audience.require_communities(domain.slug)
         if filters.domains and domain.slug not in filters.domains:
             return notes.note_names(cache).keys()
@@ -133,7 +136,7 @@ class Traversal:
         # Operators alone say nothing that could be near or far.
         question, filters = read.text or question, read.within(filters)
         vector = self._vector(cache, question)
-        hidden = self._left_out(domain, cache, filters, audience, vector)
+        left_out = self._left_out(domain, cache, filters, audience, vector)
         only = passing_chunks(cache, filters, audience.hidden(domain.slug), vector)
         bars = thresholds_of(cache.meta.model)
         efforts = {"fast": fast(bars), "deep": deep(bars)}
@@ -151,7 +154,8 @@ class Traversal:
                 present=self._resources.present(),
                 now=datetime.now(UTC),
                 only=only,
-                hidden=hidden,
+                hidden=audience.hidden(domain.slug),
+                left_out=left_out,
             )
             walks[name] = _walk(domain, cache, found[name], efforts[name], started)
         difference = compare(found["fast"], found["deep"]) if mode == "compare" else None

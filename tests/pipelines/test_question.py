@@ -193,6 +193,24 @@ def test_a_property_has_one_of_the_values_between_or(notes):
     assert notes(read_question("[status:draft] [status:open]").filters) == {"a.md", "Garden/b.md"}
 
 
+def test_the_name_of_a_property_has_no_case():
+    one, other = read_question("[Ticker:NVDA] [ticker:AMD]"), read_question("[ticker:NVDA OR AMD]")
+    assert one.filters == other.filters
+
+
+def test_another_text_keeps_the_operators():
+    asked = read_question("slat raod tag:x OR tag:y -kind:z")
+    assert asked.with_text("salt road") == "salt road tag:x OR tag:y -kind:z"
+    assert asked.with_text(None) is None
+
+
+def test_a_condition_on_communities_is_seen_where_it_is_nested():
+    nested = parse_filters([("-community", "3")])
+    assert nested.name_communities
+    assert Filters(scopes=(Filters(either=(nested,)),)).name_communities
+    assert not Filters().name_communities
+
+
 def test_typographic_quotes_are_quotes(notes):
     assert notes(read_question("folder:“My notes”").filters) == {"My notes/C d.md"}
 

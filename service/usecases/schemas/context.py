@@ -87,7 +87,7 @@ class LeftOutPassage(BaseModel):
 
 
 class ContextAnswer(BaseModel):
-    """The answer of `GET` and `POST /context`; `match` is null where nothing was found."""
+    """The answer of `GET` and `POST /context`; `match` is null where nothing was found, or by filters alone."""
 
     model_config = example(
         question="pricing power", filters=[], recipe=None, block="# pricing power\n…", tokens=412, budget=4000,

@@ -119,7 +119,9 @@ class RecordAnswer(BaseModel):
     id: str
     question: str
     domain: str | None
-    match: str | None = Field(description="strong, weak or none; null: nothing was found")
+    match: str | None = Field(
+        description="strong, weak or none; null: nothing was found, or by filters alone"
+    )
     asked_at: str
     evidence: list[RecordHit]
     notes: str | None

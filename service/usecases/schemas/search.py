@@ -138,7 +138,7 @@ def typed_filters(question: Question) -> list[TypedFilter]:
 class SearchAnswer(BaseModel):
     """The answer of `GET /search`.
 
-    `match` is the best of the first ten results'; null: there is no result.
+    `match` is the best of the first ten results'; null: there is no result, or a list by filters alone.
     """
 
     model_config = example(

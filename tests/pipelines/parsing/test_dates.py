@@ -187,3 +187,8 @@ def test_an_operator_chooses_sources_and_their_order():
     assert by_name.created == StatedDate("2020-02-29", "file name")
     late = read_dates("n.md", values, DateOrder(("file name", "git", "created")))
     assert late.created == StatedDate("2019-01-01", "property created", after_git=True)
+
+
+def test_a_format_that_names_the_weekday_many_times_takes_no_time():
+    assert date_of_name("a" * 200 + ".md", "dddd" * 60 + "YYYYMMDD") is None
+    assert date_of_name("Saturday 2020-02-29.md", "dddd YYYY-MM-DD") == "2020-02-29"

@@ -69,6 +69,7 @@ def rated(source, query, *paths):
         ('"the salt road"', "The Salt Road.md"),
         ("patient ledger", "phrase.md"),
         ('"patient ledger" -walrus', "phrase.md"),
+        ('"patient ledger" OR "antique car"', "phrase.md"),
         ("发酵食品", "chinese.md"),
     ],
 )
