@@ -28,20 +28,17 @@ from pipelines.store.sentences import quantized_of_chunks
 JUDGED_TOGETHER = 10
 """The best of so many hits is the match of an answer, however many are requested."""
 
-WEAK, STRONG = 1.3, 2.6
+WEAK, STRONG = 1.0, 2.0
 """The least evidence of a hit that is a weak or a strong match."""
 
-_WORDS = 1.5
-"""What the words of a question weigh against its nearness in meaning."""
-
-_AMONG = 0.85
+_AMONG = 0.7
 """The least evidence of a weak match where another hit is one: a vault that answers is likely to do so twice."""
 
-_UNKNOWN = 0.6
+_UNKNOWN = 0.54
 """The nearness of a hit whose cosine says nothing: no vector, or a model or language that was not measured."""
 
-_FOREIGN, _PER_COSINE = 0.75, 1.5
-"""The nearness at the noise of a language that the model separates badly, and what a cosine of 1 more adds."""
+_FOREIGN = 0.64
+"""The nearness at the noise of a language that the model separates badly."""
 
 _SENTENCE = 0.15
 """How much nearer a question is to the best sentence of a passage than to the whole of it."""
@@ -69,7 +66,7 @@ class _Words:
 def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> list[Match]:
     """Rate hits of one question to these domains, in the order of the hits. Raises CacheError.
 
-    The evidence for a hit is its nearness plus `1.5 s ln(1 + n)`, where s is the share of the question's n words that
+    The evidence for a hit is its nearness plus `s ln(1 + n)`, where s is the share of the question's n words that
     its passage has, each weighted by its inverse document frequency over all domains asked, so that a word that no
     note has weighs most. The nearness is 0 at the model's weak cosine and 1 at its strong one. A hit that the
     question names, or that has the whole question as a phrase (or a quoted one, if there is nothing else), is strong;
@@ -81,8 +78,9 @@ def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> li
     by_domain: dict[str, list[Judged]] = {}
     for one in hits:
         by_domain.setdefault(one.source.domain.slug, []).append(one)
-    # `sort by` says no more than `sort`.
-    phrases = [one for one in lexical.whole_phrases(query) if len(content_words(one.split(), language)) > 1]
+    phrases: Sequence[str] = lexical.whole_phrases(query)
+    if not lexical.operators(query).required:  # without quotes, `sort by` says no more than `sort`
+        phrases = [one for one in phrases if len(content_words(one.split(), language)) > 1]
     words = _words(by_domain, sources, terms, phrases)
     nearness = {slug: _nearness(own, language) for slug, own in by_domain.items()}
     evidence = []
@@ -90,7 +88,7 @@ def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> li
         slug, chunk = one.source.domain.slug, one.hit.chunk_id
         own = words[slug, chunk]
         is_certain = one.hit.is_named or own.is_phrase
-        value = nearness[slug][chunk] + _WORDS * own.share * log1p(len(terms))
+        value = nearness[slug][chunk] + own.share * log1p(len(terms))
         evidence.append(STRONG if is_certain else max(value, WEAK if own.share > _CERTAIN else value))
     weak = _AMONG if max(evidence[:JUDGED_TOGETHER], default=0.0) >= WEAK else WEAK
     return ["strong" if value >= STRONG else "weak" if value >= weak else "none" for value in evidence]
@@ -115,7 +113,7 @@ def _nearness(hits: Sequence[Judged], language: Language | None) -> dict[int, fl
             cosine = max(cosines[chunk], piece - _SENTENCE)
             nearness[chunk] = (cosine - bars.weak) / (bars.strong - bars.weak)
         elif spoken in bars.foreign:
-            nearness[chunk] = _FOREIGN + _PER_COSINE * (piece - bars.foreign[spoken])
+            nearness[chunk] = _FOREIGN + piece - bars.foreign[spoken]
     return nearness
 
 
