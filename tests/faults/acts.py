@@ -205,6 +205,19 @@ def the_domains_change(world: World, service: Service) -> None:
     service.work()
 
 
+def notes_are_dated_otherwise(world: World, service: Service) -> None:
+    service.begin()
+    world.commit()
+    service.work()
+    world.write(DOMAINS_FILE, f"{_DOMAINS}  dates: {{created: [git, date]}}\n")
+    service.compare()
+    service.work()
+    world.write(DOMAINS_FILE, _DOMAINS)
+    world.forget_commits()
+    service.compare()
+    service.work()
+
+
 @cache
 def _papers() -> tuple[dict[str, bytes], ...]:
     """Return two versions of a document of each format by its path; their libraries write the time into some."""
@@ -363,6 +376,7 @@ _SHORT = (
     Act(the_rules_change),
     Act(a_worker_died_and_the_queue_is_lost),
     Act(the_domains_change),
+    Act(notes_are_dated_otherwise),
     Act(documents_come_change_and_go, prepare=_papers),
     Act(an_edit_does_not_show, by_hand=Service.rehash),
     Act(records_are_kept),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +36,7 @@ from pipelines.store.sentences import owes_sentences
 from queue_config.settings import Settings
 from service.usecases.indexing import rebuild_caches
 from service.usecases.maintenance import repair_caches, verify_caches
+from tests.working import commit_all
 from workers.background import make_upkeep_tasks, sweep_upkeep
 from workers.embedders import Embedders
 from workers.resources import Resources
@@ -168,11 +170,17 @@ class World:
             (self.vault / path).unlink()
         self.seen.append(self.digest())
 
+    def commit(self) -> None:
+        commit_all(self.vault, "2019-05-04T12:00:00Z")
+
+    def forget_commits(self) -> None:
+        shutil.rmtree(self.vault / ".git")
+
     def digest(self) -> str:
-        """Return a digest of the vault's content: every file except our own dot-folder."""
+        """Return a digest of the vault's content: every file except our own dot-folder and git's."""
         total = hashlib.sha256()
         for folder, folders, names in os.walk(self.vault):
-            folders[:] = sorted(set(folders) - {".everindex"})
+            folders[:] = sorted(set(folders) - {".everindex", ".git"})
             for name in sorted(names):
                 data = Path(folder, name).read_bytes()
                 total.update(f"{folder[len(str(self.vault)) :]}/{name}:{len(data)}:".encode() + data)

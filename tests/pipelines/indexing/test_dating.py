@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 
 import pytest
 
@@ -13,17 +12,15 @@ from pipelines.disk.obsidian import read_daily_format
 from pipelines.indexing.dating import date_notes, dates_are_behind
 from pipelines.model import DateOrder, Domain
 from pipelines.store.passages import node
+from tests.working import commit_all
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-IDENTITY = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 BY_PROPERTY = DateOrder(("created",), ("updated",))
 VAULT = Domain("vault", "", legacy=True)
 
 
 def commit(root, day):
-    env = os.environ | IDENTITY | {"GIT_COMMITTER_DATE": f"{day}T12:00:00Z", "GIT_CONFIG_GLOBAL": os.devnull}
-    for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "x")):
-        subprocess.run(["git", *arguments], cwd=root, env=env, check=True)
+    commit_all(root, f"{day}T12:00:00Z")
 
 
 @pytest.fixture
@@ -31,6 +28,8 @@ def committed(house):
     house.write("a.md", "Bread.")
     house.write("sub/b.md", "---\ncreated: 2015-01-01\n---\nSoil.")
     house.write("sub/picture.png", "no note")
+    for name in ("a.md", "sub/b.md"):
+        os.utime(house.root / name, (1_500_000_000, 1_500_000_000))  # not the second of what a test saves
     commit(house.root, "2019-05-04")
     house.index()
     return house
