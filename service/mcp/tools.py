@@ -15,7 +15,7 @@ from pydantic.json_schema import JsonSchemaMode
 
 from pipelines.errors import EverindexError
 from service.mcp.answers import Answer, Freshness
-from service.mcp.arguments import Arguments
+from service.mcp.arguments import Arguments, Filtered
 from service.mcp.library import Library
 
 _MOST_COMPLAINTS = 5
@@ -41,7 +41,7 @@ class Tool:
             name=self.name,
             title=self.title,
             description=self.teaches,
-            input_schema=plain_schema(self.takes, "validation"),
+            input_schema=self._input_schema(),
             output_schema=brief_schema(self.gives),
             annotations=ToolAnnotations(
                 read_only_hint=not self.writes,
@@ -50,6 +50,14 @@ class Tool:
                 open_world_hint=False,
             ),
         )
+
+    def _input_schema(self) -> dict[str, Any]:
+        """Return the schema of the arguments; the filters are described once, by `search`."""
+        schema = plain_schema(self.takes, "validation")
+        if issubclass(self.takes, Filtered) and self.name != "search":
+            for name in Filtered.model_fields:
+                schema["properties"][name].pop("description", None)
+        return schema
 
     async def call(self, library: Library, given: Mapping[str, Any]) -> CallToolResult:
         """Answer a call; what the agent can correct is an answer that it reads, marked as an error."""

@@ -133,11 +133,13 @@ def test_notes_that_could_not_be_read_whole_are_counted_listed_and_explained(
     assert "            warning: not UTF-8 at byte 3: read as Windows-1252" in listed
     why = everindex("why", "Broken.md").stdout.splitlines()
     assert why[0] == "Broken.md is indexed"
-    assert why[1].startswith("  warning: unreadable frontmatter on line 2, kept as text")
-    assert why[2] == (
+    assert why[1].startswith("  created 20")
+    assert why[2].startswith("  warning: unreadable frontmatter on line 2, kept as text")
+    assert why[3] == (
         "  agents do not see it: its frontmatter cannot be read, and may say that it is private"
     )
-    assert everindex("why", "Boat.md").stdout == "Boat.md is indexed\n"
+    indexed, dated = everindex("why", "Boat.md").stdout.splitlines()
+    assert (indexed, dated[:12]) == ("Boat.md is indexed", "  created 20")
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ def ask(question):
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         time.sleep(1_000)
     hits = [{"title": f"{question} {n}{odd}", "path": f"{n}.md", **json.loads(sys.argv[3])} for n in range(1, 31)]
+    for n, hit in enumerate(hits, 1):
+        hit["match"] = "weak" if n <= 20 else "none"
     index = dict.fromkeys(("pending", "vectors_pending", "waits", "model_problem"), None) | {"model_ready": True}
     return {"results": hits, "answers": 20, "count": 30, "took_ms": 1, "reason": "", "match": "", "index": index}
 chosen = choose_note(ask, every=len(sys.argv) > 4)

@@ -23,6 +23,7 @@ HIT = {
     "lines": [1, 2],
     "stale": False,
     "excerpt": "alive",
+    "match": "strong",
     "marks": [],
     "signals": None,
     "layers": None,
@@ -47,11 +48,14 @@ def said(printing, answer, **how):
     return terminal.file.getvalue()
 
 
-def answer(match, results=(HIT,), answers=None, **index):
+NEAR = HIT | {"match": "none"}
+
+
+def answer(match, results=(HIT,), **index):
     return {
         "results": list(results),
         "count": len(results),
-        "answers": len(results) if answers is None else answers,
+        "answers": sum(hit["match"] != "none" for hit in results),
         "match": match,
         "took_ms": 3,
         "reason": None,
@@ -87,17 +91,20 @@ def test_a_section_is_said_once(section, place, shown):
 
 @pytest.mark.parametrize(
     ("match", "words"),
-    [("strong", "a strong match"), ("weak", "a weak match"), ("none", "nothing close in meaning")],
+    [("strong", "a strong match"), ("weak", "a weak match"), ("none", "no match")],
 )
 def test_an_answer_says_how_well_it_matches(match, words):
-    assert words in said(print_search, answer(match, answers=0 if match == "none" else None))
-    assert ("everindex deep" in said(print_search, answer(match, answers=0))) == (match != "strong")
+    text = said(print_search, answer(match, [HIT | {"match": match}]))
+    assert words in text
+    assert ("everindex deep" in text) == (match != "strong")
 
 
-def test_what_a_name_or_words_found_is_no_failure_of_meaning():
-    text = said(print_search, answer("none"))
-    assert "found by a name or by words" in text
-    assert "everindex deep" not in text
+def test_without_a_match_the_answer_says_so_first_and_shows_the_nearest():
+    text = said(print_search, answer("none", [NEAR | {"title": title} for title in "ABCDE"]))
+    assert text.startswith("Your notes do not seem to say. The nearest are:\n 1. A\n")
+    assert " 3. C" in text
+    assert " 4. D" not in text
+    assert "2 more notes are not close to the question; `--all` shows them" in text
 
 
 def test_an_answer_of_no_note_or_without_a_judgement_says_nothing_of_a_match():
@@ -145,16 +152,15 @@ def test_a_long_excerpt_is_indented_and_a_path_is_never_wrapped():
 
 
 def test_what_is_no_answer_is_left_out_and_counted():
-    three = answer("strong", [HIT | {"title": title} for title in ("Soil", "River", "Moon")], 1)
+    three = answer("strong", [HIT, *(NEAR | {"title": title} for title in ("River", "Moon"))])
     text = said(print_search, three)
     assert "Soil" in text
     assert "River" not in text
     assert "2 more notes are not close to the question; `--all` shows them\n1 note in 3 ms" in text
     assert "Moon" in said(print_search, three, every=True)
     assert "`--all`" not in said(print_search, three, every=True)
-    assert "1 note is not close to the question; `--all` shows it" in said(
-        print_search, answer("none", answers=0)
-    )
+    two = answer("strong", [HIT, NEAR])
+    assert "1 more note is not close to the question; `--all` shows it" in said(print_search, two)
 
 
 def test_copies_are_counted_and_some_are_named():
