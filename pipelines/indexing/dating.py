@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import apsw
-
 from pipelines.disk.git_dates import head_commit, read_git_dates
 from pipelines.documents.formats import format_of
 from pipelines.model import BY_GIT, DateOrder, Domain
@@ -31,15 +29,16 @@ def date_notes(root: Path, cache: Cache, domain: Domain, order: DateOrder) -> in
 
     Git runs only if HEAD names another commit than before. Raises CacheError.
     """
-    count = date_again(cache.con, order) if dates.order_of(cache.con) != order else 0
+    count = date_again(cache, order) if dates.order_of(cache.con) != order else 0
     commit = _commit(root, order)
     if dates.commit_of(cache.con) != commit:
         dates.keep_commits(cache.con, commit, _committed(root, commit, domain, order))
     return count
 
 
-def date_again(con: apsw.Connection, order: DateOrder) -> int:
+def date_again(cache: Cache, order: DateOrder) -> int:
     """Date all notes by another order of sources, from their rows; return how many state other dates now."""
+    con = cache.con
     with transaction(con):
         old, count = dates.order_of(con), 0
         for path, properties, warnings in dates.stated(con):

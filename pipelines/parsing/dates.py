@@ -30,7 +30,7 @@ _FORMS = (
 )
 _CLOCK = (
     r"(?:,?[T ]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d{1,9})?)?"
-    r"(?: ?(?P<half>[ap])m)?(?: ?(?P<zone>Z|UTC|[+-]\d{2}(?::?\d{2})?))?)?"
+    r"(?: ?(?P<half>[ap])m)?(?: ?(?P<zone>Z|UTC|[+-]\d{2}(?::?\d{2})?|[+-]\d(?!\d)))?)?"
 )
 _WRITTEN = tuple(
     re.compile(rf"(?:[a-z]{{3,9}}, )?{form}{_CLOCK}", re.IGNORECASE | re.ASCII) for form in _FORMS
@@ -179,6 +179,8 @@ def _moment(
             return found.isoformat()
         moment = datetime.combine(found, time(int(hour), int(minute or 0), int(second or 0)))
         offset = "" if zone is None else "+00:00" if zone.upper() in ("Z", "UTC") else zone
+        if len(offset) == len("-5"):
+            offset = f"{offset[0]}0{offset[1]}"
         return datetime.fromisoformat(f"{moment.isoformat()}{offset}").isoformat()
     except ValueError:
         return None

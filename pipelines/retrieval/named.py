@@ -130,8 +130,7 @@ class NoteNames:
             for path, (title, aliases) in store.names_since(cache, self._newest).items():
                 named = _names(path, title, json.loads(aliases))
                 self._hold(path, {words_of_name(name): worth for name, worth in named})
-                names = (name for name, worth in named if worth != FILE)
-                terms = {tuple(terms_of(name)) for name in (PurePosixPath(path).stem, *names)}
+                terms = {tuple(terms_of(name)) for name in (PurePosixPath(path).stem, title)}
                 self._terms[path] = tuple(terms - {()})
             self._newest = newest
 

@@ -56,7 +56,7 @@ def print_search(console: Console, answer: dict[str, Any], *, every: bool = Fals
                 f"    {notes} not close to the question; `--all` shows {'it' if left == 1 else 'them'}", "dim"
             )
         )
-    console.print(Text(about(answer, len(shown)), "dim"))
+    console.print(Text(about(answer, len(shown)), "dim"), soft_wrap=True)
     if meant := answer.get("did_you_mean"):  # a service that was started before an upgrade says nothing of it
         console.print(Text(f"did you mean: {meant}", "yellow"), soft_wrap=True)
     for slug, reason in answer["index"]["failed"].items():

@@ -76,7 +76,7 @@ def test_a_paraphrase_finds_its_note_among_its_domains_first_three(example, quer
 def test_an_answer_has_the_promised_shape(example):
     answer = example.get("/search", q="pricing power", k=3).json()
     about = {"query", "count", "offset", "answers", "more", "took_ms", "match", "deep_available", "reason"}
-    assert answer.keys() == {"results", "index", *about}
+    assert answer.keys() == {"results", "index", "text", "order", "filters", "did_you_mean", *about}
     assert answer["index"].pop("generation")
     answer["index"].pop("refining")  # the sentences may still get their vectors
     assert answer["index"] == {
@@ -91,7 +91,18 @@ def test_an_answer_has_the_promised_shape(example):
     }
     assert answer["count"] == len(answer["results"]) == 3
     hit = answer["results"][0]
-    promised = {"path", "title", "section", "excerpt", "score", "lines", "modified", "stale"}
+    promised = {
+        "path",
+        "title",
+        "section",
+        "excerpt",
+        "score",
+        "match",
+        "similarity",
+        "lines",
+        "modified",
+        "stale",
+    }
     assert hit.keys() >= promised
     assert hit["stale"] is False
 
@@ -173,7 +184,7 @@ def test_the_names_that_the_docs_give_find_what_they_say(example, typed, path):
 
 def test_every_filter_that_the_docs_give_lets_notes_of_the_example_vault_pass(example):
     rows = re.findall(r"^\| `[^|]*\|[^|]*\|[^|]*\| `([^`=]+)=([^`]+)` \|$", FILTERS_PAGE, re.MULTILINE)
-    assert len(rows) == 15
+    assert len(rows) == 16
     for name, value in rows:
         if name == "scope":
             continue  # the example vault has no scopes

@@ -115,7 +115,7 @@ def test_an_order_takes_effect_without_reading_a_file_and_equals_an_index_made_w
 ):
     order = DateOrder(created, ("git",))
     (dated.root / "stated.md").rename(dated.root.parent / "away.md")
-    date_again(dated.cache.con, order)
+    date_again(dated.cache, order)
     if "git" in created:
         commits(dated)
     row = node(dated.cache, "stated.md").dates
@@ -124,7 +124,7 @@ def test_an_order_takes_effect_without_reading_a_file_and_equals_an_index_made_w
     (dated.root.parent / "away.md").rename(dated.root / "stated.md")
     dated.files = type(dated.files)(dated.sandbox, dates=order)
     assert of_dates(dated.picture()) == of_dates(dated.scratch_picture())
-    date_again(dated.cache.con, DateOrder())
+    date_again(dated.cache, DateOrder())
     dated.files = type(dated.files)(dated.sandbox)
     assert of_dates(dated.picture()) == of_dates(dated.scratch_picture())
 
@@ -133,7 +133,7 @@ def test_another_order_replaces_the_warnings_of_the_one_before(dated):
     dated.save("odd.md", "---\ndate: soon\nborn: late\ntags: [a b!]\n---\nx")
     other = json.loads(dated.cache.con.execute("SELECT warnings FROM vault_node WHERE path = 'odd.md'").get)
     assert "date is not a date: 'soon'" in other
-    date_again(dated.cache.con, DateOrder(("born",), ("git",)))
+    date_again(dated.cache, DateOrder(("born",), ("git",)))
     found = node(dated.cache, "odd.md").warnings
     assert found == [one for one in other if "date is not" not in one] + ["born is not a date: 'late'"]
 
