@@ -23,6 +23,10 @@ NOTES = {
     "version.md": "# Versions\n\nUpgrade to v2.10.3 of foo_bar-baz and set MAX_RETRIES=5, see RFC-2119 and port 8080.\n",
     "C# vs C++.md": "# C# vs C++\n\nGenerics in C# and templates in C++, .NET and F#.\n",
     "antique.md": "# One\n\nAn antique car of 1970.\n",
+    "antique2.md": "# Two\n\nAn antique car of 1931.\n",
+    "ssh.md": "# Remote\n\n```\n- first run `ssh -T git@example.org` then push\n```\n",
+    "latin.md": "# Café\n\nlatinbody déjà vu\n",
+    "dup.md": "---\ntags: [first]\ntags: [second]\n---\n\ndupbody\n",
     "secret.md": "---\nprivate: true\n---\n# Secret\n\nThe chrysanthemum blooms.\n",
 }
 
@@ -73,6 +77,37 @@ def test_a_word_is_found_and_marked_as_the_note_writes_it(questions, query, path
     assert hit.path == path
     if marked:
         assert marked in [hit.excerpt[start:end] for start, end in hit.marks]
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "matches"),
+    [
+        ("Book - The Salt Road", "Book - The Salt Road.md", {"strong"}),
+        ('"the salt road"', "Book - The Salt Road.md", {"strong"}),
+        ('"will self"', "Agnostics.md", {"strong"}),
+        ('"ssh -T git"', "ssh.md", {"strong"}),
+        ('"antique car" -1970', "antique2.md", {"strong"}),
+        ("v2.10.3", "version.md", {"strong"}),
+        ("foo_bar", "version.md", {"strong"}),
+        ("MAX_RETRIES", "version.md", {"strong"}),
+        ("deja vu", "latin.md", {"strong"}),
+        (".NET", "C# vs C++.md", {"weak", "strong"}),
+        ("Strasse", "accent.md", {"weak", "strong"}),
+        ("tag:second", "dup.md", {None}),
+        ("#second", "dup.md", {None}),
+    ],
+)
+def test_what_a_note_has_word_for_word_is_an_answer(questions, query, path, matches):
+    answer = questions.search(query, 10)
+    assert (answer.results[0].path, answer.match in matches) == (path, True)
+    assert answer.answers >= 1
+    if query.startswith(('"', "tag:", "#")):
+        assert [hit.path for hit in answer.results] == [path]
+
+
+def test_what_no_note_says_has_no_answer(questions):
+    answer = questions.search("how do I bake sourdough bread", 10)
+    assert (answer.match, answer.answers) == ("none", 0)
 
 
 @pytest.mark.parametrize(
