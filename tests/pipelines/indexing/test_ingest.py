@@ -122,7 +122,8 @@ def test_two_slices_are_embedded_at_once_and_none_begins_when_a_save_waits(house
 
 def test_slices_of_long_texts_are_small_again_so_that_a_save_waits_briefly(house, monkeypatch):
     short = [f"## Part {n}\n\nLetter {n}." for n in range(70)]
-    long = [f"## Long {n}\n\n{'word ' * 150}{n}." for n in range(70)]
+    # Two slices are in flight, so some large ones may begin before the first long one has ended.
+    long = [f"## Long {n}\n\n{'word ' * 150}{n}." for n in range(140)]
     house.save("a.md", "\n\n".join(short + long))
     now, asked = [0.0], []
 

@@ -338,5 +338,5 @@ def test_a_context_and_a_deep_walk_keep_to_the_operators(tagged):
     assert {one.path for one in block.passages} <= {"b.md", "c/d.md"}
     assert (block.question, [one.written for one in block.filters]) == ("garden kind:letter", ["kind:letter"])
     assert Contexts(tagged).ask("kind:letter", budget=500, compress="none").passages
-    walk = Traversal(tagged).deep("garden soil -kind:letter", "deep", None).domains[0].deep
+    walk = Traversal(tagged).deep("garden soil -kind:letter", "deep").domains[0].deep
     assert {node.path for node in walk.nodes} == {"a.md", "c/copy.md"}
