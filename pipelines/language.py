@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal
 
 from pipelines.chunk import CJK
@@ -52,6 +52,10 @@ _MOST_FREQUENT: dict[Language, str] = {
     ),
 }
 _FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _MOST_FREQUENT.items()}
+_LANGUAGES = {
+    word: [language for language, words in _FUNCTION_WORDS.items() if word in words]
+    for word in frozenset().union(*_FUNCTION_WORDS.values())
+}
 _FUNCTION_CHARACTERS = frozenset(
     "的了吗呢吧是在和与怎么什样哪多少为能会要还个我你他她它们这那就都也很把被让给从到对不有没几"
 )
@@ -59,25 +63,28 @@ _HIRAGANA = re.compile("[\u3041-\u309f]{2}")
 _IS_CJK = re.compile(f"[{CJK}]")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 _WORD = re.compile(r"[^\W\d_]+")
-_READ = 600  # characters
+_READ = 400  # characters
 _LEAST_CJK = 0.3
 """Share of a text's letters; a character of Chinese says as much as two or three Latin letters."""
 
 
 def language_of(text: str) -> Language | None:
     """Return the language of a text: of Latin letters by its function words, else by its script; None if unclear."""
-    text = text[:_READ]
+    return _language_of(text[:_READ])
+
+
+@lru_cache(maxsize=4096)  # the passages of one vault come again and again
+def _language_of(text: str) -> Language | None:
     if not text.isascii():
         letters = sum(map(str.isalpha, text))
         if len(_IS_CJK.findall(text)) > _LEAST_CJK * letters:
             return "cjk"
         if 2 * len(_LATIN.findall(text)) < letters:
             return "other"
-    counts = Counter(_WORD.findall(text.lower()))
-    totals = {
-        language: sum(counts[word] for word in words & counts.keys())
-        for language, words in _FUNCTION_WORDS.items()
-    }
+    totals = dict.fromkeys(_FUNCTION_WORDS, 0)
+    for word in _WORD.findall(text.lower()):
+        for language in _LANGUAGES.get(word, ()):
+            totals[language] += 1
     (best, most), (_, second), *_ = sorted(totals.items(), key=lambda pair: -pair[1])
     return best if most > second else None
 

@@ -145,7 +145,8 @@ def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
 def _judged(results: Sequence[Folded], ranked: Ranked, query: str) -> list[Folded]:
     """Rate results; if a domain is unreadable, they stay unrated."""
     sources = {slug: source for slug, source in ranked.sources.items() if slug not in ranked.failed}
-    rated = [one.first for one in results if one.first.domain in sources]
+    known = {(one.first.domain, one.first.hit.path): one.first for one in results}
+    rated = [one for one in known.values() if one.domain in sources]
     matches: dict[tuple[str, str], Match] = {}
     with suppress(CacheError):
         hits = [Judged(sources[one.domain], one.hit, one.chunk) for one in rated]
