@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from pipelines.chunk import CJK
@@ -65,7 +66,7 @@ def excerpt(
     with most of the terms, or the first ones if no term occurs. A sentence that consists only of links, addresses or
     tags is chosen only if there is no other.
     """
-    pattern = _pattern(terms)
+    pattern = _pattern(tuple(terms))
     shown = [_composed(text.between(s.start, s.end)) for s in sentences]
     worth = similarities if similarities is not None else [_terms_in(one, pattern) for one in shown]
     ranked = sorted(range(len(shown)), key=lambda i: (-worth[i], i))
@@ -114,7 +115,8 @@ def _marks(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _pattern(terms: Sequence[str]) -> re.Pattern[str] | None:
+@lru_cache(maxsize=16)  # every hit of an answer has the same terms
+def _pattern(terms: tuple[str, ...]) -> re.Pattern[str] | None:
     """Match any term in a folded text, one group each: words whole or with an English ending, CJK anywhere."""
     longest_first = sorted(filter(None, map(fold_letters, terms)), key=len, reverse=True)
     words = [term for term in longest_first if term.isalnum() and not _CJK.search(term)]

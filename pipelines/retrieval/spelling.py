@@ -36,20 +36,22 @@ def corrected(sources: Sequence[Source], query: str, count_tokens: CountTokens) 
     """
     typed = list(dict.fromkeys(_TYPED.findall(query)))[: lexical.MOST_TERMS]
     words = [one for one in typed if not one.isupper() and lexical.telling_words(one)]
-    tokens = dict(zip(words, count_tokens(words), strict=True)) if words else {}
-    if all(count == 1 or _is_known(sources, word) for word, count in tokens.items()):
+    unknown = _unknown(sources, words) if words else []
+    if not 0 < len(unknown) <= min(_MOST_UNKNOWN, max(_FEW_UNKNOWN, len(words) / 2)):
         return None
-    unknown = [word for word in words if not _is_known(sources, word)]
-    if len(unknown) > min(_MOST_UNKNOWN, max(_FEW_UNKNOWN, len(words) / 2)):
-        return None
+    tokens = dict(zip(unknown, count_tokens(unknown), strict=True))
     meant = {word: near for word in unknown if tokens[word] > 1 and (near := _meant(sources, word))}
     spelled = _TYPED.sub(lambda match: match[0].replace(match[1], meant.get(match[1], match[1])), query)
     return spelled if meant else None
 
 
-def _is_known(sources: Sequence[Source], word: str) -> bool:
-    tokens = " ".join(lexical.index_tokens(word))
-    return any(postings.has_word(one.cache, tokens, one.hidden) for one in sources)
+def _unknown(sources: Sequence[Source], words: Sequence[str]) -> list[str]:
+    """Return the words that no note has."""
+    terms = [" ".join(lexical.index_tokens(word)) for word in words]
+    wanted = lexical.Wanted(dict.fromkeys(terms, 1))
+    counts = [one.look_up(wanted, ()).statistics.having for one in sources]
+    known = {term for having in counts for term, count in zip(wanted.weights, having, strict=True) if count}
+    return [word for word, term in zip(words, terms, strict=True) if term not in known]
 
 
 def _meant(sources: Sequence[Source], typed: str) -> str | None:
