@@ -101,14 +101,3 @@ def texts_with_stem(cache: Cache, stem: str, hidden: Collection[str], most: int)
         (stem, json.dumps(list(hidden)), most),
     )
     return [text for (text,) in found]
-
-
-def has_word(cache: Cache, phrase: str, hidden: Collection[str]) -> bool:
-    """Say whether a note that is not `hidden` has a word."""
-    (has_it,) = one(
-        cache.con,
-        "SELECT EXISTS (SELECT 1 FROM vault_chunk_fts f JOIN vault_chunk c ON c.id = f.rowid"
-        " WHERE vault_chunk_fts MATCH ? AND c.path NOT IN (SELECT value FROM json_each(?)))",
-        (f'"{phrase}"', json.dumps(list(hidden))),
-    )
-    return bool(has_it)
