@@ -208,17 +208,6 @@ def telling_words(text: str) -> set[str]:
     return {_folded((token,)) for token in _tokens(text)} - STOPWORDS
 
 
-def phrases(query: str) -> tuple[str, ...]:
-    """Return the parts of a query that belong together, as FTS5 phrases: quoted phrases, compounds, runs of CJK."""
-    found: dict[str, None] = {}
-    for text, is_phrase in _read_query(query).asked:
-        pieces = [text] if is_phrase else [run[0] for run in _SCRIPT_RUN.finditer(plain_letters(text))]
-        for tokens in map(_tokens, pieces):
-            if tokens and (is_phrase or len(tokens) > 1):
-                found[_folded(tokens[:MOST_TERMS])] = None
-    return tuple(found)[:MOST_TERMS]
-
-
 def whole_phrases(query: str) -> tuple[str, ...]:
     """Return what a query asks for as FTS5 phrases: all of it, or each quoted phrase if there is nothing else.
 

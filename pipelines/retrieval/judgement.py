@@ -26,7 +26,7 @@ from pipelines.store.passages import ChunkRow
 from pipelines.store.sentences import quantized_of_chunks
 
 JUDGED_TOGETHER = 10
-"""The best of so many hits is the match of an answer, however many are requested."""
+"""Number of hits, from the top, whose best rating is the match of an answer, whatever number is requested."""
 
 WEAK, STRONG = 1.0, 2.0
 """The least evidence of a hit that is a weak or a strong match."""

@@ -49,17 +49,6 @@ def matching(
     return [(chunk_id, score) for chunk_id, score in rows]
 
 
-def matching_among(cache: Cache, expression: str, ids: Sequence[int]) -> set[int]:
-    """Return those of these chunks that an FTS5 expression finds."""
-    among, bindings = _among("+rowid", ids)
-    found = select(
-        cache.con,
-        f"SELECT rowid FROM vault_chunk_fts WHERE vault_chunk_fts MATCH ? {among}",
-        (expression, *bindings),
-    )
-    return {chunk_id for (chunk_id,) in found}
-
-
 def notes_having(cache: Cache, expression: str, has_it: Callable[[str], bool]) -> set[str]:
     """Return the paths of notes of which `has_it` accepts a name, or a passage that matches an FTS5 expression."""
 
