@@ -198,7 +198,9 @@ document.addEventListener("keydown", (event) => {
   if (KEYS[event.key]?.(types)) event.preventDefault();
 });
 
-// A browser puts the cursor before a question that the page came with, but who goes on typing adds to its end.
+// A browser focuses the field with its first frame, and loses the keys that come before it. It puts the cursor before a
+// question that the page came with, but who goes on typing adds to its end.
+if (document.activeElement === document.body) field.focus();
 field.setSelectionRange(field.value.length, field.value.length);
 
 whenLoaded();
