@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pipelines import lexical
 from pipelines.retrieval.fusion import Signals, best_first
-from pipelines.store import thin as store
 from pipelines.store.cache import Cache
+from pipelines.store.thin import chunks_of_names, later_chunks_with_links
 
 MOSTLY_LINKS = 0.7
 """The minimum share of a passage's characters within links for it to be a list of links."""
@@ -68,10 +68,10 @@ def lessen_thin(cache: Cache, query: str, fused: Sequence[tuple[int, Signals]]) 
     """
     ids = [chunk_id for chunk_id, _ in fused]
     asked = set(lexical.telling_words(query))
-    lesser = dict.fromkeys(store.chunks_of_names(cache, ids), "no_text")
+    lesser = dict.fromkeys(chunks_of_names(cache, ids), "no_text")
     lesser |= {
         one.chunk_id: "link_list"
-        for one in store.later_chunks_with_links(cache, ids)
+        for one in later_chunks_with_links(cache, ids)
         if share_of_links(one.text) >= MOSTLY_LINKS > share_of_links(one.first)
         and not any(_is_asked(name, asked) for name in (one.title, one.section))
     }

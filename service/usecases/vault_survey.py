@@ -17,7 +17,7 @@ from pipelines.disk.vault_scan import scan_vault
 from pipelines.documents.formats import NAMES, format_of
 from pipelines.domains import Registry
 from pipelines.errors import NoteError
-from pipelines.indexing import apart
+from pipelines.indexing.apart import is_heavy
 from pipelines.indexing.reconcile import rules_of
 from pipelines.model import FoundFile
 from pipelines.parsing.encodings import decode
@@ -117,7 +117,7 @@ def _tags_of(root: Path, file: FoundFile) -> tuple[str, ...]:
         data = vault.read(root, file.raw, _LARGEST_READ).data
     except (NoteError, OSError):
         return ()  # the index will park it with its reason
-    if apart.is_heavy(data):
+    if is_heavy(data):
         return read_properties(read_frontmatter(decode(data)[0]).values, ()).tags
     return read_note(file.path, data).tags
 

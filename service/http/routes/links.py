@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Query, Response
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse
 
 from service.usecases.links import Graph
 from service.usecases.schemas.links import CommunitiesAnswer, GraphAnswer, LinksAnswer, OrphansAnswer, State
