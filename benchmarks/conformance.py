@@ -19,9 +19,9 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 
 from pipelines.model import Link, Note
-from pipelines.parsing import links
-from pipelines.parsing.links import name_key, resolve
-from pipelines.parsing.markdown import parse_note, read_note
+from pipelines.notes import links
+from pipelines.notes.links import name_key, resolve
+from pipelines.notes.markdown import parse_note, read_note
 
 # Pictures that obsidian-export's tests had, and that are not among the data.
 _PICTURES = ("white.png", "bulb.svg", "note.pdf")

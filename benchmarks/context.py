@@ -34,15 +34,13 @@ from benchmarks.passages import build_index, passages, real_questions, real_sent
 from benchmarks.quality import asked_anew, markdown
 from benchmarks.search import is_idle, serving, wait
 from pipelines.context import block
-from pipelines.context.boilerplate import says_nothing
+from pipelines.context.block import Order, Tokens, says_nothing
 from pipelines.context.candidates import Candidate
-from pipelines.context.compressing import Mode
-from pipelines.context.packing import Order
-from pipelines.context.tokens import Tokens
-from pipelines.embedding.model_info import EMBEDDED_MODEL
+from pipelines.context.compress import CompressionMode
+from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.filters import Filters
-from pipelines.retrieval.search import Found
-from pipelines.retrieval.verdicts import judge
+from pipelines.search.evaluate import judge
+from pipelines.search.find import Found
 from service.usecases.context import Contexts, Round, Wanted
 from service.usecases.context_passages import Gathered, candidate_of, gather, most_notes, why_found
 from service.usecases.search import SearchService
@@ -50,7 +48,7 @@ from service.usecases.search import SearchService
 SETS = ("anthropic-docs", "datatalks-faq", "scifact-train")
 BUDGETS = (500, 1_000, 2_000, 4_000)
 DEFAULT, DENSEST = "(c) packing", "(c) densest first"
-PACKED: dict[str, tuple[Mode, Order]] = {
+PACKED: dict[str, tuple[CompressionMode, Order]] = {
     DEFAULT: ("none", "relevance"),
     DENSEST: ("none", "density"),
     "(d) with `light`": ("light", "relevance"),
@@ -121,7 +119,7 @@ def shares(judged: JudgedSet, questions: SearchService, most: int) -> Shares:
 
 
 def packed(
-    contexts: Contexts, question: str, gathered: Gathered, budget: int, mode: Mode, order: Order
+    contexts: Contexts, question: str, gathered: Gathered, budget: int, mode: CompressionMode, order: Order
 ) -> set[str]:
     """Return the notes that packing chooses."""
     wanted = Wanted(question, budget, mode, question, order=order)

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from benchmarks.made_up_documents import MAKERS, pdf, sheet
 from pipelines.documents.document import Document
-from pipelines.documents.reading import Files
+from pipelines.documents.read import Files
 
 _LOOK_SECONDS = 0.01
 

@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.judged import COLLECTIONS, DATA, JudgedSet, prepare
-from pipelines.retrieval import merging
-from pipelines.retrieval.evaluate import ndcg
-from pipelines.retrieval.layers import Source, depth_for
-from pipelines.retrieval.merging import Asked
-from pipelines.retrieval.postings import WordPostings
-from pipelines.store.cache import Vector
+from pipelines.cache.cache import Vector
+from pipelines.search import domains
+from pipelines.search.bm25 import WordPostings
+from pipelines.search.domains import Asked
+from pipelines.search.evaluate import ndcg
+from pipelines.search.rank import Source, depth_for
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ALLOWED = 0.01
@@ -104,7 +104,7 @@ def main() -> None:
         kept = given.keep or Path(folder)
         names = [name for name in given.sets if name not in missing]
         sets = {name: open_set(prepare(name, given.data, kept), given.questions) for name in names}
-        apart = patch.object(merging, "_comparable", lambda sources: [[source] for source in sources])
+        apart = patch.object(domains, "_comparable", lambda sources: [[source] for source in sources])
         if given.by_rank:
             apart.start()
         console.print(_table(sets))

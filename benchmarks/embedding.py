@@ -35,11 +35,11 @@ from rich.table import Table
 
 from benchmarks.judged import DATA, read_grades, read_rows
 from benchmarks.passages import save_large_model
-from pipelines.chunk import chunk_note, chunk_settings
 from pipelines.embedding import embedder as embed
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.model_info import find_model
-from pipelines.parsing.markdown import read_note
+from pipelines.embedding.models import find_model
+from pipelines.notes.chunk import chunk_note, chunk_settings
+from pipelines.notes.markdown import read_note
 
 Vectors = npt.NDArray[np.float32]
 

@@ -30,8 +30,7 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.store.history import History
-from pipelines.store.job_rows import JobFilter
+from pipelines.state.jobs import History, JobFilter
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 _PATIENCE = 1800.0
@@ -41,8 +40,8 @@ _QUIET = timedelta(seconds=5)
 _BARE = """
 import os, sys, time
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.model_info import find_model
-from pipelines.store.cache import Cache
+from pipelines.embedding.models import find_model
+from pipelines.cache.cache import Cache
 from pathlib import Path
 cache = Cache.open(Path(sys.argv[1]))
 texts = [t for (t,) in cache.con.execute("SELECT DISTINCT text FROM vault_chunk")]

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.disk.vault import is_note
 from pipelines.errors import NoteTagsError
 from pipelines.tagging.note_tags import add_tags, remove_tags, rename_tags
+from pipelines.vault.files import is_note
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SEED = 6

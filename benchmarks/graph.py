@@ -32,11 +32,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.graph.centrality import Edge, LinkGraph, centrality, divide, link_graph, pagerank
-from pipelines.graph.communities import keep_ids
+from pipelines.graph.centrality import Edge, LinkGraph, centrality, divide, keep_ids, link_graph, pagerank
 from pipelines.model import EdgeKind
-from pipelines.parsing.links import link_names_of, name_key, resolve
-from pipelines.parsing.markdown import read_note
+from pipelines.notes.links import link_names_of, name_key, resolve
+from pipelines.notes.markdown import read_note
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 VAULTS = ("vault-tasks-docs", "vault-foam-docs", "vault-kepano", "vault-knowledge-garden")

@@ -30,12 +30,12 @@ from rich.table import Table
 from benchmarks.bulk import compared_since, logged, processes
 from benchmarks.freshness import Service, p95, save_to_searchable, wait
 from benchmarks.made_up import WORDS, word, write_vault
-from pipelines.chunk import chunk_note
+from pipelines.cache.cache import Cache
 from pipelines.indexing.ingest import index_saved
 from pipelines.indexing.reconcile import check_paths
-from pipelines.parsing.markdown import read_note
-from pipelines.store.cache import Cache
-from pipelines.store.connection import one
+from pipelines.notes.chunk import chunk_note
+from pipelines.notes.markdown import read_note
+from pipelines.sqlite import one
 from queue_config.settings import Settings
 from tests.tiny import build_tiny_model
 from workers.models import chosen_chunking

@@ -29,11 +29,11 @@ from rich.table import Table
 
 from benchmarks.judged import DATA
 from benchmarks.quality import NOW
-from pipelines.lexical import query_terms
 from pipelines.model import GraphMode, Link, Note
-from pipelines.parsing.links import link_names_of, name_key, resolve
-from pipelines.parsing.markdown import read_note
-from pipelines.retrieval.layers import Source, depth_for, rank_notes
+from pipelines.notes.lexical import query_terms
+from pipelines.notes.links import link_names_of, name_key, resolve
+from pipelines.notes.markdown import read_note
+from pipelines.search.rank import Source, depth_for, rank_notes
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from workers.resources import Resources

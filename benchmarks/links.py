@@ -31,19 +31,18 @@ from rich.table import Table
 
 from benchmarks.conformance import agreements
 from benchmarks.freshness import p95
-from pipelines.chunk import chunk_settings
-from pipelines.disk import vault
-from pipelines.disk.vault_scan import scan_vault
+from pipelines.cache.cache import Cache
+from pipelines.cache.links import Edges
+from pipelines.cache.schema import CacheMeta
 from pipelines.domains import load
-from pipelines.indexing.ingest import index_saved, index_words
-from pipelines.indexing.pipeline import DocumentEncoder, Ingest, pipeline_name
+from pipelines.indexing.ingest import DocumentEncoder, Ingest, index_saved, index_words, pipeline_name
 from pipelines.indexing.reconcile import check_paths, reconcile, rules_of
 from pipelines.model import Link
-from pipelines.parsing.links import name_key, resolve
-from pipelines.parsing.markdown import read_note
-from pipelines.store.cache import Cache
-from pipelines.store.edges import Edges
-from pipelines.store.meta import CacheMeta
+from pipelines.notes.chunk import chunk_settings
+from pipelines.notes.links import name_key, resolve
+from pipelines.notes.markdown import read_note
+from pipelines.vault import files
+from pipelines.vault.scan import scan_vault
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 VAULTS = ("vault-tasks-docs", "vault-foam-docs", "vault-kepano", "vault-knowledge-garden")
@@ -92,11 +91,11 @@ def resolve_all(folder: Path) -> Resolved:
     listed = folder / "attachments.txt"
     attachments = listed.read_text("utf-8").splitlines() if listed.exists() else []
     named: dict[str, list[str]] = defaultdict(list)
-    for path in found.files.union(path for path in attachments if path and not vault.is_hidden(path)):
+    for path in found.files.union(path for path in attachments if path and not files.is_hidden(path)):
         named[name_key(path)].append(path)
     result = Resolved(folder.name, len(found.notes))
     for path, file in found.notes.items():
-        for link in read_note(path, vault.read(root, file.raw, _MAX_BYTES).data).links:
+        for link in read_note(path, files.read(root, file.raw, _MAX_BYTES).data).links:
             result.kinds[link.kind] += 1
             meant = resolve(link.target, path, lambda name: named.get(name, ()))
             if meant is None:

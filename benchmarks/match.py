@@ -3,7 +3,7 @@
     python -m benchmarks.match [--data FOLDER] [--keep FOLDER]
 
 Each judged set is asked its own questions and those of the other sets; the vaults of `questions_data` are asked the
-questions that were written for them. The numbers in `pipelines/retrieval/judgement.py` were chosen on `CHOSEN_ON`.
+questions that were written for them. The numbers in `pipelines/search/judgement.py` were chosen on `CHOSEN_ON`.
 """
 
 from __future__ import annotations

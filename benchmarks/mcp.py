@@ -32,7 +32,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from benchmarks.search import serving
-from pipelines.embedding.model_info import EMBEDDED_MODEL
+from pipelines.embedding.models import EMBEDDED_MODEL
 from service.runtime.tokens import read_token
 
 _VAULT = Path(__file__).parents[1] / "examples" / "vault"

@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.judged import DATA
-from pipelines.retrieval.evaluate import ndcg
-from pipelines.retrieval.titles import fold_name
-from pipelines.retrieval.ways import WITHOUT, Way, as_it_is, without
-from pipelines.store import notes
+from pipelines.cache import notes
+from pipelines.search.ablation import WITHOUT, Way, as_it_is, without
+from pipelines.search.evaluate import ndcg
+from pipelines.search.names import fold_name
 from queue_config.settings import Settings
 from service.usecases.evaluation import paths_of
 from service.usecases.indexing import index_once

@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks.made_up import word, write_vault
 from benchmarks.quality import markdown
 from benchmarks.search import serving, wait
-from pipelines.embedding.model_info import EMBEDDED_MODEL
+from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once

@@ -21,12 +21,11 @@ import numpy.typing as npt
 
 from benchmarks.judged import COLLECTIONS, read_rows
 from pipelines.domains import DOMAINS_FILE
-from pipelines.embedding.model_info import EMBEDDED_MODEL, find_model
+from pipelines.embedding.models import EMBEDDED_MODEL, find_model
 from pipelines.graph.ranking import rank_domain
-from pipelines.indexing.ingest import index_words
-from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.ingest import embed_owed, index_words
 from pipelines.indexing.reconcile import reconcile
-from pipelines.retrieval.sentences import prepare
+from pipelines.search.find import prepare
 from queue_config.settings import Settings
 from service.usecases.schemas.search import LONGEST_QUERY
 from workers.resources import Resources

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.embedding.embedder import Embedder, Vectors
-from pipelines.embedding.model_info import find_model
+from pipelines.embedding.models import find_model
 
 KEY = "local"
 

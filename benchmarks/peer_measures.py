@@ -20,7 +20,7 @@ from benchmarks.freshness import p95
 from benchmarks.judged import read_questions, write_notes
 from benchmarks.peer_endpoint import Endpoint
 from benchmarks.peer_product import Product
-from pipelines.retrieval.evaluate import ndcg
+from pipelines.search.evaluate import ndcg
 
 _BATCH = 20
 _SAVES = 8

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from benchmarks.pages import chromium, is_ready, window
 from benchmarks.search import serving, wait
-from pipelines.embedding.model_info import EMBEDDED_MODEL
+from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once

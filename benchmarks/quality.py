@@ -25,11 +25,10 @@ from typing import Any, get_args
 from rich.console import Console
 
 from benchmarks.judged import COLLECTIONS, DATA, VAULTS, JudgedSet, prepare
+from pipelines.cache.cache import Vector
 from pipelines.model import EmbeddingContext
-from pipelines.retrieval.evaluate import Figures, mean, ndcg
-from pipelines.retrieval.verdicts import Verdict, holm, judge, verdict_of
-from pipelines.retrieval.ways import WITHOUT, Way, as_it_is, steps, without
-from pipelines.store.cache import Vector
+from pipelines.search.ablation import WITHOUT, Way, as_it_is, steps, without
+from pipelines.search.evaluate import Figures, Verdict, holm, judge, mean, ndcg, verdict_of
 from service.usecases.evaluation import measure, paths_of
 from service.usecases.search import SearchService
 from workers.resources import Resources

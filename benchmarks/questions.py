@@ -31,10 +31,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.judged import DATA, read_questions
+from pipelines.cache.cache import Cache
+from pipelines.cache.schema import CacheMeta
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.model_info import find_model
-from pipelines.store.cache import Cache
-from pipelines.store.meta import CacheMeta
+from pipelines.embedding.models import find_model
 
 INTENTS = "datatalks-faq"
 SCANNED = ("scifact-train", "cranfield", "cisi", "cacm", "anthropic-docs")

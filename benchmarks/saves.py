@@ -13,16 +13,15 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmarks.freshness import Service, p95
-from pipelines.store.cache import Cache
-from pipelines.store.history import History
-from pipelines.store.job_rows import JobFilter
+from pipelines.cache.cache import Cache
+from pipelines.state.jobs import History, JobFilter
 
 SAVES = 50
 SETTLE_MS = 300.0
 _ONE_BY_ONE = """
 import statistics, sys, time
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.model_info import find_model
+from pipelines.embedding.models import find_model
 embedder, seconds = Embedder(find_model(None), threads=int(sys.argv[1])), []
 for n in range(40):
     started = time.perf_counter()

@@ -46,7 +46,7 @@ from benchmarks.passages import (
     save_large_model,
     write_vault,
 )
-from pipelines.embedding.model_info import EMBEDDED_MODEL
+from pipelines.embedding.models import EMBEDDED_MODEL
 from service.runtime.client import running
 from service.runtime.tokens import read_token
 

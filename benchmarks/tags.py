@@ -26,13 +26,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.judged import DATA
+from pipelines.cache.notes import vectors_of
+from pipelines.cache.vectors import mean_vector
 from pipelines.model import Note, TagEntry, Taxonomy
-from pipelines.parsing.encodings import decode
-from pipelines.parsing.frontmatter import distinct
-from pipelines.parsing.markdown import parse_note
-from pipelines.store.notes import vectors_of
+from pipelines.notes.encodings import decode
+from pipelines.notes.frontmatter import distinct
+from pipelines.notes.markdown import parse_note
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, Vector, tag_text
-from pipelines.vectors import mean_vector
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from workers.resources import Resources

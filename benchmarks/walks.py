@@ -26,13 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.judged import DATA
+from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.graph import read_graph, text_hashes
 from pipelines.model import Domain
-from pipelines.retrieval.explore import explore, explore_from
-from pipelines.retrieval.thresholds import thresholds_of
-from pipelines.retrieval.traverse import Effort, Found, deep, fast
-from pipelines.store.cache import Cache, Vector
-from pipelines.store.ranks import read_graph
-from pipelines.store.surroundings import text_hashes
+from pipelines.search.thresholds import thresholds_of
+from pipelines.search.walk import Effort, Found, deep, explore, explore_from, fast
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from workers.resources import Resources

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pipelines.store.attention import Attention
-from pipelines.store.ledger import Ledger
+from pipelines.cache.ledger import Ledger
+from pipelines.state.attention import Attention
 
 HALF_LIFE_S = 7 * 24 * 3600.0
 

@@ -2,19 +2,436 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import reprlib
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pipelines.disk import beneath
-from pipelines.documents.formats import OF_A_NEW_VAULT
-from pipelines.domain_settings import read_domain
-from pipelines.errors import DomainsFileError, UnsafePathError
-from pipelines.model import Domain
-from pipelines.parsing.yaml_guard import YAML_SURPRISES, line_of, refuse_bombs, refuse_twice
+from pipelines.errors import ConfigurationError, DomainsFileError, UnsafePathError
+from pipelines.formats import NAMES, OF_A_NEW_VAULT, FormatName
+from pipelines.model import (
+    CentralOver,
+    Communities,
+    DateOrder,
+    Decay,
+    Domain,
+    EmbeddingContext,
+    Fusion,
+    GraphMode,
+    Kind,
+    PagerankOver,
+    Privacy,
+    Promote,
+)
+from pipelines.notes.frontmatter import YAML_SURPRISES, line_of, refuse_bombs, refuse_twice
+from pipelines.vault import paths
+
+# The keys of `_domains.yaml`, with their types and what they mean; the settings page is made of them.
+
+
+# YAML 1.1 reads a bare `off` as false.
+_Off = BeforeValidator(lambda value: "off" if value is False else value)
+
+
+def _refuse_truth(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("expected a number, not true or false")  # noqa: TRY004 - pydantic reports a ValueError
+    return value
+
+
+_NotTruth = BeforeValidator(_refuse_truth)
+_Weight = Annotated[float, _NotTruth, Field(ge=0, le=1000)]
+
+
+class Keys(BaseModel):
+    """A mapping of `_domains.yaml`, whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", strict=False)
+
+
+class KindKeys(Keys):
+    """A kind of `kind_overrides:`."""
+
+    group_by_path_prefix: Annotated[list[_Weight], Field(min_length=1)]
+
+
+class DecayKeys(Keys):
+    """`decay:`."""
+
+    mode: Annotated[Literal["off", "ranked_grouped"], _Off] = Field(
+        default="off", description="ranked_grouped: an author's older notes count less"
+    )
+    ladder: Annotated[list[_Weight], Field(min_length=1)] = Field(
+        default=list(Decay().ladder),
+        description="what an author's newest, second newest ... note among the candidates counts",
+    )
+    recency_boost_days: Annotated[int, _NotTruth, Field(ge=0)] = Field(
+        default=Decay().recency_boost_days, description="up to this age in days a note is recent"
+    )
+    recency_boost_amount: _Weight = Field(
+        default=Decay().recency_boost_amount,
+        description="what a recent note gains, as a share of the range of scores",
+    )
+    kind_overrides: dict[str, KindKeys] = Field(
+        default_factory=dict,
+        description="per kind of note: `group_by_path_prefix`, a ladder for the notes of one folder",
+    )
+
+
+class LexicalKeys(Keys):
+    """`lexical:`."""
+
+    weight: _Weight | None = Field(
+        default=None,
+        description="what a rank by exact words counts beside one by meaning; setting it selects rrf; default: 1",
+    )
+
+
+class GraphKeys(Keys):
+    """`graph:`."""
+
+    pagerank_over: PagerankOver = Field(
+        default=Domain("", "").pagerank_over, description="the edges that PageRank follows"
+    )
+    central_over: CentralOver = Field(
+        default=Domain("", "").central_over, description="the edges that centrality counts"
+    )
+    communities: Communities = Field(
+        default=Domain("", "").communities, description="how communities are found"
+    )
+    mode: Annotated[GraphMode, _Off] = Field(
+        default=Domain("", "").graph_mode, description="how links change the order of the answers"
+    )
+
+
+class PrivacyKeys(Keys):
+    """`privacy:`."""
+
+    tags: list[str] = Field(default_factory=list, description="notes with these tags are never sent anywhere")
+    folders: list[str] = Field(
+        default_factory=list, description="notes in these folders, at any depth, are never sent anywhere"
+    )
+
+
+class ReviewKeys(Keys):
+    """`review:`."""
+
+    promote: Promote = Field(
+        default="on_save",
+        description="on_save: ticked tags are applied 5 s after you edit the queue; manual: by `everindex promote`",
+    )
+    threshold: Annotated[float, _NotTruth, Field(gt=0, le=1)] | None = Field(
+        default=None, description="the least confidence of a local proposal; default: 0.7, guesses 0.5"
+    )
+
+
+class RecordTypeKeys(Keys):
+    """A type of `documents.yaml.types:`."""
+
+    sections: list[str] | None = Field(
+        default=None,
+        description="the keys that are indexed, in dotted form; default: all that do not begin with `_`",
+    )
+    units: dict[str, str] = Field(
+        default_factory=dict, description="how values are shown, by the end of their key, as in `_pct`"
+    )
+
+
+class RecordKeys(Keys):
+    """`documents.yaml:`."""
+
+    types: dict[str, RecordTypeKeys] = Field(
+        default_factory=dict, description="per type of record: `sections` and `units`"
+    )
+    skip: list[str] | None = Field(default=None, description="the keys that are not indexed as text")
+    id: str | None = Field(default=None, description="the key of a record's id, in dotted form")
+    kind: str | None = Field(default=None, description="the key of a record's type, in dotted form")
+    date: str | None = Field(default=None, description="the key of a record's date, in dotted form")
+
+
+class DocumentsKeys(Keys):
+    """`documents:`."""
+
+    yaml: RecordKeys = Field(default_factory=RecordKeys)
+
+
+_Sources = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+
+
+class DatesKeys(Keys):
+    """`dates:`."""
+
+    created: _Sources = Field(
+        default=list(DateOrder().created),
+        description="where a note's date is looked up, first to last: names of properties, `file name`, `git`;"
+        " the time of the file is always last",
+    )
+    changed: _Sources = Field(
+        default=list(DateOrder().changed), description="the same for the date of its last change"
+    )
+
+
+# YAML 1.1 reads a bare `on` as true, and a bare `off` as false.
+_Llm = BeforeValidator(
+    lambda value: {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+)
+
+
+Preset = Literal["source"]
+
+
+class DomainKeys(Keys):
+    """A domain."""
+
+    preset: Preset | None = Field(
+        default=None,
+        description="the source document's stack; keys that you set beside it take precedence; default: none",
+    )
+    legacy: bool = Field(
+        default=False, description="the domain owns everything that no other domain owns, instead of a folder"
+    )
+    path: str | None = Field(
+        default=None, description="the folder that the domain owns; default: the folder of its name"
+    )
+    taxonomy: str = Field(
+        default="_taxonomy.md", description="the vocabulary, relative to the domain's folder"
+    )
+    review_queue: str = Field(
+        default="_review-queue.md", description="the review queue, relative to the domain's folder"
+    )
+    embedding: str | None = Field(
+        default=None, description="the domain's embedding model; default: the built-in one"
+    )
+    embedding_dim: Annotated[int, _NotTruth, Field(gt=0)] | None = Field(
+        default=None, description="the length of a vector, which has to be the model's; default: the model's"
+    )
+    embedding_context: Annotated[EmbeddingContext, _Off] = Field(
+        default=Domain("", "").embedding_context,
+        description="what the model reads before each passage: nothing, the note's title, or title and headings",
+    )
+    dates: DatesKeys = Field(default_factory=DatesKeys)
+    decay: DecayKeys = Field(default_factory=DecayKeys)
+    attention: _Weight = Field(
+        default=Domain("", "").attention,
+        description="what a note chosen just now gains, as a share of the best score; half after a week",
+    )
+    fusion: Fusion | None = Field(
+        default=None,
+        description="merge words and meaning by score (convex) or by rank (rrf);"
+        " default: convex, or rrf if `lexical.weight` is set",
+    )
+    lexical: LexicalKeys = Field(default_factory=LexicalKeys)
+    sentences: bool = Field(
+        default=Domain("", "").sentences,
+        description="a passage's nearest sentence counts, too, in a question of four words or more; only in convex",
+    )
+    graph: GraphKeys = Field(default_factory=GraphKeys)
+    privacy: PrivacyKeys = Field(default_factory=PrivacyKeys)
+    llm: Annotated[Literal["on", "off"], _Llm] = Field(
+        default="on", description="off: none of the domain's notes is sent to Claude"
+    )
+    review: ReviewKeys = Field(default_factory=ReviewKeys)
+    documents: DocumentsKeys = Field(default_factory=DocumentsKeys)
+    formats: Annotated[list[FormatName], Field(min_length=1)] | None = Field(
+        default=None,
+        description=f"the formats that are indexed, of {', '.join(NAMES)};"
+        f" default: {', '.join(OF_A_NEW_VAULT)}, or only md in a vault that an earlier version indexed",
+    )
+
+
+SECTIONS: dict[str, type[Keys]] = {
+    "a domain": DomainKeys,
+    "`dates:`": DatesKeys,
+    "`decay:`": DecayKeys,
+    "a kind of `decay:`": KindKeys,
+    "`lexical:`": LexicalKeys,
+    "`graph:`": GraphKeys,
+    "`privacy:`": PrivacyKeys,
+    "`review:`": ReviewKeys,
+    "`documents:`": DocumentsKeys,
+    "`documents.yaml:`": RecordKeys,
+    "a type of record": RecordTypeKeys,
+}
+"""The mappings by name."""
+
+
+# Read a file of named entries that the vault's owner writes: `_contexts.yaml`, `_scopes.yaml`.
+
+
+LONGEST_NAME = 100
+"""Characters of an entry's name."""
+
+
+def read_text(root: Path, file: str, limit: int, error: type[ConfigurationError]) -> str | None:
+    """Return the text of a file at the vault's root, None without one; raises the given error if it is unreadable."""
+    try:
+        return paths.read_file(root, file, limit).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnsafePathError, UnicodeDecodeError) as problem:
+        raise error(f"{root / file} cannot be read: {problem}") from problem
+
+
+def parse_entries(
+    text: str, file: str, error: type[ConfigurationError], expected: str, most: int
+) -> tuple[dict[object, Any], yaml.Node | None]:
+    """Return the entries by name, and the node that knows their lines.
+
+    Raises the given error, with file, line and reason, for what is no YAML mapping, has aliases, is nested too deep,
+    names an entry twice, or has more than `most` entries.
+    """
+    try:
+        refuse_bombs(text, file)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.load(text, Loader=yaml.SafeLoader)
+        refuse_twice(node, file)
+    except DomainsFileError as problem:
+        raise error(str(problem)) from problem
+    except (yaml.YAMLError, *YAML_SURPRISES) as problem:
+        mark = getattr(problem, "problem_mark", None)
+        reason = getattr(problem, "problem", None) or str(problem)
+        raise error(f"{file}:{mark.line + 1 if mark else 1}: not valid YAML: {reason}") from problem
+    if not isinstance(data, dict) or not data:
+        raise error(f"{file}:1: expected {expected}")
+    if len(data) > most:
+        raise error(f"{file}: {len(data)} entries are more than {most}; remove some")
+    return data, node
+
+
+# Validate one domain's settings in `_domains.yaml`, and turn them into a `Domain`.
+
+
+_LONGEST_SLUG = 150  # bytes; the state folder has files named after it
+
+_PRESETS: dict[object, dict[str, Any]] = {
+    # The source document's stack; the lexical weight is that of its first domain, while its others have 0.05.
+    "source": {
+        "embedding": "BAAI/bge-large-en-v1.5",
+        "fusion": "rrf",
+        "lexical": {"weight": 0.5},
+        "graph": {
+            "mode": "linear",
+            "pagerank_over": "citations",
+            "central_over": "links",
+            "communities": "louvain",
+        },
+    }
+}
+
+
+def _with_preset(value: object) -> object:
+    """Return a domain's settings merged with those of its preset; its own settings take precedence."""
+    if not isinstance(value, dict):
+        return {} if value is None else value
+    name = value.get("preset")
+    filled = dict(value)
+    for key, preset in (_PRESETS.get(name, {}) if isinstance(name, str) else {}).items():
+        own = value.get(key, preset)
+        filled[key] = {**preset, **own} if isinstance(preset, dict) and isinstance(own, dict) else own
+    return filled
+
+
+def _inside(path: str, what: str, place: str) -> str:
+    """Return a relative path in normal form (NFC, no empty or `.` parts). Raises DomainsFileError."""
+    parts = [part for part in unicodedata.normalize("NFC", path).split("/") if part not in ("", ".")]
+    no_name = "\0" in path or any("\ud800" <= sign <= "\udfff" for sign in path)
+    if path.startswith("/") or ".." in parts or not parts or no_name:
+        raise DomainsFileError(f"{place}: {what} must be a path inside the vault, not {path!r}")
+    return "/".join(parts)
+
+
+def read_domain(slug: object, value: object, node: yaml.Node | None, name: str) -> Domain:
+    """Return the domain for its settings in the file `name`. Raises DomainsFileError with line and reason."""
+    line = line_of(node, (slug,))
+    if not isinstance(slug, str) or not slug.replace("-", "").replace("_", "").isalnum():
+        raise DomainsFileError(
+            f"{name}:{line}: a domain is named with letters, digits, `-` and `_`, not {slug!r}"
+        )
+    if len(slug.encode()) > _LONGEST_SLUG:
+        raise DomainsFileError(
+            f"{name}:{line}: the name {slug[:20] + '...'!r} is too long; use a shorter one"
+        )
+    try:
+        written = DomainKeys.model_validate(_with_preset(value))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        line = line_of(node, (slug, *first["loc"]))
+        raise DomainsFileError(f"{name}:{line}: {slug}{_reason(first)}") from error
+    return _domain(slug, written, f"{name}:{line}")
+
+
+def _domain(slug: str, written: DomainKeys, place: str) -> Domain:
+    path = "" if written.legacy else _inside((written.path or slug).strip("/"), f"{slug}.path", place)
+    weight = written.lexical.weight
+    return Domain(
+        slug=slug,
+        path=path,
+        legacy=written.legacy,
+        taxonomy=_inside(written.taxonomy, f"{slug}.taxonomy", place),
+        review_queue=_inside(written.review_queue, f"{slug}.review_queue", place),
+        embedding=written.embedding,
+        embedding_dim=written.embedding_dim,
+        embedding_context=written.embedding_context,
+        decay=_decay(written.decay),
+        attention=written.attention,
+        # Only RRF uses a weight, so stating one selects RRF.
+        fusion=written.fusion or ("convex" if weight is None else "rrf"),
+        lexical_weight=1.0 if weight is None else weight,
+        sentences=written.sentences,
+        pagerank_over=written.graph.pagerank_over,
+        central_over=written.graph.central_over,
+        communities=written.graph.communities,
+        graph_mode=written.graph.mode,
+        privacy=Privacy(tuple(written.privacy.tags), tuple(written.privacy.folders), llm=written.llm == "on"),
+        promote=written.review.promote,
+        threshold=written.review.threshold,
+        documents=_documents(written.documents),
+        dates=DateOrder(tuple(written.dates.created), tuple(written.dates.changed)),
+        formats=None if written.formats is None else tuple(dict.fromkeys(written.formats)),
+    )
+
+
+def _documents(written: DocumentsKeys) -> dict[str, dict[str, object]]:
+    """Return how records are read, by format; nothing where the file says nothing."""
+    stated = written.yaml.model_dump(exclude_unset=True)
+    return {"yaml": stated, "json": stated} if stated else {}
+
+
+def _decay(written: DecayKeys) -> Decay:
+    return Decay(
+        mode=written.mode,
+        ladder=tuple(written.ladder),
+        recency_boost_days=written.recency_boost_days,
+        recency_boost_amount=written.recency_boost_amount,
+        kind_overrides={
+            kind: Kind(tuple(override.group_by_path_prefix))
+            for kind, override in written.kind_overrides.items()
+        },
+    )
+
+
+def _reason(error: Any) -> str:
+    """Say what is wrong with one key: pydantic's message, or the nearest valid name for an unknown key."""
+    where = "".join(f".{part}" for part in error["loc"])
+    if error["type"] != "extra_forbidden":
+        said = error["msg"].partition(" or instance of ")[0]  # a class of ours, which the file cannot contain
+        return f"{where}: {said} (got {reprlib.repr(error.get('input'))})"
+    key = str(error["loc"][-1])
+    for section, model in SECTIONS.items():
+        if key in model.model_fields:
+            return f"{where}: a key of {section}, unknown here"
+    near = difflib.get_close_matches(
+        key, [name for model in SECTIONS.values() for name in model.model_fields], 1
+    )
+    return f"{where}: unknown key" + (f"; did you mean {near[0]!r}?" if near else "")
+
 
 DOMAINS_FILE = "_domains.yaml"
 WHOLE_VAULT = (Domain("vault", "", legacy=True),)
@@ -75,7 +492,7 @@ def load(root: Path, last_good: Registry | None = None) -> Registry:
     """
     path = root / DOMAINS_FILE
     try:
-        text = beneath.read_file(root, DOMAINS_FILE, _LIMIT).decode("utf-8")
+        text = paths.read_file(root, DOMAINS_FILE, _LIMIT).decode("utf-8")
     except FileNotFoundError:
         # Checked after the failure, because a vault that becomes unavailable in between has not lost its domains.
         return last_good if last_good and not os.access(root, os.F_OK) else Registry(WHOLE_VAULT)
@@ -130,3 +547,69 @@ def _check_together(domains: Sequence[Domain], node: yaml.Node | None, name: str
             what = "are both `legacy: true`" if domain.legacy else f"both own {domain.path + '/'!r}"
             line = line_of(node, (domain.slug,))
             raise DomainsFileError(f"{name}:{line}: {other.slug} and {domain.slug} {what}; only one can")
+
+
+# Compute a vault's domains as they would be with another setting; nothing is written.
+
+
+_INDEXED = (
+    *("path", "legacy", "embedding", "embedding_dim", "embedding_context", "pagerank_over", "formats"),
+    "documents",
+)
+"""Settings that take effect when notes are indexed."""
+
+_UNASKED = ("taxonomy", "review_queue", "privacy", "promote")
+"""Settings that do not affect any ranking."""
+
+
+def with_setting(registry: Registry, given: str) -> tuple[Domain, ...]:
+    """Return the domains with one setting of `_domains.yaml` changed in each, given as in `lexical.weight=0.5`.
+
+    Raises ConfigurationError if it is not a setting, already has this value, or cannot change an answer without
+    indexing the notes again.
+    """
+    setting, equals, value = (part.strip() for part in given.partition("="))
+    if not (setting and equals and value):
+        raise ConfigurationError(f"{given!r} is not a setting; write SETTING=VALUE, as in lexical.weight=0.5")
+    try:
+        refuse_bombs(value, setting)
+        domains = parse(_changed(registry, setting.split("."), value), setting)
+    except (DomainsFileError, yaml.YAMLError, *YAML_SURPRISES) as error:
+        # The parsed text is generated, so its line numbers mean nothing to the reader.
+        reason = str(error).partition(": ")[2] if isinstance(error, DomainsFileError) else "not valid YAML"
+        raise ConfigurationError(f"{given!r} cannot be compared: {reason}") from error
+    _refuse_what_changes_nothing(registry, domains, given)
+    return domains
+
+
+def _changed(registry: Registry, keys: list[str], value: str) -> str:
+    """Return the text of `_domains.yaml` with a value at these keys in each domain."""
+    whole = {WHOLE_VAULT[0].slug: {"legacy": True}}
+    data: dict[str, Any] = yaml.safe_load(registry.source) if registry.source else whole
+    for slug, settings in data.items():
+        section = data[slug] = settings or {}
+        for key in keys[:-1]:
+            if not isinstance(section.get(key), dict):
+                section[key] = {}
+            section = section[key]
+        # Parsed once per domain, because YAML writes an object used in two places as an alias.
+        section[keys[-1]] = yaml.safe_load(value)
+    return yaml.safe_dump(data, sort_keys=False)
+
+
+def _refuse_what_changes_nothing(registry: Registry, domains: tuple[Domain, ...], given: str) -> None:
+    changed = {
+        field.name
+        for before, after in zip(registry.domains, domains, strict=True)
+        for field in fields(Domain)
+        if getattr(before, field.name) != getattr(after, field.name)
+    }
+    if changed & set(_INDEXED):
+        raise ConfigurationError(
+            f"{given!r} cannot be compared: it needs another index; change it in a copy of the vault,"
+            " and run `everindex eval` in both"
+        )
+    if changed & set(_UNASKED):
+        raise ConfigurationError(f"{given!r} cannot be compared: no answer depends on it")
+    if not changed:
+        raise ConfigurationError(f"every domain already has {given!r}: there is nothing to compare")

@@ -4,6 +4,8 @@ A message says what happened, to what, and what to do about it. `retry_helps` te
 may succeed later (a busy file) or only after someone changes something (a note that is too large).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from typing import Any
 

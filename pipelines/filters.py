@@ -11,12 +11,11 @@ from datetime import date
 from itertools import chain
 from typing import Literal
 
-from pipelines.documents.formats import FORMATS as FILES
-from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import FilterError
-from pipelines.parsing.frontmatter import as_written, is_tag
-from pipelines.parsing.lines import line_start
-from pipelines.parsing.normal_forms import normal_form
+from pipelines.formats import FORMATS as FILES
+from pipelines.formats import NAMES as FORMATS
+from pipelines.notes.frontmatter import as_written, is_tag, line_start
+from pipelines.notes.lexical import normal_form
 
 HAS = ("link", "embed", "tag", "alias", "property", "backlink", "broken-link", "task", "warning")
 """The values of the filter `has`."""

@@ -17,12 +17,11 @@ import psutil
 import structlog
 
 from pipelines.errors import EverindexError
-from pipelines.moments import as_iso
+from pipelines.model import as_iso
 from pipelines.open_files import raise_limit, report_limit
-from pipelines.store.connection import file_id
-from pipelines.store.problems import Problems
-from pipelines.store.processes import SILENT_SECONDS, Process, Processes, Role
-from pipelines.store.state_file import STATE_FILE
+from pipelines.sqlite import file_id
+from pipelines.state.health import SILENT_SECONDS, Problems, Process, Processes, Role
+from pipelines.state.state import STATE_FILE
 
 log = structlog.get_logger()
 

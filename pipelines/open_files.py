@@ -6,7 +6,7 @@ import resource
 
 import psutil
 
-from pipelines.store.problems import Problems
+from pipelines.state.health import Problems
 
 PROBLEM = "open-files"
 # About two dozen threads, each with a few databases of three files.

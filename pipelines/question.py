@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from pipelines.errors import FilterError
 from pipelines.filters import Filters, fold, parse_filters
-from pipelines.lexical import CURLY_QUOTES, OR, joined
+from pipelines.notes.lexical import CURLY_QUOTES, OR, joined
 
 _FILTERS = {
     **{name: name for name in ("tag", "path", "folder", "file", "title", "kind", "has")},

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import click
 
-from pipelines.disk.durable_files import keep_private
 from pipelines.errors import ConfigurationError, EverindexError, FilterError
+from pipelines.vault.atomic import keep_private
 from service.commands import (
     agents,
     ask,

@@ -20,7 +20,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import Implementation
 
-from pipelines.store.proposals import Proposals
+from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from tests.structure import ROOT
 from tests.whole.conftest import EXAMPLES, User

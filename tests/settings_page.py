@@ -1,7 +1,7 @@
 """Write the tables of docs/settings.md from the code.
 
 `python -m tests.settings_page` renews them: the settings of a process from `queue_config/settings.py`, and those of a
-domain from `pipelines/domain_schema.py`. The text around the tables stays.
+domain from `pipelines/domains.py`. The text around the tables stays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from pipelines.domain_schema import DomainKeys
+from pipelines.domains import DomainKeys
 from queue_config.settings import Settings
 from tests.structure import ROOT
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from pydantic import AliasChoices
 
-from pipelines.disk.identity import DOT_FOLDER, ID_FILE
 from pipelines.errors import ConfigurationError
+from pipelines.vault.identity import DOT_FOLDER, ID_FILE
 from queue_config.settings import Settings
 from service.cli import app
 from service.runtime import systemd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from pipelines.domain_schema import DomainKeys
+from pipelines.domains import DomainKeys
 from queue_config.settings import Settings
 from tests.settings_page import PAGE, render
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.model import Decay, NoteFacts
-from pipelines.retrieval.decay import decay_weights
-from pipelines.retrieval.fusion import convex_combination, reciprocal_rank_fusion
-from pipelines.retrieval.rerank import link_votes, most_lifted
+from pipelines.search.fusion import convex_combination, reciprocal_rank_fusion
+from pipelines.search.rank import decay_weights, link_votes, most_lifted
 
 PAGE = Path(__file__).parent.parent / "docs" / "worked-example.md"
 ROW = re.compile(r"^\| (\w+) \| ([\d.]+(?: \| [\d.]+)*) \|$", re.MULTILINE)

@@ -12,7 +12,7 @@ import structlog
 
 from pipelines.attention import attention_of, follow_notes
 from pipelines.errors import EverindexError
-from pipelines.store.attention import Attention, How
+from pipelines.state.attention import Attention, How
 from workers.resources import Resources
 
 _GONE_SECONDS = 60.0

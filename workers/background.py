@@ -9,15 +9,14 @@ from typing import Any
 
 from huey.api import Task
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.passages import owes_sentences
 from pipelines.child import Child
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
-from pipelines.indexing.dating import date_notes as date_notes_of
-from pipelines.indexing.dating import dates_are_behind
-from pipelines.model import Domain
-from pipelines.priorities import LOW_PRIORITY, LOWEST_PRIORITY
-from pipelines.retrieval.sentences import prepare
-from pipelines.store.cache import Cache
-from pipelines.store.sentences import owes_sentences
+from pipelines.indexing.dates import date_notes as date_notes_of
+from pipelines.indexing.dates import dates_are_behind
+from pipelines.model import LOW_PRIORITY, LOWEST_PRIORITY, Domain
+from pipelines.search.find import prepare
 from queue_config.inspect import waiting, waits
 from queue_config.queue import Queue
 from workers.jobs import SLICE_SECONDS, is_paused, job, require_running

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from pipelines.indexing.comparison import record_comparison
-from pipelines.indexing.holds import WINDOW_SECONDS
-from pipelines.indexing.ledger_writer import Report
-from pipelines.indexing.reconcile import reconcile
-from pipelines.store.vec_blocks import reclaim
+from pipelines.cache.vectors import reclaim
+from pipelines.indexing.deletions import WINDOW_SECONDS
+from pipelines.indexing.reconcile import Report, reconcile, record_comparison
 from workers.resources import Resources
 
 _UNSEEN = "unseen"

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.model_info import ModelInfo
+from pipelines.embedding.models import ModelInfo
 
 LAST_QUERY_FILE = "last-query"
 OPENVINO_FOLDER = "openvino"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from pipelines.chunk import chunk_settings
-from pipelines.embedding.model_info import ModelInfo, find_downloaded, find_model
+from pipelines.embedding.models import ModelInfo, find_downloaded, find_model
 from pipelines.errors import ModelNotAllowedError
 from pipelines.model import ChunkSettings, Domain
+from pipelines.notes.chunk import chunk_settings
 from queue_config.settings import Settings
 
 _find_model = lru_cache(find_model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipelines.store.problems import Problems
+from pipelines.state.health import Problems
 
 PARSING = "parsing"
 """The kind of these problems."""

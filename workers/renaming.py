@@ -8,20 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.disk import beneath, vault
-from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import CannotUndoError, EverindexError, NoteError, NoteVanishedError, TaxonomyError
-from pipelines.model import Domain
-from pipelines.moments import now_iso
-from pipelines.parsing.encodings import decode
-from pipelines.store.change_log import UNDONE, Change
-from pipelines.store.facts import REVIEWED
-from pipelines.store.rename_log import RenamedFile, pairs_of
-from pipelines.tagging import renames
-from pipelines.tagging.candidates import follow_renames
-from pipelines.tagging.heads import heads
-from pipelines.tagging.moved import found_again
-from pipelines.tagging.taxonomy import TAXONOMY_LIMIT
+from pipelines.model import Domain, now_iso
+from pipelines.notes.encodings import decode
+from pipelines.state.state import REVIEWED
+from pipelines.state.tags import UNDONE, Change, RenamedFile, pairs_of
+from pipelines.tagging import rename
+from pipelines.tagging.apply import found_again, heads
+from pipelines.tagging.propose import follow_renames
+from pipelines.tagging.vocabulary import TAXONOMY_LIMIT
+from pipelines.vault import files as vault
+from pipelines.vault import paths
+from pipelines.vault.write import replace_if_unchanged
 from workers.tagging_context import TaggingContext
 
 
@@ -39,7 +37,7 @@ def rename_tags(
         unfinished = {slug: _report(done) for slug, done in earlier.items() if done and not done.finished}
         if unfinished:
             return unfinished
-    plans: dict[str, renames.Plan] = {}
+    plans: dict[str, rename.Plan] = {}
     answers: dict[str, dict[str, Any]] = {}
     for domain in domains:
         try:
@@ -57,18 +55,18 @@ def rename_tags(
     return answers | (_apply(context, wanted) if wanted else {})
 
 
-def _plan(context: TaggingContext, domain: Domain) -> renames.Plan:
+def _plan(context: TaggingContext, domain: Domain) -> rename.Plan:
     """Return what a vocabulary's renames would change. Raises TaxonomyError, UnsafePathError, OSError."""
     root, vocabulary = context.resources.root, context.vocabulary(domain)
     if vocabulary.error:
         raise TaxonomyError(f"nothing was renamed: {vocabulary.error}")
     file = vault.path_on_disk(root, domain.within(domain.taxonomy))
     pairs = vocabulary.taxonomy.renames
-    data = beneath.read_file(root, file, TAXONOMY_LIMIT) if pairs else b""
-    return renames.plan(_notes_of(context, domain), pairs, (file, data))
+    data = paths.read_file(root, file, TAXONOMY_LIMIT) if pairs else b""
+    return rename.plan(_notes_of(context, domain), pairs, (file, data))
 
 
-def _planned(plan: renames.Plan) -> dict[str, Any]:
+def _planned(plan: rename.Plan) -> dict[str, Any]:
     return {
         "renames": [list(pair) for pair in plan.renames],
         "changes": [_change(change) for change in plan.changes],
@@ -86,11 +84,9 @@ def _not_begun(answer: dict[str, Any], blocked: list[str]) -> dict[str, Any]:
     return kept | {"changed": [], "vanished": [], "waits_for": waits_for}
 
 
-def _apply(
-    context: TaggingContext, plans: Sequence[tuple[Domain, renames.Plan]]
-) -> dict[str, dict[str, Any]]:
+def _apply(context: TaggingContext, plans: Sequence[tuple[Domain, rename.Plan]]) -> dict[str, dict[str, Any]]:
     """Apply plans that nothing keeps from being applied; once they are recorded, a crash only delays them."""
-    renames.begin(run_of(context), {journal_of(context, domain): plan for domain, plan in plans}, now_iso())
+    rename.begin(run_of(context), {journal_of(context, domain): plan for domain, plan in plans}, now_iso())
     answers: dict[str, dict[str, Any]] = {}
     for domain, plan in plans:
         answers[domain.slug] = {"renames": [list(pair) for pair in plan.renames]}
@@ -121,12 +117,12 @@ def has_unfinished(context: TaggingContext, domain: Domain) -> bool:
     return run_of(context).exists() or journal_of(context, domain).exists()
 
 
-def finish_renames(context: TaggingContext, domain: Domain) -> renames.Report | None:
+def finish_renames(context: TaggingContext, domain: Domain) -> rename.Report | None:
     """Finish the renames that a crash or a refused note left unfinished, in the same log entry; None: there are none.
 
     Raises StateError, NoteError.
     """
-    renames.distribute(run_of(context))
+    rename.distribute(run_of(context))
     if not journal_of(context, domain).exists():
         return None
     return _finish(context, domain, context.vocabulary(domain).taxonomy.renames)[1]
@@ -134,10 +130,10 @@ def finish_renames(context: TaggingContext, domain: Domain) -> renames.Report | 
 
 def _finish(
     context: TaggingContext, domain: Domain, pairs: Sequence[tuple[str, str]]
-) -> tuple[int, renames.Report]:
+) -> tuple[int, rename.Report]:
     """Finish what a domain's journal contains; return its log entry, which has each file before it is replaced."""
     root, log, journal = context.resources.root, context.proposals().renames, journal_of(context, domain)
-    at = renames.began_at(journal) or now_iso()
+    at = rename.began_at(journal) or now_iso()
     number = log.begin(domain.slug, domain.within(domain.taxonomy), pairs, at)
 
     # While there is a journal, so that a crash only delays it; the queue is then written with the new names.
@@ -148,10 +144,10 @@ def _finish(
         log.write(number, RenamedFile(vault.note_key(raw), *heads(read, new)))
         return replace_if_unchanged(root, raw, read, new, context.displaced)
 
-    done = renames.recover(root, journal, replacing)
+    done = rename.recover(root, journal, replacing)
     if done and done.finished:
         log.finish(number)
-    return number, done or renames.Report((), (), (), finished=True)
+    return number, done or rename.Report((), (), (), finished=True)
 
 
 # Undoing
@@ -177,7 +173,7 @@ def take_back_renames(context: TaggingContext, domain: Domain, change: Change) -
         path: raws[path][0] if path in raws else vault.path_on_disk(root, path)
         for path in (change.path, *(file.path for file in files))
     }
-    done = renames.take_back(
+    done = rename.take_back(
         [replace(file, path=names[file.path]) for file in files],
         pairs_of(change.tags),
         names[change.path],
@@ -233,14 +229,14 @@ def _notes_of(context: TaggingContext, domain: Domain) -> list[tuple[str, bytes]
     return notes
 
 
-def _change(change: renames.Change) -> dict[str, Any]:
+def _change(change: rename.Change) -> dict[str, Any]:
     """Return the lines of a change that differ."""
     before, after = (decode(data)[0].splitlines() for data in (change.before, change.after))
     pairs = zip(before, after, strict=False)
     return {"path": change.path, "lines": [[old, new] for old, new in pairs if old != new]}
 
 
-def _report(done: renames.Report) -> dict[str, Any]:
+def _report(done: rename.Report) -> dict[str, Any]:
     return {
         "changed": list(done.changed),
         "refused": [[one.path, one.reason] for one in done.refused],

@@ -8,10 +8,10 @@ from typing import Any
 
 from huey.api import Task
 
-from pipelines.disk import vault
 from pipelines.indexing.reconcile import check_paths
-from pipelines.priorities import REQUEST_PRIORITY, SAVE_PRIORITY
-from pipelines.store.facts import LOOKED_AT
+from pipelines.model import REQUEST_PRIORITY, SAVE_PRIORITY
+from pipelines.state.state import LOOKED_AT
+from pipelines.vault import files
 from queue_config.inspect import is_among_next, waits
 from queue_config.queue import Queue
 from workers.jobs import job
@@ -52,7 +52,7 @@ def _look_at(huey: Queue, resources: Resources, index_notes: Callable[..., Any],
         resources.root,
         resources.registry(),
         caches,
-        {vault.path_on_disk(resources.root, path)},
+        {files.path_on_disk(resources.root, path)},
         max_bytes=resources.settings.max_note_bytes,
         brake=resources.brake(),
     )

@@ -14,14 +14,12 @@ from pathlib import Path
 import structlog
 
 from pipelines import domains
-from pipelines.disk import vault
-from pipelines.disk.durable_files import write_atomic
-from pipelines.disk.obsidian import read_daily_format
-from pipelines.documents.formats import FormatName
-from pipelines.documents.reading import Files, options_of
+from pipelines.cache.cache import Cache
+from pipelines.cache.schema import CacheMeta, check_model
+from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
-from pipelines.embedding.model_info import EMBEDDED_MODEL, ModelInfo, find_model
+from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_model
 from pipelines.errors import (
     CacheMissingError,
     ConfigurationError,
@@ -29,18 +27,18 @@ from pipelines.errors import (
     EverindexError,
     ModelNotAllowedError,
 )
+from pipelines.formats import FormatName
 from pipelines.heartbeat import lives, process_name
-from pipelines.indexing.holds import DeletionBrake
-from pipelines.indexing.pipeline import Ingest, chunking_of, pipeline_name
+from pipelines.indexing.deletions import DeletionBrake
+from pipelines.indexing.ingest import Ingest, chunking_of, pipeline_name
 from pipelines.model import ChunkSettings, DateOrder, Domain
-from pipelines.parsing.privacy import is_private_place
-from pipelines.store.cache import Cache
-from pipelines.store.meta import CacheMeta, check_model
-from pipelines.store.note_log import NoteEvent, NoteLog
-from pipelines.store.problems import Problems
-from pipelines.store.processes import Processes
-from pipelines.store.state import State
-from pipelines.store.vanished import Vanished
+from pipelines.notes.privacy import is_private_place
+from pipelines.state.health import Problems, Processes, Vanished
+from pipelines.state.note_log import NoteEvent, NoteLog
+from pipelines.state.state import State
+from pipelines.vault import files
+from pipelines.vault.atomic import write_atomic
+from pipelines.vault.obsidian import read_daily_format
 from queue_config.logs import Trouble
 from queue_config.queue import ONCE_SECONDS, NotRecordedError, Queue, open_queue
 from queue_config.settings import Settings
@@ -83,7 +81,7 @@ class Resources:
 
     def present(self) -> bool:
         """Say whether the vault is available; an unmounted vault is not an empty one."""
-        found = vault.find(self.root, self.place.identity)
+        found = files.find(self.root, self.place.identity)
         if found and found is not self.place.identity:
             self.place = replace(self.place, identity=found)
         return found is not None

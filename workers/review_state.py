@@ -7,12 +7,12 @@ import json
 import time
 from contextlib import suppress
 
-from pipelines.disk import beneath, vault
+from pipelines.cache.notes import indexed_hashes
 from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain
-from pipelines.store.facts import ReviewState
-from pipelines.store.notes import indexed_hashes
+from pipelines.state.state import ReviewState
 from pipelines.tagging.review import Reviewed, on_disk
+from pipelines.vault import files, paths
 from workers.tagging_context import TaggingContext
 
 _TICK_SECONDS = 0.02
@@ -53,7 +53,7 @@ def after(context: TaggingContext, domain: Domain, done: Reviewed, before: Revie
 def _stat(context: TaggingContext, path: str) -> tuple[int, int, int] | None:
     try:
         root = context.resources.root
-        info = beneath.look(root, vault.path_on_disk(root, path))
+        info = paths.look(root, files.path_on_disk(root, path))
     except (OSError, UnsafePathError):
         return None
     return info.st_size, info.st_mtime_ns, info.st_ino

@@ -13,9 +13,9 @@ from redis.exceptions import RedisError
 
 from pipelines.errors import EverindexError
 from pipelines.heartbeat import heartbeat
-from pipelines.maintenance.leftovers import sweep_leftovers
-from pipelines.store.facts import EMBEDDER, REFUSED, EmbedderFacts, RefusedMessages
-from pipelines.store.note_log import NoteLog
+from pipelines.maintenance.backup import sweep_leftovers
+from pipelines.state.note_log import NoteLog
+from pipelines.state.state import EMBEDDER, REFUSED, EmbedderFacts, RefusedMessages
 from queue_config.queue import Queue
 from queue_config.settings import Settings
 from workers.attention import AttentionSweep

@@ -15,9 +15,8 @@ from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 
 from pipelines.errors import EverindexError
 from pipelines.heartbeat import lives, process_name
-from pipelines.store.history import History
-from pipelines.store.job_rows import Result
-from pipelines.store.processes import Processes
+from pipelines.state.health import Processes
+from pipelines.state.jobs import History, Result
 from queue_config.logs import Trouble
 from queue_config.queue import Queue
 from workers.resources import Resources

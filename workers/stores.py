@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import structlog
 
-from pipelines.store.cache import Cache
-from pipelines.store.connection import FileId, file_id
-from pipelines.store.state import State
+from pipelines.cache.cache import Cache
+from pipelines.sqlite import FileId, file_id
+from pipelines.state.state import State
 
 Store = TypeVar("Store")
 

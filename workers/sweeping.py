@@ -7,8 +7,8 @@ import math
 import structlog
 
 from pipelines.indexing.reconcile import rehash
-from pipelines.store.connection import bound_journal
-from pipelines.store.facts import REHASHED
+from pipelines.sqlite import bound_journal
+from pipelines.state.state import REHASHED
 from queue_config.queue import Queue
 from workers.resources import Resources
 from workers.tasks import Tasks, hint

@@ -10,20 +10,18 @@ from typing import Any
 
 import structlog
 
-from pipelines.disk import vault
-from pipelines.disk.durable_files import write_atomic
-from pipelines.disk.late_writes import UNCLAIMED, Late, late_writes, leftovers, settle
+from pipelines.cache.notes import data_version
 from pipelines.domains import DOMAINS_FILE, Registry
 from pipelines.errors import EverindexError, NoteChangedError
-from pipelines.indexing.comparison import Comparison, last_comparison
-from pipelines.model import Domain
-from pipelines.moments import now_iso
-from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
-from pipelines.store.facts import REVIEWED, TAGGING_BEGAN
-from pipelines.store.notes import data_version
-from pipelines.tagging.candidates import begin, drop_given, due, follow_domains, withdraw
-from pipelines.tagging.promote import merge_late
+from pipelines.indexing.reconcile import Comparison, last_comparison
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain, now_iso
+from pipelines.state.state import REVIEWED, TAGGING_BEGAN
+from pipelines.tagging.apply import merge_late
+from pipelines.tagging.propose import begin, drop_given, due, follow_domains, withdraw
 from pipelines.tagging.review import review
+from pipelines.vault import files
+from pipelines.vault.atomic import write_atomic
+from pipelines.vault.write import UNCLAIMED, Late, late_writes, leftovers, settle
 from queue_config.inspect import waits
 from queue_config.queue import Queue
 from workers import review_state
@@ -111,7 +109,7 @@ class TagSweep:
     def _is_former_queue(self, path: str, registry: Registry) -> bool:
         """Say whether a file is there that was a review queue and is none of the current domains."""
         root = self.context.resources.root
-        return path not in registry.generated and vault.look(root, vault.path_on_disk(root, path)) is not None
+        return path not in registry.generated and files.look(root, files.path_on_disk(root, path)) is not None
 
     def _follow_domains(self) -> None:
         """Take what is known of notes to their new domains when `_domains.yaml` changed, and at the first sweep."""
@@ -166,7 +164,7 @@ class TagSweep:
         The later one, because a clone of a vault writes the vocabulary and all notes at once.
         """
         root = self.context.resources.root
-        file = vault.look(root, vault.path_on_disk(root, domain.within(domain.taxonomy)))
+        file = files.look(root, files.path_on_disk(root, domain.within(domain.taxonomy)))
         return max(file.mtime_ns if file else 0, time.time_ns() - compared.age_s * 1e9)
 
     def _review_due(self, domain: Domain) -> bool:
@@ -202,7 +200,7 @@ class TagSweep:
 
     def _take_in(self, late: Late) -> bool:
         resources = self.context.resources
-        path = vault.disk_key(late.raw)
+        path = files.disk_key(late.raw)
         for domain in resources.domains():
             if path == domain.within(domain.review_queue):
                 review(

@@ -18,14 +18,11 @@ from pipelines.errors import (
     NoteError,
     NotFoundError,
 )
-from pipelines.model import Domain
-from pipelines.moments import now_iso
-from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
-from pipelines.store.facts import REVIEWED, TAGGED
-from pipelines.store.rename_log import RENAMED, RENAMING
-from pipelines.tagging.candidates import due
-from pipelines.tagging.promote import take_accepted_back, undo
-from pipelines.tagging.propose import propose
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, Domain, now_iso
+from pipelines.state.state import REVIEWED, TAGGED
+from pipelines.state.tags import RENAMED, RENAMING
+from pipelines.tagging.apply import take_accepted_back, undo
+from pipelines.tagging.propose import due, propose
 from pipelines.tagging.review import Reviewed, review
 from queue_config.queue import Queue
 from workers import review_state

@@ -7,17 +7,18 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pipelines.disk import vault
-from pipelines.disk.durable_files import write_atomic
+from pipelines.cache.cache import Cache
 from pipelines.model import Domain, Taxonomy
-from pipelines.store.cache import Cache
-from pipelines.store.note_log import NoteLog
-from pipelines.store.proposals import Proposals
-from pipelines.tagging import propose, review, taxonomy
-from pipelines.tagging.haiku import NEWEST_HAIKU, HaikuProposer
+from pipelines.state.note_log import NoteLog
+from pipelines.state.tags import Proposals
+from pipelines.tagging import propose, review
+from pipelines.tagging import vocabulary as taxonomy
+from pipelines.tagging.apply import Notes
+from pipelines.tagging.claude import NEWEST_HAIKU, HaikuProposer
 from pipelines.tagging.local import LocalProposer
-from pipelines.tagging.promote import Notes
-from pipelines.tagging.taxonomy import TaxonomyFile
+from pipelines.tagging.vocabulary import TaxonomyFile
+from pipelines.vault import files
+from pipelines.vault.atomic import write_atomic
 from workers.resources import Resources
 
 # Fitting takes a second at 10,000 notes; tags added meanwhile can wait this long.
@@ -63,7 +64,7 @@ class TaggingContext:
         good = self.resources.place.state / f"taxonomy-{domain.slug}.good.md"
         last = self._vocabularies.get(domain.slug)
         root = self.resources.root
-        found = taxonomy.load(root, vault.path_on_disk(root, domain.within(domain.taxonomy)), last)
+        found = taxonomy.load(root, files.path_on_disk(root, domain.within(domain.taxonomy)), last)
         if found.error and last is None and good.exists():
             found = replace(taxonomy.load(good.parent, good.name), error=found.error, refused=found.refused)
         elif found.source is not None and not found.error and (last is None or found.source != last.source):

@@ -11,18 +11,15 @@ from typing import Any
 
 from huey.api import Task
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.graph import saved_ms
 from pipelines.errors import CacheError
-from pipelines.indexing.apart import ApartParser
+from pipelines.indexing.ingest import Ingest, Outcome, embed_owed, index_saved, index_words
 from pipelines.indexing.ingest import index_apart as index_apart_of
-from pipelines.indexing.ingest import index_saved, index_words
-from pipelines.indexing.ledger_writer import Report
-from pipelines.indexing.owed_vectors import embed_owed
-from pipelines.indexing.pipeline import Ingest, Outcome
-from pipelines.model import DiffEvent, Domain
-from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY, SAVE_PRIORITY
-from pipelines.store.cache import Cache
-from pipelines.store.facts import EMBEDDING_SPEED, RELOADED, EmbeddingSpeed
-from pipelines.store.overview import saved_ms
+from pipelines.indexing.parse import ApartParser
+from pipelines.indexing.reconcile import Report
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
+from pipelines.state.state import EMBEDDING_SPEED, RELOADED, EmbeddingSpeed
 from queue_config.inspect import waiting, waits
 from queue_config.queue import Queue
 from workers.comparing import compare

@@ -11,8 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.disk.durable_files import write_atomic
-from pipelines.disk.identity import (
+from pipelines.errors import (
+    AlreadyRunningError,
+    ConfigurationError,
+    NotFoundError,
+    StateError,
+    VaultIdError,
+    VaultNotFoundError,
+)
+from pipelines.vault.atomic import write_atomic
+from pipelines.vault.identity import (
     DOT_FOLDER,
     ID_FILE,
     Identity,
@@ -21,14 +29,6 @@ from pipelines.disk.identity import (
     identify,
     identify_anew,
     read_id,
-)
-from pipelines.errors import (
-    AlreadyRunningError,
-    ConfigurationError,
-    NotFoundError,
-    StateError,
-    VaultIdError,
-    VaultNotFoundError,
 )
 from queue_config.folders import state_home
 from queue_config.private import NotPrivateError, check_secrets, secure_folder

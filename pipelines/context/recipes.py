@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipelines.context.compressing import Mode
-from pipelines.disk.vault_yaml import LONGEST_NAME, parse_entries, read_text
+from pipelines.context.compress import CompressionMode
+from pipelines.domains import LONGEST_NAME, parse_entries, read_text
 from pipelines.errors import ContextsFileError, RecipeNotFoundError
-from pipelines.parsing.yaml_guard import line_of
+from pipelines.notes.frontmatter import line_of
 
 CONTEXTS_FILE = "_contexts.yaml"
 
@@ -55,7 +55,7 @@ class Recipe(_Strict):
 
     slots: Annotated[list[Slot], Field(min_length=1, max_length=_MOST_SLOTS)]
     budget: Annotated[int, Field(ge=_SMALLEST_BUDGET, le=_LARGEST_BUDGET)] | None = None
-    compress: Mode | None = None
+    compress: CompressionMode | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.documents.document import LONGEST_LABEL, Document, DocumentLink
-from pipelines.documents.limits import DEEPEST
+from pipelines.documents.document import DEEPEST, LONGEST_LABEL, Document, DocumentLink
 from pipelines.errors import DocumentError, ParserDiedError, ParserMemoryError
-from pipelines.locator import KINDS, Block, Locator
-from pipelines.parsing.privacy import PRIVATE
+from pipelines.model import KINDS, Block, Locator
+from pipelines.notes.privacy import PRIVATE
 
 Buffer = bytes | bytearray | memoryview
 PREFIX = struct.Struct(">IQ")

@@ -1,7 +1,7 @@
 """Compute BERT models directly, without the libraries that take seconds to import.
 
 Only models that are known to be plain BERT are loaded here, such as the embedded model and bge. Every other model
-goes through sentence-transformers (`pipelines/embedding/sentence_transformers_model.py`).
+goes through sentence-transformers (`pipelines/embedding/sentence_transformer.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch.nn import functional
 
-from pipelines.embedding.model_info import read_json
+from pipelines.embedding.models import read_json
 from pipelines.model import Precision
 
 _LIKE = 0.02  # relative to the largest number: bfloat16 has eight bits of precision

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.embedding.model_info import ModelInfo, check_weights, pooling_of_bert
+from pipelines.embedding.models import ModelInfo, check_weights, pooling_of_bert
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from pipelines.model import Precision
 
@@ -230,7 +230,7 @@ def _load_fastest(info: ModelInfo, openvino: Path | None, precision: Precision) 
     if device == "cpu" and (pooling := pooling_of_bert(info.folder)):
         with suppress(KeyError):  # its weights have other names, which transformers may know
             return Bert(info.folder, info.window, pooling, precision)
-    from pipelines.embedding.sentence_transformers_model import load_any  # noqa: PLC0415
+    from pipelines.embedding.sentence_transformer import load_any  # noqa: PLC0415
 
     return load_any(info.folder, info.window, device, precision)
 

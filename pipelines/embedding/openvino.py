@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
-from pipelines.embedding.sentence_transformers_model import AnyModel
+from pipelines.embedding.sentence_transformer import AnyModel
 from pipelines.errors import ModelUnavailableError
 from pipelines.model import Precision
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import networkx as nx
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.graph import read_edges, read_graph, read_labels, read_ranks
 from pipelines.model import Domain
-from pipelines.store.cache import Cache
-from pipelines.store.connection import snapshot
-from pipelines.store.ranks import read_edges, read_graph, read_labels, read_ranks
+from pipelines.sqlite import snapshot
 
 Format = Literal["graphml", "gexf", "json"]
 

@@ -7,12 +7,8 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING
 
-from pipelines.child import Child
-from pipelines.errors import ChildDiedError
-from pipelines.graph.communities import label_communities
-from pipelines.model import Domain
-from pipelines.store.cache import Cache
-from pipelines.store.ranks import (
+from pipelines.cache.cache import Cache
+from pipelines.cache.graph import (
     StoredGraph,
     ranked_by,
     read_communities,
@@ -21,6 +17,10 @@ from pipelines.store.ranks import (
     read_ranks,
     write_ranks,
 )
+from pipelines.child import Child
+from pipelines.errors import ChildDiedError
+from pipelines.graph.centrality import label_communities
+from pipelines.model import Domain
 
 if TYPE_CHECKING:
     from pipelines.graph.centrality import LinkGraph, Ranks

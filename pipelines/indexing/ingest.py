@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, cast
 
-from pipelines.brake import Looked
-from pipelines.chunk import chunk_note, embedded_text
-from pipelines.disk import vault
-from pipelines.documents.reading import is_read_apart
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.leases import MAX_ATTEMPTS
+from pipelines.cache.vectors import readable_vectors
+from pipelines.documents.read import Files, Options, is_read_apart
 from pipelines.errors import (
     ApartStoppedError,
     BadVectorError,
@@ -23,16 +34,376 @@ from pipelines.errors import (
     StaleWorkError,
     VaultNotFoundError,
 )
-from pipelines.indexing.apart import ApartParser, is_heavy
-from pipelines.indexing.owed_vectors import TEXTS_AT_ONCE, vectors_of
-from pipelines.indexing.pipeline import Ingest, Outcome, ms_since, park_crasher, reason_alone
-from pipelines.lexical import ChunkWords
-from pipelines.model import Chunk, FileContent, LeasedRow, Note
-from pipelines.priorities import HIGH_PRIORITY
-from pipelines.store.cache import Cache, Vector
-from pipelines.store.connection import transaction
-from pipelines.store.leases import MAX_ATTEMPTS
-from pipelines.store.note_log import NoteEvent, RemovalReason, file_key
+from pipelines.indexing.deletions import AT_ONCE, Brake, Looked
+from pipelines.indexing.parse import ApartParser, is_heavy
+from pipelines.model import (
+    HIGH_PRIORITY,
+    Chunk,
+    ChunkSettings,
+    EmbeddingContext,
+    FileContent,
+    LeasedRow,
+    Note,
+)
+from pipelines.notes.chunk import chunk_note, embedded_text
+from pipelines.notes.lexical import ChunkWords
+from pipelines.sqlite import transaction
+from pipelines.state.note_log import NoteEvent, RemovalReason, file_key
+from pipelines.vault import files
+
+# The inputs for indexing a domain, and the result of a slice of it.
+
+
+PIPELINE_VERSION = 11
+"""Increase it when the same note would give other chunks, sentences, links, index words or privacy.
+
+Every note is then indexed again; until it is, agents do not see it. No text is embedded again, but its sentences are.
+"""
+
+
+_SPLIT_BY = re.compile(r"\d+:(\d+)/(\d+)/(\d+)(?::(title|breadcrumb))?(?::[0-9a-f]{12})?", re.ASCII)
+
+
+class DocumentEncoder(Protocol):
+    """The part of an embedder that ingest needs. Several threads may call it."""
+
+    def encode_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return one unit vector per text: shape (len(texts), dimension)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """The inputs for indexing a domain.
+
+    `present` says whether the vault is available, `encoder_ready` whether the encoder is available without a wait;
+    `siblings` are the other caches. `brake` decides on indexed notes whose files are gone. `apart`: notes that take
+    long to parse are set apart for `index_apart`. `files` reads them. `record` is called with what happened to each
+    note, once it is committed.
+    """
+
+    domain: str
+    root: Path
+    max_bytes: int
+    chunking: ChunkSettings
+    owner: str
+    present: Callable[[], bool]
+    encoder: Callable[[], DocumentEncoder]
+    encoder_ready: Callable[[], bool]
+    siblings: Callable[[], Iterable[Path]]
+    brake: Brake = AT_ONCE
+    apart: bool = False
+    files: Files = field(default_factory=Files)
+    record: Callable[[Sequence[NoteEvent]], None] = lambda _: None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of a slice of work; `attempt`: the most attempts of any of its notes, including this one.
+
+    `embedded`: the hashes of the texts that were embedded, which took `embedding_ms`. `events`: what happened to
+    each note in this slice alone.
+    """
+
+    committed: int = 0
+    removed: int = 0
+    parked: int = 0
+    postponed: int = 0
+    attempt: int = 1
+    paths: list[str] = field(default_factory=list)
+    embedded: set[str] = field(default_factory=set)
+    embedding_ms: float = 0.0
+    events: list[NoteEvent] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        """Add the result of another slice."""
+        self.committed += other.committed
+        self.removed += other.removed
+        self.parked += other.parked
+        self.postponed += other.postponed
+        self.embedded |= other.embedded
+        self.attempt = max(self.attempt, other.attempt)
+        self.paths += other.paths
+
+    @property
+    def embedded_texts(self) -> int:
+        """How many texts were embedded."""
+        return len(self.embedded)
+
+    def embedded_of(self, texts: Iterable[str]) -> tuple[int, float]:
+        """Return how many of these texts (hashes) were embedded, and their share of the time in milliseconds."""
+        own = len(self.embedded.intersection(texts))
+        return own, self.embedding_ms * own / max(1, len(self.embedded))
+
+    @property
+    def touched(self) -> int:
+        """How many rows were processed in any way."""
+        return self.committed + self.removed + self.parked + self.postponed
+
+
+def pipeline_name(chunking: ChunkSettings, options: Options | None = None) -> str:
+    """Return a name for everything that determines which chunks a note gives; a cache records it."""
+    name = f"{PIPELINE_VERSION}:{chunking.target_words}/{chunking.overlap_words}/{chunking.max_chars}"
+    if chunking.context != "off":
+        name += f":{chunking.context}"
+    if not options:
+        return name
+    return f"{name}:{hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:12]}"
+
+
+def split_otherwise(pipeline: str, ingest: Ingest) -> str | None:
+    """Return a sentence about notes that another pipeline than the one in use has split, None if none has."""
+    wanted = pipeline_name(ingest.chunking, ingest.files.options)
+    if pipeline == wanted:
+        return None
+    return f"its notes were split by {pipeline}, not by {wanted}; `everindex index` indexes them again"
+
+
+def chunking_of(pipeline: str) -> ChunkSettings | None:
+    """Return how a pipeline splits notes and what context it embeds, by its name; None for a name of another form."""
+    found = _SPLIT_BY.fullmatch(pipeline)
+    if found is None:
+        return None
+    words, overlap, chars, context = found.groups()
+    return ChunkSettings(int(words), int(overlap), int(chars), cast("EmbeddingContext", context or "off"))
+
+
+def park_crasher(cache: Cache, row: LeasedRow, outcome: Outcome, *, keep_words: bool) -> None:
+    """Park a note that was being indexed alone when its worker died repeatedly."""
+    began = time.monotonic()
+    reason = f"it ended its worker {row.attempts - 1} times (out of memory, or a fault in a library)"
+    cache.park(row, "crash", reason, keep_words=keep_words)
+    outcome.parked += 1
+    outcome.paths.append(row.path)
+    outcome.events.append(NoteEvent(row.path, "parked", ms_since(began), error=f"crash: {reason}"))
+
+
+def reason_alone(row: LeasedRow, reason: str) -> str:
+    """Return why a note is parked without the path before it, because every list of reasons shows the path."""
+    for name in (row.path, row.raw):
+        said = reason.removeprefix(repr(name))
+        if said != reason:
+            return f"it{said}" if said.startswith(" ") else said.lstrip(",: ")
+    return reason
+
+
+def ms_since(began: float) -> float:
+    """Return how many milliseconds have passed since a time of the monotonic clock."""
+    return (time.monotonic() - began) * 1000
+
+
+# Embed pending texts and commit their vectors per note, after a scan's words or for a save's new texts.
+
+
+TEXTS_AT_ONCE = 32
+"""Upper bound on texts embedded before the worker checks for waiting saves (about 0.5 s with a small model)."""
+# While one slice is being stored, the threads that finished it compute the next one.
+_SLICES_AT_ONCE = 2
+_LARGEST_SLICE = TEXTS_AT_ONCE // _SLICES_AT_ONCE
+_FIRST_SLICE = 2
+_SLICE_SECONDS = 0.125
+# How many are read together, so that texts of similar length share a slice.
+_ROWS_AHEAD = _TEXTS_AHEAD = 256
+_NOTES_AT_ONCE = 32
+"""Notes whose vectors are attached in one transaction."""
+
+_Slice = tuple[Sequence[str], Future[npt.NDArray[np.float32]]]
+"""The hashes of some texts, and the future of their vectors."""
+
+
+def embed_owed(cache: Cache, ingest: Ingest, hurried: Callable[[], bool] = lambda: False) -> Outcome:
+    """Embed the next pending texts, and attach the vectors of each note whose vectors are now complete.
+
+    If `hurried`, stop after the slices in progress. Raises ModelUnavailableError.
+    """
+    outcome = Outcome()
+    rows = cache.leases.take("vectors", _ROWS_AHEAD, ingest.owner)
+    if not rows:
+        return outcome
+    if rows[0].attempts > MAX_ATTEMPTS:
+        park_crasher(cache, rows[0], outcome, keep_words=True)
+        ingest.record(outcome.events)
+        return outcome
+    chosen, texts = _choose_texts(cache, rows)
+    try:
+        missing, bad = _embed(cache, ingest, texts, outcome, hurried)
+    except ModelUnavailableError:
+        cache.leases.release(list(chosen))  # it is no note's fault
+        raise
+    if bad is None:
+        _attach_all(cache, chosen, missing, outcome, hurried)
+    else:
+        for row, own in chosen.items():
+            _finish_vectors(cache, row, own, outcome, bad, alone=len(chosen) == 1)
+    ingest.record(outcome.events)
+    return outcome
+
+
+def _choose_texts(
+    cache: Cache, rows: Sequence[LeasedRow]
+) -> tuple[dict[LeasedRow, Collection[str]], dict[str, str]]:
+    """Return enough rows for a batch of new texts, each with the hashes of its own, and those texts by hash.
+
+    Releases the other rows.
+    """
+    texts: dict[str, str] = {}
+    chosen: dict[LeasedRow, Collection[str]] = {}
+    for row in rows:
+        if len(texts) >= _TEXTS_AHEAD:
+            break
+        own = cache.owed_texts(row.path, _TEXTS_AHEAD - len(texts))
+        chosen[row] = own.keys()
+        texts |= own
+    cache.leases.release(rows[len(chosen) :])
+    return chosen, texts
+
+
+def _embed(
+    cache: Cache,
+    ingest: Ingest,
+    texts: Mapping[str, str],
+    outcome: Outcome,
+    hurried: Callable[[], bool],
+) -> tuple[set[str], BadVectorError | None]:
+    """Embed and store texts, one slice after another.
+
+    Return the hashes of those that are not stored, and the error of a bad vector, if any.
+    """
+    bad: BadVectorError | None = None
+    began = time.monotonic()
+    known = _known_to_siblings(cache, ingest, texts)
+    cache.store_vectors(known)
+    new = {text_hash: text for text_hash, text in texts.items() if text_hash not in known}
+    with closing(_slices(ingest, new, hurried)) as slices:
+        for hashes, vectors in slices:
+            try:
+                cache.store_vectors(dict(zip(hashes, vectors.result(), strict=True)))
+                outcome.embedded.update(hashes)
+            except BadVectorError as error:
+                bad = error
+    outcome.embedding_ms = ms_since(began)
+    return texts.keys() - known.keys() - outcome.embedded, bad
+
+
+def _slices(
+    ingest: Ingest, texts: Mapping[str, str], hurried: Callable[[], bool]
+) -> Generator[_Slice, None, None]:
+    """Yield slices of texts whose vectors are being computed, one slice ahead; start no more if `hurried`.
+
+    Texts of similar length go together, because threads share them best. The first slices are small, because a large
+    model takes seconds for what a small one does at once, while a save may be waiting.
+    """
+    ordered = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
+    count, last = _FIRST_SLICE, time.monotonic()
+    begun: deque[_Slice] = deque()
+    with ThreadPoolExecutor(_SLICES_AT_ONCE) as encoders:
+        while ordered or begun:
+            while ordered and len(begun) < _SLICES_AT_ONCE:
+                hashes, ordered = ordered[:count], ordered[count:]
+                encode = ingest.encoder().encode_documents
+                begun.append((hashes, encoders.submit(encode, [texts[h] for h in hashes])))
+            yield begun.popleft()
+            if hurried():
+                ordered = []
+            began, last = last, time.monotonic()
+            if last - began < _SLICE_SECONDS:
+                count = min(2 * count, _LARGEST_SLICE)
+            elif last - began > 2 * _SLICE_SECONDS:  # longer texts follow shorter ones
+                count = max(count // 2, _FIRST_SLICE)
+
+
+def _attach_all(
+    cache: Cache,
+    chosen: Mapping[LeasedRow, Collection[str]],
+    missing: AbstractSet[str],
+    outcome: Outcome,
+    hurried: Callable[[], bool],
+) -> None:
+    """Attach the vectors of the notes that lack none, and release the others together.
+
+    A transaction for each note would make a save wait a hundred times for other writers. If `hurried`, only the
+    first notes are finished; the next slice has nothing to embed for those that follow.
+    """
+    ready = [row for row, own in chosen.items() if missing.isdisjoint(own)]
+    done: set[LeasedRow] = set()
+    for start in range(0, len(ready), _NOTES_AT_ONCE):
+        if start and hurried():
+            break
+        group = ready[start : start + _NOTES_AT_ONCE]
+        with transaction(cache.con):
+            for row in group:
+                _finish_vectors(cache, row, chosen[row], outcome, None, alone=len(chosen) == 1)
+        done.update(group)
+    left = [row for row in chosen if row not in done]
+    cache.leases.release(left)
+    for row in left:
+        _postponed(row, chosen[row], outcome)
+
+
+def _postponed(row: LeasedRow, own: Collection[str], outcome: Outcome) -> None:
+    """Count a note whose vectors the next slice completes."""
+    outcome.postponed += 1
+    texts, ms = outcome.embedded_of(own)
+    if texts:
+        outcome.events.append(NoteEvent(row.path, "embedded", ms, texts_embedded=texts, vectors_pending=True))
+
+
+def _finish_vectors(
+    cache: Cache,
+    row: LeasedRow,
+    own: Collection[str],
+    outcome: Outcome,
+    bad: BadVectorError | None,
+    *,
+    alone: bool,
+) -> None:
+    """Attach a note's vectors if all are stored; else release the row, or park the note if a vector was bad.
+
+    In a batch of several notes the source of a bad vector is unknown, so each note is retried alone before it is
+    parked. The log names the texts of this slice, also if others of the note are left for the next one.
+    """
+    began = time.monotonic()
+    texts, ms = outcome.embedded_of(own)
+    try:
+        with transaction(cache.con):
+            attached = cache.commit_vectors(row)
+        if attached:
+            outcome.committed += 1
+            done = NoteEvent(row.path, "embedded", ms + ms_since(began), texts_embedded=texts)
+            outcome.events.append(done)
+        elif bad is None:
+            cache.leases.release([row])
+            _postponed(row, own, outcome)
+        elif alone and row.attempts >= MAX_ATTEMPTS:
+            cache.park(row, "bad-vector", str(bad), keep_words=True)
+            outcome.parked += 1
+            outcome.events.append(NoteEvent(row.path, "parked", ms_since(began), error=f"bad-vector: {bad}"))
+        else:
+            cache.leases.postpone(row, "bad-vector", str(bad))
+            outcome.postponed += 1
+    except StaleWorkError:
+        cache.leases.release([row])
+        outcome.postponed += 1
+
+
+def vectors_of(cache: Cache, ingest: Ingest, texts: Mapping[str, str], outcome: Outcome) -> dict[str, Vector]:
+    """Return a vector for each text."""
+    found = _known_to_siblings(cache, ingest, texts)
+    new = [text_hash for text_hash in texts if text_hash not in found]
+    if new:
+        began = time.monotonic()
+        found |= dict(zip(new, ingest.encoder().encode_documents([texts[h] for h in new]), strict=True))
+        outcome.embedded.update(new)
+        outcome.embedding_ms = ms_since(began)
+    return found
+
+
+def _known_to_siblings(cache: Cache, ingest: Ingest, texts: Mapping[str, str]) -> dict[str, Vector]:
+    """Return the vectors of those texts that a sibling cache with the same model has."""
+    found: dict[str, Vector] = {}
+    for path in ingest.siblings() if texts else ():
+        found |= readable_vectors(path, cache.meta, texts.keys() - found.keys())
+    return found
+
 
 _ROWS_PER_SLICE = 32
 # A batch is cut short so that a new save does not wait for 32 notes that take long to parse.
@@ -120,7 +491,7 @@ def index_apart(
             if row.attempts > MAX_ATTEMPTS:
                 park_crasher(cache, row, outcome, keep_words=False)
                 continue
-            content = vault.read(ingest.root, row.raw, ingest.max_bytes)
+            content = files.read(ingest.root, row.raw, ingest.max_bytes)
             sha = content.sha256
             extracted = ingest.files.extract(row.path, content.data, beat)
             found = parser.parse(row.path, extracted, ingest.chunking, beat)
@@ -164,7 +535,7 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
             why = _why_removed(cache, ingest, row)
             outcome.events.append(NoteEvent(row.path, "removed", ms_since(began), file_key=key, reason=why))
         else:
-            content = vault.read(ingest.root, row.raw, ingest.max_bytes)
+            content = files.read(ingest.root, row.raw, ingest.max_bytes)
             if not ingest.apart or not (is_read_apart(row.path) or is_heavy(content.data)):
                 note = ingest.files.read(row.path, content.data)
                 chunks = chunk_note(note, ingest.chunking)
@@ -180,7 +551,7 @@ def _prepare_one(cache: Cache, ingest: Ingest, row: LeasedRow, outcome: Outcome)
 def _why_removed(cache: Cache, ingest: Ingest, row: LeasedRow) -> RemovalReason | None:
     """Return why a note was removed; None where its file is there and the last look found no rule that ignores it."""
     try:
-        if vault.look_closely(ingest.root, row.raw) is None:
+        if files.look_closely(ingest.root, row.raw) is None:
             return "deleted"
     except OSError:
         return None

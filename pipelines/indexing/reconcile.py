@@ -3,24 +3,203 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipelines.brake import AT_ONCE, Brake, Looked
-from pipelines.disk import vault
-from pipelines.disk.ignore import IgnoreRules
-from pipelines.disk.vault_scan import Scan, scan_vault
-from pipelines.documents.formats import format_of
+from pipelines.cache.cache import Cache
+from pipelines.cache.ledger import unread_hash
+from pipelines.cache.notes import Difference, compare_scan
 from pipelines.domains import Registry
-from pipelines.indexing.known_files import is_below, note_looked_at, note_scanned
-from pipelines.indexing.ledger_writer import LedgerWriter, Report
-from pipelines.model import FoundFile
-from pipelines.priorities import HIGH_PRIORITY, LOW_PRIORITY
-from pipelines.store.cache import Cache
-from pipelines.store.scan_diff import Difference, compare_scan
+from pipelines.errors import CacheError, NoteChangedError, NoteError, NoteVanishedError
+from pipelines.formats import format_of
+from pipelines.indexing.deletions import AT_ONCE, Brake, Looked
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, FoundFile
+from pipelines.state.state import COMPARISON, Compared, State
+from pipelines.vault import files
+from pipelines.vault import files as vault
+from pipelines.vault.ignore import IgnoreRules
+from pipelines.vault.scan import Scan, scan_vault
+
+# Record differences between disk and ledger: hash what changed, and ask the brake about what vanished.
+
+
+# How many differences are recorded at once, so that workers can begin before a first scan ends.
+_BATCH = 500
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of a comparison for one domain.
+
+    `unchanged` counts files with the content that is known, whether or not they had to be read to see that.
+    `unsettled` are files that were being written, `held` counts deletions that wait for confirmation; `complaints`
+    are sentences about the whole vault: rules that are not applied, folders that cannot be read. `others` counts, by
+    format, the files that could be indexed if their domain's `formats:` named it.
+    """
+
+    new: int = 0
+    updated: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    ignored: int = 0
+    held: int = 0
+    unsettled: list[str] = field(default_factory=list)
+    events: list[DiffEvent] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    others: dict[str, int] = field(default_factory=dict)
+
+    def count(self, events: Sequence[DiffEvent]) -> None:
+        """Add events to the counts."""
+        self.events.extend(events)
+        self.new += sum(e.kind == "created" for e in events)
+        self.updated += sum(e.kind == "modified" for e in events)
+        self.removed += sum(e.kind == "deleted" for e in events)
+
+    def plain(self) -> dict[str, int]:
+        """Return the counts, for JSON."""
+        return {
+            "new": self.new,
+            "updated": self.updated,
+            "removed": self.removed,
+            "unchanged": self.unchanged,
+            "ignored": self.ignored,
+            "held": self.held,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerWriter:
+    """Records the differences of one domain in its ledger, and counts them in `report`."""
+
+    root: Path
+    slug: str
+    cache: Cache
+    report: Report
+    max_bytes: int
+    brake: Brake
+    priority: int
+
+    def write(
+        self,
+        changed: Sequence[FoundFile],
+        gone: Sequence[str],
+        looked: Looked,
+        *,
+        moved: AbstractSet[tuple[int, int]],
+        excused: AbstractSet[str] = frozenset(),
+    ) -> None:
+        """Hash and record what changed, deletions first, as far as the brake permits them.
+
+        `moved` has the inodes and sizes of files on disk: a path that is gone while its file exists was renamed, not
+        deleted. `excused` are paths that are gone for another reason.
+        """
+        vanished = self.cache.ledger.without_files([path for path in gone if path not in excused], moved)
+        staying = set(vanished) - self._released(vanished, looked)
+        late = self.record(changed, [path for path in gone if path not in staying])
+        if late:
+            vanished = self.cache.ledger.without_files(late, set())
+            self.record([], sorted(self._released(vanished, Looked(frozenset(late)))))
+
+    def record(self, changed: Sequence[FoundFile], gone: Sequence[str] = ()) -> list[str]:
+        """Hash and record what changed, with the deletions in the first batch; return what vanished meanwhile."""
+        late: list[str] = []
+        for start in range(0, max(1, len(changed)), _BATCH):
+            seen: list[tuple[FoundFile, str]] = []
+            for file in changed[start : start + _BATCH]:
+                try:
+                    seen.append(self._read(file))
+                except NoteVanishedError:
+                    late.append(file.path)
+                except NoteChangedError:
+                    self.report.unsettled.append(file.raw)
+            events = self.cache.ledger.record(self.slug, seen, () if start else gone, priority=self.priority)
+            self.report.count(events)
+            self.report.unchanged += len(seen) - sum(event.kind != "deleted" for event in events)
+        return late
+
+    def _released(self, vanished: Sequence[str], looked: Looked) -> AbstractSet[str]:
+        release = self.brake.release(self.slug, vanished, self.cache.ledger.known, looked)
+        self.report.held = release.held
+        return release.going
+
+    def _read(self, file: FoundFile) -> tuple[FoundFile, str]:
+        """Return a file's values at the time of reading, and its hash. Raises NoteVanishedError, NoteChangedError."""
+        try:
+            content = files.read(self.root, file.raw, self.max_bytes)
+        except (NoteVanishedError, NoteChangedError):
+            raise
+        except NoteError as error:
+            # The worker will get the same error, and parks the note with it.
+            return file, unread_hash(file, error.kind)
+        # The key of a colliding name is its own form instead of the composed one, as decided by the scan.
+        return replace(content.found, path=file.path), content.sha256
+
+
+# The files that links may mean: those on disk, and notes whose deletion is held in any domain.
+
+
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    """Say whether a path is in one of the folders."""
+    return any(path.startswith(f"{folder}/") for folder in folders)
+
+
+def note_scanned(caches: Collection[Cache], found: Scan) -> None:
+    """Update the edges of all caches with the files found by a scan of the vault; notes held by the brake stay."""
+    there = found.files.union(*(cache.ledger.paths_below("") for cache in caches))
+    for cache in caches:
+        cache.edges.set_paths(there)
+
+
+def note_looked_at(
+    caches: Collection[Cache],
+    files: Mapping[str, FoundFile | None],
+    no_files: AbstractSet[str],
+    scans: Mapping[str, Scan],
+) -> None:
+    """Update the edges of all caches with added and removed files of any kind; notes held by the brake stay."""
+    for cache in caches:
+        new: set[str] = set()
+        gone = {vault.disk_key(raw) for raw in no_files}
+        for raw, file in files.items():
+            key = vault.disk_key(raw)
+            gone.update(cache.edges.paths_below(key))
+            if file is None:
+                gone.update((key, vault.own_key(raw)))
+            elif not vault.is_hidden(raw):
+                new.add(key)
+        for folder, scan in scans.items():
+            new |= scan.files
+            lost = set(cache.edges.paths_below(vault.disk_key(folder))) - scan.files
+            gone.update(path for path in lost if not is_below(path, scan.unreadable))
+        held = [one.ledger.existing(gone) for one in caches] if gone else []
+        cache.edges.change_paths(new, gone.difference(*held))
+
+
+def file_drift(
+    cache: Cache, found: Scan, siblings: Callable[[], Iterable[Path]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the paths whose existence a cache's links assume wrongly, each with what is wrong."""
+    there = found.files.union(cache.ledger.paths_below(""))
+    known = set(cache.edges.paths_below(""))
+    held = _held_by(siblings() if known - there else (), known - there)
+    for path in sorted(known.symmetric_difference(there) - held):
+        if path in known:
+            yield path, "is gone from the disk, but a link to it still resolves"
+        else:
+            yield path, "is on disk, but a link to it does not resolve yet"
+
+
+def _held_by(siblings: Iterable[Path], paths: Collection[str]) -> set[str]:
+    """Return those of the paths that other domains believe to exist."""
+    held: set[str] = set()
+    for file in siblings:
+        # An unreadable sibling is reported when it is verified itself.
+        with suppress(CacheError), closing(Cache.open(file)) as sibling:
+            held |= sibling.ledger.existing(paths)
+    return held
 
 
 def rules_of(root: Path, registry: Registry) -> IgnoreRules:
@@ -247,3 +426,34 @@ def _folder_of(registry: Registry, slug: str, cache: Cache, folder: str, scan: S
             cache.note_ignored(path, rule)
     own = [file for path, file in scan.notes.items() if _owns(registry, slug, path)]
     return compare_scan(cache, own, vault.disk_key(folder), scan.colliding)
+
+
+# The last comparison of the disk with the ledgers, shared between processes.
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison: its findings per domain, how long it took, and how many seconds ago it ended.
+
+    `others`, per domain: how many files of each format could be indexed, but are not asked for.
+    """
+
+    found: dict[str, dict[str, int]]
+    others: dict[str, dict[str, int]]
+    took_ms: int
+    age_s: float
+
+
+def record_comparison(state: State, reports: Mapping[str, Report], took_ms: int) -> None:
+    """Record a comparison. Raises StorageUnavailableError."""
+    found = {slug: report.plain() for slug, report in reports.items()}
+    others = {slug: report.others for slug, report in reports.items()}
+    state.put(COMPARISON, Compared(found, took_ms, others))
+
+
+def last_comparison(state: State) -> Comparison | None:
+    """Return the last comparison, or None if there was none yet."""
+    fact = state.get(COMPARISON)
+    if fact is None:
+        return None
+    return Comparison(fact.value.found, fact.value.others, fact.value.took_ms, fact.age_s)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
+from pipelines.cache.cache import Cache
 from pipelines.domains import Registry
-from pipelines.indexing.ingest import index_words
-from pipelines.indexing.owed_vectors import embed_owed
-from pipelines.indexing.pipeline import Ingest
+from pipelines.indexing.ingest import Ingest, embed_owed, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.model import Counts
-from pipelines.store.cache import Cache
 
 _PAUSE_SECONDS = 0.2
 _RECONCILE_SECONDS = 2.0

@@ -8,23 +8,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from pipelines.chunk import chunk_note
-from pipelines.disk import vault
-from pipelines.disk.vault_scan import Scan, scan_vault
+from pipelines.cache import verify as check
+from pipelines.cache import verify as derived
+from pipelines.cache.cache import Cache
+from pipelines.cache.graph import forget_ranks
+from pipelines.cache.verify import make_owed, word_drift
 from pipelines.domains import Registry
 from pipelines.errors import CacheCorruptError, NoteChangedError, NoteError, NoteVanishedError
 from pipelines.graph.ranking import rank_drift
-from pipelines.indexing.known_files import file_drift, is_below
-from pipelines.indexing.pipeline import Ingest, split_otherwise
-from pipelines.indexing.reconcile import rules_of
+from pipelines.indexing.ingest import Ingest, split_otherwise
+from pipelines.indexing.reconcile import file_drift, is_below, rules_of
 from pipelines.model import Chunk, FoundFile, Link, Note
-from pipelines.retrieval.compared import Compared
-from pipelines.retrieval.splitting import split_sentences
-from pipelines.store import check, derived
-from pipelines.store.cache import Cache
-from pipelines.store.ranks import forget_ranks
-from pipelines.store.repair import make_owed
-from pipelines.store.words import word_drift
+from pipelines.notes.chunk import chunk_note
+from pipelines.search.bm25 import Compared
+from pipelines.search.excerpts import split_sentences
+from pipelines.vault import files as vault
+from pipelines.vault.scan import Scan, scan_vault
 
 Kind = Literal[
     "damage",

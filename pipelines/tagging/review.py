@@ -10,18 +10,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pipelines.disk import beneath, vault
-from pipelines.disk.safe_replace import replace_if_unchanged
+from pipelines.cache.notes import openings
 from pipelines.errors import NoteChangedError, NoteError, TaxonomyError, UnsafePathError
 from pipelines.model import Domain
-from pipelines.store.notes import openings
-from pipelines.store.proposals import Proposal
-from pipelines.tagging import taxonomy
-from pipelines.tagging.promote import Notes, Promotion, promote
-from pipelines.tagging.review_queue import MARKER, Kept, QueuedNote, QueuedTag, render
-from pipelines.tagging.review_reading import Reading, read
-from pipelines.tagging.taxonomy import TaxonomyFile
-from pipelines.tagging.taxonomy_edits import add_tag
+from pipelines.state.tags import Proposal
+from pipelines.tagging import vocabulary
+from pipelines.tagging.apply import Notes, Promotion, promote
+from pipelines.tagging.review_file import MARKER, Kept, QueuedNote, QueuedTag, Reading, read, render
+from pipelines.tagging.vocabulary import TaxonomyFile, add_tag
+from pipelines.vault import files
+from pipelines.vault import paths as beneath
+from pipelines.vault.write import replace_if_unchanged
 
 NOTES_A_PAGE = 25
 _TRIES = 5
@@ -108,7 +107,7 @@ def _missing(more: Sequence[Kept], there: Sequence[Kept]) -> list[Kept]:
 
 def _raw(context: ReviewContext) -> str:
     """Return the page's path on disk: the domain's folder may be there in another Unicode form."""
-    return vault.path_on_disk(context.notes.root, context.domain.within(context.domain.review_queue))
+    return files.path_on_disk(context.notes.root, context.domain.within(context.domain.review_queue))
 
 
 def on_disk(context: ReviewContext) -> bytes | None:
@@ -144,7 +143,7 @@ def _read(context: ReviewContext, data: bytes) -> Reading:
     known = [replace(proposals[number], path=path) for number, path in shown if number in proposals]
 
     def find(written: str) -> str | None:
-        entry = taxonomy.find(context.vocabulary.taxonomy, written)
+        entry = vocabulary.find(context.vocabulary.taxonomy, written)
         return entry.tag if entry else None
 
     reading = read(text, _queued(context, known), name, find)
@@ -191,7 +190,7 @@ def _decide(context: ReviewContext, reading: Reading, at: str) -> tuple[int, int
     accepted = proposals.decide(yes & own, "accepted", at)
     rejected = proposals.decide(no & own, "rejected", at)
     for path, tag in reading.typed:
-        entry = taxonomy.find(context.vocabulary.taxonomy, tag)
+        entry = vocabulary.find(context.vocabulary.taxonomy, tag)
         proposals.want(slug, path, tag, entry.group if entry else "", "accepted", at)
     for path, tag in reading.additions:
         proposals.want(slug, path, tag, "", "addition", at)
@@ -219,15 +218,15 @@ def _follow_vocabulary(context: ReviewContext, at: str) -> None:
 
 def _is_known(context: ReviewContext, tag: str) -> bool:
     """Say whether the vocabulary, as it was read for this review, has a tag."""
-    return taxonomy.find(context.vocabulary.taxonomy, tag) is not None
+    return vocabulary.find(context.vocabulary.taxonomy, tag) is not None
 
 
 def _add_to_vocabulary(context: ReviewContext, tag: str) -> bool:
     """Add a tag to the taxonomy file; say whether the file now has it. Raises NoteError."""
     root = context.notes.root
-    raw = vault.path_on_disk(root, context.domain.within(context.domain.taxonomy))
+    raw = files.path_on_disk(root, context.domain.within(context.domain.taxonomy))
     try:
-        data = beneath.read_file(root, raw, taxonomy.TAXONOMY_LIMIT)
+        data = beneath.read_file(root, raw, vocabulary.TAXONOMY_LIMIT)
     except FileNotFoundError:
         data = b""
     except (OSError, UnsafePathError):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.disk.durable_files import write_atomic
 from pipelines.errors import AlreadyThereError, ConfigurationError
+from pipelines.vault.atomic import write_atomic
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
             "Missing argument 'QUERY...': give words; `everindex list` takes filters alone."
             " On a terminal that shows Unicode, `everindex search` alone searches as you type"
         )
-    from pipelines.scopes import filters_of  # noqa: PLC0415
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415
     from service.commands.opening import open_hit  # noqa: PLC0415 - likewise
 
     service = need_service(given)
@@ -138,7 +138,7 @@ def _found(
     service = service_of(given)
     if service:
         return service.root, service.call("GET", "/search", filters, q=question, **wanted)
-    from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
 
     questions = questions_of(given)
     # The answer says it, in a form for people.

@@ -22,8 +22,8 @@ from service.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.context.compressing import Mode
-    from pipelines.context.packing import Order
+    from pipelines.context.block import Order
+    from pipelines.context.compress import CompressionMode
 
 app = click.Group()
 
@@ -57,7 +57,7 @@ app = click.Group()
 def context(
     query: tuple[str, ...],
     budget: int | None,
-    compress: Mode | None,
+    compress: CompressionMode | None,
     order: Order | None,
     recipe: str | None,
     filters: Pairs,
@@ -93,7 +93,7 @@ def _asked(given: dict[str, Any], question: str, filters: Pairs, wanted: dict[st
     if service:
         answer: dict[str, Any] = service.call("GET", "/context", filters, q=question, **wanted)
         return answer
-    from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
     from service.usecases.context import Contexts  # noqa: PLC0415 - likewise
     from service.usecases.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION  # noqa: PLC0415
 

@@ -61,7 +61,7 @@ def traverse(
     def walk(found: str) -> Any:
         if service:
             return service.call("GET", f"/traverse/{quote(found)}", filters, depth=depth, q=query or None)
-        from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
+        from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
         from service.usecases.traversal import Traversal  # noqa: PLC0415 - takes longer to load than the service to answer
 
         questions = questions_of(given)
@@ -112,7 +112,7 @@ def deep(
     if service:
         answer = service.call("GET", "/deep", filters, q=question, mode=mode)
     else:
-        from pipelines.scopes import filters_of  # noqa: PLC0415 - as above
+        from pipelines.search.scopes import filters_of  # noqa: PLC0415 - as above
         from service.usecases.traversal import Traversal  # noqa: PLC0415 - as above
 
         questions = questions_of(given)

@@ -51,7 +51,7 @@ def evaluate(
 
     Without options: the measures after each step of an answer, and the questions that lost most.
     """
-    from pipelines.retrieval.evaluate import read_judged  # noqa: PLC0415
+    from pipelines.search.evaluate import read_judged  # noqa: PLC0415
     from service.usecases.evaluation import compare, measure_steps, not_indexed  # noqa: PLC0415
 
     given, layers = options_given(vault, state), _layers(without)
@@ -77,7 +77,7 @@ def _layers(given: str | None) -> list[str]:
     """Return the named layers. Raises BadParameter for an unknown one."""
     if given is None:
         return []
-    from pipelines.retrieval.ways import WITHOUT  # noqa: PLC0415
+    from pipelines.search.ablation import WITHOUT  # noqa: PLC0415
 
     names = [name.strip() for name in given.split(",")]
     for name in names:
@@ -87,7 +87,7 @@ def _layers(given: str | None) -> list[str]:
 
 
 def _print_steps(answer: dict[str, Any]) -> None:
-    from pipelines.retrieval.ways import RETRIEVERS  # noqa: PLC0415
+    from pipelines.search.ablation import RETRIEVERS  # noqa: PLC0415
 
     table = _table("step", _asked(answer))
     last = list(answer["means"])[-1]

@@ -27,8 +27,8 @@ app = click.Group()
 @state_option
 def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> None:
     """Keep a file or folder out of the index, by a line in .everindexignore; the file itself stays."""
-    from pipelines.disk import ignore_file  # noqa: PLC0415 - help has to be instant
-    from pipelines.disk import vault as notes  # noqa: PLC0415 - likewise
+    from pipelines.vault import files as notes  # noqa: PLC0415 - likewise
+    from pipelines.vault import ignore as ignore_file  # noqa: PLC0415 - help has to be instant
     from workers.vault_paths import locate_vault, not_there  # noqa: PLC0415 - likewise
 
     given = located(options_given(vault, state))

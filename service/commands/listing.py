@@ -33,7 +33,7 @@ def list_notes(
     filters: Pairs, order: Order, vault: Path | None, state: Path | None, *, as_json: bool
 ) -> None:
     """List the notes of the index, with date, kind and number of passages."""
-    from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
     from service.usecases.listing import list_notes as find  # noqa: PLC0415 - likewise
 
     questions = questions_of(options_given(vault, state))

@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 _NOTE_SUFFIXES = (
     ".md",
     ".markdown",
-)  # `pipelines.parsing.links` has them, but takes longer to load than the answer takes
+)  # `pipelines.notes.links` has them, but takes longer to load than the answer takes
 _LONGEST_NAME = 500
 _LOOKED_AT = 20
 _SUGGESTED = 3
@@ -108,7 +108,7 @@ def suggestion(name: str, alike: Sequence[str]) -> str:
 
 def notes_named(given: dict[str, Any], name: str) -> tuple[list[str], list[str]]:
     """Return the paths of the notes that have this name, and of those with a name like it."""
-    from pipelines.retrieval.titles import fold_name  # noqa: PLC0415 - most paths are right
+    from pipelines.search.names import fold_name  # noqa: PLC0415 - most paths are right
 
     name = next((name[: -len(end)] for end in _NOTE_SUFFIXES if name.lower().endswith(end)), name)
     wanted = fold_name(name)

@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from pipelines.disk import beneath
-from pipelines.disk.obsidian import is_vault, open_link
-from pipelines.disk.vault import path_on_disk
-from pipelines.documents.formats import format_of
 from pipelines.errors import ConfigurationError, UnsafePathError
+from pipelines.formats import format_of
+from pipelines.vault import paths
+from pipelines.vault.files import path_on_disk
+from pipelines.vault.obsidian import is_vault, open_link
 from service.commands.browser import open_address
 from service.commands.terminal import resources_of, settings_of
 from workers.vault_paths import not_there
@@ -44,7 +44,7 @@ def open_note(root: Path, path: str, line: int) -> None:
     if not root.is_dir():
         raise not_there(root)
     raw = path_on_disk(root, path)
-    if not stat.S_ISREG(beneath.look(root, raw).st_mode):
+    if not stat.S_ISREG(paths.look(root, raw).st_mode):
         raise UnsafePathError(f"{path!r} is not a regular file; it was not opened")
     file = root.resolve() / raw
     if is_vault(root) and open_address(open_link(root, path)):

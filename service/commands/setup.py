@@ -203,8 +203,7 @@ def _print_lines(text: str) -> None:
 
 def _print_documents(seen: Survey) -> None:
     """Print which other files could be indexed, and what to install before they can be read."""
-    from pipelines.documents.extras import install_command  # noqa: PLC0415 - likewise
-    from pipelines.documents.formats import FORMATS  # noqa: PLC0415 - likewise
+    from pipelines.formats import FORMATS, install_command  # noqa: PLC0415 - likewise
 
     counts = seen.other_formats()
     if counts:

@@ -84,8 +84,8 @@ def _parked(given: dict[str, Any]) -> list[dict[str, str]]:
     if service:
         notes = service.call("GET", "/ops/parked.json")["notes"]
         return [{name: note[name] for name in ("path", "domain", "kind", "reason")} for note in notes]
-    from pipelines.status import unforgotten  # noqa: PLC0415
-    from pipelines.store.overview import parked_notes  # noqa: PLC0415
+    from pipelines.cache.graph import parked_notes  # noqa: PLC0415
+    from pipelines.indexing.status import unforgotten  # noqa: PLC0415
 
     resources = resources_of(given)
     return [

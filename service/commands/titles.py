@@ -84,7 +84,7 @@ def _similar(given: dict[str, Any], path: str, k: int, filters: Pairs) -> Any:
     if service:
         return service.call("GET", f"/similar/{quote(path)}", filters, k=k)
 
-    from pipelines.scopes import filters_of  # noqa: PLC0415 - likewise
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
     from service.usecases.titles import TitleSearch  # noqa: PLC0415 - likewise
 
     questions = questions_of(given)

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from pipelines.documents.formats import format_of
+from pipelines.formats import format_of
 from service.dashboard.note_html import OutlineEntry, RenderedNote
 from service.usecases.schemas.notes import NodeChunk
 

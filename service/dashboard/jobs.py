@@ -10,8 +10,7 @@ from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 
 from pipelines.errors import NotFoundError
-from pipelines.store.job_order import JobOrder, SortKey
-from pipelines.store.job_rows import LAST_ID, JobFilter, JobState
+from pipelines.state.jobs import LAST_ID, JobFilter, JobOrder, JobState, SortKey
 from service.dashboard.rendering import Pages
 from service.dashboard.wording import BACKGROUND, TASKS
 from service.usecases.operations import Operations

@@ -18,9 +18,8 @@ from urllib.parse import quote
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from pipelines.parsing.frontmatter import read_frontmatter
-from pipelines.parsing.lines import line_starts
-from pipelines.parsing.markdown_parsers import BLOCKS
+from pipelines.notes.frontmatter import line_starts, read_frontmatter
+from pipelines.notes.markdown import BLOCKS
 from service.dashboard.note_inlines import InlineWriter, Targets, slug
 
 _CALLOUT = re.compile(r"\[!([\w-]+)\][+-]?[ \t]*([^\n]*)(?:\n|$)")

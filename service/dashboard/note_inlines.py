@@ -15,8 +15,8 @@ from markdown_it.rules_inline.state_inline import Delimiter
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from pipelines.parsing.links import NOTE_SUFFIXES, inner_target
-from pipelines.parsing.markdown_parsers import inline_parser
+from pipelines.notes.links import NOTE_SUFFIXES, inner_target
+from pipelines.notes.markdown import inline_parser
 
 _NO_SLUG = re.compile(r"[^\w\s-]")
 _SPACE = re.compile(r"\s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
-from pipelines.disk.obsidian import open_link
+from pipelines.vault.obsidian import open_link
 from service.dashboard.document_html import render_document
 from service.dashboard.note_html import RenderedNote, render_note
 from service.dashboard.note_inlines import Targets

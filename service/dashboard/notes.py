@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 
-from pipelines.disk import vault
 from pipelines.errors import NO_NOTE, NotComparableError, NoteNotFoundError
-from pipelines.retrieval.titles import fold_name
-from pipelines.retrieval.traverse import MOST_HOPS
+from pipelines.search.names import fold_name
+from pipelines.search.walk import MOST_HOPS
+from pipelines.vault import files
 from service.dashboard.rendering import Pages
 from service.usecases.links import Graph
 from service.usecases.note_log import log_entries
@@ -86,7 +86,7 @@ class NotePages:
     def walk(self, path: str, q: str, depth: int) -> HTMLResponse:
         """Show what a walk from a note keeps and leaves out, or why the note is not indexed."""
         try:
-            walk = self._traversal.traverse(vault.note_key(path), depth, q.strip() or None)
+            walk = self._traversal.traverse(files.note_key(path), depth, q.strip() or None)
         except (NoteNotFoundError, NotComparableError):
             return self.note(path, 404)
         return self._pages.show(
@@ -107,7 +107,7 @@ class NotePages:
 
 def _is_of_file(standing: Mapping[str, Any], name: str) -> bool:
     """Return whether a state belongs to the only unindexed file with this name."""
-    return vault.is_markdown(standing["path"]) and standing["path"] != vault.note_key(name)
+    return files.is_markdown(standing["path"]) and standing["path"] != files.note_key(name)
 
 
 def _is_called(hit: TitleHit, name: str) -> bool:

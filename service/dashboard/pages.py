@@ -11,9 +11,9 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from starlette.requests import Request
 
-from pipelines.priorities import HIGH_PRIORITY
-from pipelines.store.facts import HELD
-from pipelines.store.job_rows import JobFilter
+from pipelines.model import HIGH_PRIORITY
+from pipelines.state.jobs import JobFilter
+from pipelines.state.state import HELD
 from service.dashboard.charts import bar_chart, line_chart
 from service.dashboard.events import EventStream, Listeners, Pulse
 from service.dashboard.jobs import JobPages, add_job_pages

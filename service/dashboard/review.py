@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse
 
-from pipelines.store.proposals import ProposalState
+from pipelines.state.tags import ProposalState
 from service.dashboard.rendering import Pages
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags

@@ -16,13 +16,13 @@ from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
-from pipelines import lexical
-from pipelines.disk.obsidian import is_vault, open_link
-from pipelines.documents.formats import NAMES as FORMATS
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import HAS, is_filter
+from pipelines.formats import NAMES as FORMATS
+from pipelines.notes import lexical
 from pipelines.question import Operator, Question, read_question
-from pipelines.scopes import filters_of
+from pipelines.search.scopes import filters_of
+from pipelines.vault.obsidian import is_vault, open_link
 from service.dashboard.signing_in import add_signing_in
 from service.http.security import SCRIPTED_POLICY
 from service.http.sessions import Sessions

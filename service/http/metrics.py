@@ -18,11 +18,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pipelines.errors import CacheError
-from pipelines.retrieval.compared import Compared
-from pipelines.store.facts import EMBEDDING_SPEED
-from pipelines.store.history import Histogram, History
-from pipelines.store.proposals import Proposals
-from pipelines.store.state_file import STATE_FILE
+from pipelines.search.bm25 import Compared
+from pipelines.state.jobs import Histogram, History
+from pipelines.state.state import EMBEDDING_SPEED, STATE_FILE
+from pipelines.state.tags import Proposals
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS
 from service.usecases.memory_check import memory_counts

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from starlette.datastructures import Headers
 
-from pipelines.disk.durable_files import write_atomic
+from pipelines.vault.atomic import write_atomic
 from queue_config.private import write_secret
 from service.runtime.proof import proof
 from workers.vault_paths import cannot_be_written

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from pipelines.context.packing import Reason
-from pipelines.retrieval.citations import Reason as QuoteReason
-from pipelines.retrieval.citations import Status
+from pipelines.context.block import Reason
+from pipelines.search.quotes import QuoteStatus
+from pipelines.search.quotes import Reason as QuoteReason
 from service.mcp.uris import uri_of
 from service.usecases.proposing import Outcome
 from service.usecases.schemas.locator import Lines, Locator, Part
@@ -228,7 +228,7 @@ class CheckedQuote(BaseModel):
 class Checked(Answer):
     """The answer of `verify_quotes`."""
 
-    status: Status
+    status: QuoteStatus
     quotes: list[CheckedQuote]
 
 

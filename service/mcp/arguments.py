@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipelines.context.compressing import Mode
+from pipelines.context.compress import CompressionMode
 from service.usecases.schemas.context import DEFAULT_BUDGET, LARGEST_BUDGET, SMALLEST_BUDGET
 from service.usecases.schemas.evidence import LONGEST_QUOTE
 from service.usecases.schemas.search import LONGEST_QUERY
@@ -163,7 +163,7 @@ class Context(Filtered):
         ),
     ] = None
     compress: Annotated[
-        Mode | None,
+        CompressionMode | None,
         Field(description="shorten passages that do not fit, and mark the gaps; none if nothing is said"),
     ] = None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import version
 
-from pipelines.disk.vault import is_note
 from pipelines.errors import FilterError
+from pipelines.vault.files import is_note
 from service.mcp.answers import Browsed, Group, Listed, NoteState, PartState, VaultState, place
 from service.mcp.arguments import Browse, Status
 from service.mcp.library import Library, Turn

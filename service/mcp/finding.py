@@ -6,7 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from pipelines.errors import NotFoundError
-from pipelines.retrieval.citations import Reason, status_of
+from pipelines.search.quotes import Reason, status_of
 from service.mcp.answers import (
     Checked,
     CheckedQuote,

@@ -8,10 +8,10 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pipelines.disk.vault import note_key
+from pipelines.cache.notes import note_names, settling
 from pipelines.filters import Filters
-from pipelines.scopes import filters_of
-from pipelines.store.notes import note_names, settling
+from pipelines.search.scopes import filters_of
+from pipelines.vault.files import note_key
 from service.mcp.answers import Freshness, freshness_of, warnings_of
 from service.mcp.arguments import Filtered, Paged
 from service.mcp.cursors import cursor_key, seal, unseal

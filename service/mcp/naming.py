@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.disk import vault
 from pipelines.errors import NotFoundError
-from pipelines.parsing.links import NOTE_SUFFIXES
+from pipelines.notes.links import NOTE_SUFFIXES
+from pipelines.vault import files
 from service.mcp.library import Library
 from service.mcp.uris import SCHEME, is_within, parse_uri
 from service.usecases.naming import bare_name, notes_called
@@ -46,7 +46,7 @@ def known_path(library: Library, name: str) -> str | None:
     """Return the path of a note, given with or without the suffix of its file; None if there is no such note."""
     if not is_within(name):
         return None
-    tried = [vault.note_key(name + end) for end in ("", *NOTE_SUFFIXES)]
+    tried = [files.note_key(name + end) for end in ("", *NOTE_SUFFIXES)]
     there = {
         path
         for domain, cache in library.questions.readers()

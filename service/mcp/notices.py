@@ -21,8 +21,8 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
+from pipelines.cache import notes
 from pipelines.errors import EverindexError
-from pipelines.store import notes
 from service.mcp.library import Library
 from service.mcp.requests import Request, asked_by, session_of
 from service.mcp.uris import parse_uri

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.errors import NotFoundError
 from pipelines.filters import fold
-from pipelines.parsing.lines import split_lines
+from pipelines.notes.frontmatter import split_lines
 from service.mcp.answers import Heading, NoteRead, Place, place
 from service.mcp.arguments import Read
 from service.mcp.library import Library

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlencode
 
-from pipelines.disk.durable_files import write_atomic
 from pipelines.errors import NotRunningError, ServiceError
+from pipelines.vault.atomic import write_atomic
 from queue_config.folders import state_home
 from queue_config.private import TOKEN
 from service.runtime.proof import LOOPBACK, PROOF_PATH, new_nonce, proof

@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import structlog
 
-from pipelines.disk.durable_files import USERS_UMASK
 from pipelines.errors import EverindexError
+from pipelines.vault.atomic import USERS_UMASK
 from service.runtime.client import Service, is_complete, running
 from workers.vault_paths import cannot_be_written
 
@@ -156,7 +156,7 @@ class Supervisor:
 
     def _report(self, child: _Child, message: str | None) -> None:
         """Report the problem of a process; None: there is none."""
-        from pipelines.store.problems import Problems  # noqa: PLC0415
+        from pipelines.state.health import Problems  # noqa: PLC0415
 
         # A full disk is reported elsewhere.
         with suppress(EverindexError), closing(Problems(self.state)) as problems:
@@ -252,8 +252,8 @@ def wait_for_orphans(state: Path) -> None:
 def _pids(state: Path) -> list[int]:
     """Return the ids of this machine's processes that the state folder records."""
     from pipelines.heartbeat import lives  # noqa: PLC0415
-    from pipelines.store.processes import Processes  # noqa: PLC0415
-    from pipelines.store.state_file import STATE_FILE  # noqa: PLC0415
+    from pipelines.state.health import Processes  # noqa: PLC0415
+    from pipelines.state.state import STATE_FILE  # noqa: PLC0415
 
     if not (state / STATE_FILE).exists():
         return []

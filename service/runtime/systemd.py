@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from pipelines.disk.durable_files import write_atomic
 from pipelines.errors import ConfigurationError, ServiceError
+from pipelines.vault.atomic import write_atomic
 from queue_config.folders import config_file
 
 # Process, command, and whether it may write notes: only the worker applies confirmed tags.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from pipelines.disk.beneath import subfolders
+from pipelines.vault.paths import subfolders
 
 LIMITS = Path("/proc/sys/fs/inotify")
 _PROCESSES = Path("/proc")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pipelines.attention import attention_of
-from pipelines.disk import vault
 from pipelines.errors import NotFoundError
-from pipelines.moments import as_iso
-from pipelines.store.attention import Attention, Chosen, How
+from pipelines.model import as_iso
+from pipelines.state.attention import Attention, Chosen, How
+from pipelines.vault import files
 from workers.resources import Resources
 
 
@@ -46,7 +46,7 @@ def forget(resources: Resources, path: str | None = None) -> int:
 
     Raises NotFoundError where nothing is recorded of the note, StorageUnavailableError.
     """
-    key = None if path is None else vault.note_key(path)
+    key = None if path is None else files.note_key(path)
     deleted = resources.stores.of(Attention).delete(key)
     if key is not None and not deleted:
         raise NotFoundError(f"no choice of {key} is recorded; `everindex attention list` names the notes")

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pipelines.disk import vault
-from pipelines.documents.formats import is_wanted
+from pipelines.cache import notes as store
 from pipelines.errors import CacheError, DomainNotFoundError, FilterError
+from pipelines.formats import is_wanted
 from pipelines.model import Domain, Privacy
-from pipelines.parsing.privacy import compared, is_private_place
-from pipelines.store import privacy as store
+from pipelines.notes.privacy import compared, is_private_place
+from pipelines.vault import files
 from workers.resources import Resources
 
 
@@ -100,8 +100,8 @@ class Audience:
         found: set[str] = set()
         for path in targets:
             owner = registry.owner(path)
-            may_be_indexed = vault.is_markdown(path) or (
-                vault.is_note(path) and is_wanted(path, registry.formats_of(path))
+            may_be_indexed = files.is_markdown(path) or (
+                files.is_note(path) and is_wanted(path, registry.formats_of(path))
             )
             if owner and may_be_indexed:
                 by_owner.setdefault(owner.slug, []).append(path)

@@ -8,13 +8,12 @@ from datetime import date, timedelta
 from itertools import accumulate, takewhile
 from typing import TypeVar
 
-from pipelines.documents.formats import format_of
+from pipelines.cache import graph, notes
+from pipelines.cache.cache import Cache
+from pipelines.cache.filters import facets, values_in_use
 from pipelines.filters import fold
-from pipelines.retrieval.excerpts import read_passage
-from pipelines.retrieval.splitting import Sentence, split_sentences
-from pipelines.store import neighbours, notes
-from pipelines.store.cache import Cache
-from pipelines.store.filters import facets, values_in_use
+from pipelines.formats import format_of
+from pipelines.search.excerpts import Sentence, read_passage, split_sentences
 from service.usecases.audience import OWNER, Audience
 from service.usecases.notes import on_disk
 from service.usecases.schemas.browsing import Facet, ListedNote, Passage, PassageLine, Start
@@ -48,12 +47,12 @@ class Browsing:
             ListedNote(path=path, title=title, domain=slug, changed=changed)
             for slug, (path, title, changed) in self._listed(notes.recently_changed, audience)
         ]
-        best = list(self._listed(neighbours.most_linked, audience))
+        best = list(self._listed(graph.most_linked, audience))
         # The notes of its own domain are counted already; those of other domains are added.
         links = Counter({path: count for _, (path, _, count) in best})
         for domain, cache in self._questions.readers():
             others = [path for slug, (path, *_) in best if slug != domain.slug]
-            links.update(neighbours.linking(cache, others, audience.hidden(domain.slug)))
+            links.update(graph.linking(cache, others, audience.hidden(domain.slug)))
         linked = [
             ListedNote(path=path, title=title, domain=slug, links=links[path])
             for slug, (path, title, _) in best

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from pipelines.cache import graph, notes
+from pipelines.cache.filters import facets
 from pipelines.filters import Filters, fold, parse_filters
-from pipelines.store import neighbours, notes
-from pipelines.store.filters import facets
 from service.usecases.audience import OWNER, Audience
 from service.usecases.listing import list_notes
 from service.usecases.notes import on_disk
@@ -139,10 +139,10 @@ def links_to(
     found: list[LinkTo] = []
     for domain, cache in questions.readers():
         hidden = audience.hidden(domain.slug)
-        links: dict[str, neighbours.Neighbour] = {}
-        for link in neighbours.backlinks(cache, path):
+        links: dict[str, graph.Neighbour] = {}
+        for link in graph.backlinks(cache, path):
             links.setdefault(link.path, link)
-        titles = {node.path: node.title for node in neighbours.nodes(cache, list(links))}
+        titles = {node.path: node.title for node in graph.nodes(cache, list(links))}
         found += [
             LinkTo(one.path, titles.get(one.path, one.path), domain.slug, one.text, one.line)
             for one in links.values()

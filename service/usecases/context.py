@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 import structlog
 
 from pipelines.context import block
+from pipelines.context.block import LeftOut, Order, Packer, Packing, Tokens, estimated
 from pipelines.context.candidates import Candidate
-from pipelines.context.compressing import Mode
-from pipelines.context.packing import LeftOut, Order, Packer, Packing
-from pipelines.context.tokens import Tokens, estimated
+from pipelines.context.compress import CompressionMode
 from pipelines.errors import DomainNotFoundError, EverindexError, FilterError
 from pipelines.filters import Filters
 from pipelines.question import read_question
-from pipelines.retrieval.thresholds import best_match
+from pipelines.search.thresholds import best_match
 from service.usecases.audience import OWNER, Audience, agents
 from service.usecases.context_compression import Compression, RepeatedLines
 from service.usecases.context_passages import NOTES, Gathered, gather, most_notes
@@ -47,7 +46,7 @@ class Wanted:
 
     title: str
     budget: int
-    compress: Mode
+    compress: CompressionMode
     question: str | None = None
     recipe: str | None = None
     order: Order = DEFAULT_ORDER
@@ -75,7 +74,7 @@ class Contexts:
         filters: Filters = NO_FILTERS,
         *,
         budget: int,
-        compress: Mode,
+        compress: CompressionMode,
         order: Order = DEFAULT_ORDER,
         audience: Audience | None = None,
     ) -> ContextAnswer:

@@ -10,18 +10,16 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from pipelines import lexical
-from pipelines.context.boilerplate import boilerplate_share, repeated_lines
+from pipelines.cache import passages
+from pipelines.cache import search as store
+from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.passages import ChunkRow, Quantized, quantized_of_chunks
+from pipelines.context.block import Tokens, boilerplate_share, repeated_lines
 from pipelines.context.candidates import Candidate
-from pipelines.context.compressing import Aim, Mode, best_part, compress
-from pipelines.context.tokens import Tokens
-from pipelines.parsing.lines import line_starts
-from pipelines.retrieval.splitting import split_sentences
-from pipelines.store import passages
-from pipelines.store import search as store
-from pipelines.store.cache import Cache, Vector
-from pipelines.store.passages import ChunkRow
-from pipelines.store.sentences import Quantized, quantized_of_chunks
+from pipelines.context.compress import Aim, CompressionMode, best_part, compress
+from pipelines.notes import lexical
+from pipelines.notes.frontmatter import line_starts
+from pipelines.search.excerpts import split_sentences
 from service.usecases.context_passages import Gathered
 
 _NOTES_READ = 40  # of a folder
@@ -55,7 +53,7 @@ class RepeatedLines:
 class Compression:
     """Compresses the passages of one question, by the stored vectors of their sentences."""
 
-    def __init__(self, mode: Mode, question: str, gathered: Gathered, tokens: Tokens) -> None:
+    def __init__(self, mode: CompressionMode, question: str, gathered: Gathered, tokens: Tokens) -> None:
         self._mode, self._gathered, self._tokens = mode, gathered, tokens
         self._terms = lexical.query_terms(question)
         self._vectors: dict[str, dict[int, Quantized]] = {}

@@ -7,20 +7,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
-from pipelines.context.boilerplate import says_nothing
+from pipelines.cache import passages
+from pipelines.cache import search as store
+from pipelines.cache.filters import facets
+from pipelines.cache.graph import edges_at
+from pipelines.cache.passages import ChunkRow
+from pipelines.context.block import says_nothing
 from pipelines.context.candidates import Candidate, whole_section
-from pipelines.documents.formats import format_of
 from pipelines.errors import CacheError
 from pipelines.filters import Filters
-from pipelines.retrieval.layers import Source
-from pipelines.retrieval.search import Found
-from pipelines.retrieval.thresholds import Match, is_noise
-from pipelines.store import passages
-from pipelines.store import search as store
-from pipelines.store.connection import snapshot
-from pipelines.store.filters import facets
-from pipelines.store.passages import ChunkRow
-from pipelines.store.surroundings import edges_at
+from pipelines.formats import format_of
+from pipelines.search.find import Found
+from pipelines.search.rank import Source
+from pipelines.search.thresholds import Match, is_noise
+from pipelines.sqlite import snapshot
 from service.usecases.audience import OWNER, Audience
 from service.usecases.notes import on_disk
 from service.usecases.paging import Page

@@ -8,16 +8,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from pipelines.context.compressing import Mode
+from pipelines.cache import graph, passages
+from pipelines.cache.cache import Cache
+from pipelines.cache.graph import edges_at
+from pipelines.cache.passages import NodeRow
+from pipelines.context.compress import CompressionMode
 from pipelines.context.recipes import Filled, Recipe, fill, read_recipe
-from pipelines.disk import vault
 from pipelines.errors import EverindexError, FilterError, NoteNotFoundError, ScopesFileError
 from pipelines.filters import Filters
-from pipelines.scopes import filters_of
-from pipelines.store import communities, passages
-from pipelines.store.cache import Cache
-from pipelines.store.passages import NodeRow
-from pipelines.store.surroundings import edges_at
+from pipelines.search.scopes import filters_of
+from pipelines.vault import files
 from service.usecases.audience import Audience
 from service.usecases.context import Contexts, Round, Wanted
 from service.usecases.context_passages import Gathered, candidate_of, gather, nearest_of
@@ -35,7 +35,7 @@ def context_by_recipe(
     about: str,
     *,
     budget: int | None = None,
-    compress: Mode | None = None,
+    compress: CompressionMode | None = None,
     audience: Audience | None = None,
 ) -> ContextAnswer:
     """Return the block of a recipe for a note.
@@ -43,7 +43,7 @@ def context_by_recipe(
     A slot that the note cannot fill, or that finds nothing, is left out with a warning. If the search fails, the
     block is empty. Raises ContextsFileError, RecipeNotFoundError, NoteNotFoundError.
     """
-    started, path, audience = time.perf_counter(), vault.note_key(about), audience or contexts.readers
+    started, path, audience = time.perf_counter(), files.note_key(about), audience or contexts.readers
     recipe = read_recipe(questions.resources.root, name)
     wanted = Wanted(
         title=name,
@@ -114,7 +114,7 @@ def _gathered(
     if slot.neighbours == "links":
         return _linked_with(questions, slot, filters, slug, path, audience)
     audience.require_communities(slug)
-    rank = communities.rank_of(cache, path)
+    rank = graph.rank_of(cache, path)
     if rank is None or rank.community is None:
         raise _NoNeighboursError(f"{path} belongs to no community")
     return of_slot(replace(filters, communities=(rank.community,)))

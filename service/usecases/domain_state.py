@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from pipelines.cache.cache import Cache
 from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
-from pipelines.indexing.pipeline import chunking_of
+from pipelines.indexing.ingest import chunking_of
+from pipelines.indexing.status import domain_status
 from pipelines.model import ChunkSettings, Domain
-from pipelines.status import domain_status
-from pipelines.store.cache import Cache
-from pipelines.store.facts import EMBEDDING_SPEED
+from pipelines.state.state import EMBEDDING_SPEED
 from service.usecases.notes import uncounted
 from service.usecases.schemas.health import ReembedCost
 from workers.models import chosen_chunking, recorded_model
@@ -19,7 +19,7 @@ from workers.resources import Resources
 
 
 def state_of(resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
-    """Return what `pipelines.status.domain_status` does, and the cost of `everindex reembed`."""
+    """Return what `pipelines.indexing.status.domain_status` does, and the cost of `everindex reembed`."""
     cost = _reembed_cost(resources, domain, cache)
     return domain_status(cache, resources.state(), domain.slug, uncounted(resources, domain)) | {
         "reembed": cost

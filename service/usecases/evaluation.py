@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from pipelines.cache.cache import Vector
+from pipelines.domains import with_setting
 from pipelines.errors import CacheError
 from pipelines.question import read_question
-from pipelines.retrieval.evaluate import Figures, Grades, Loss, figures, losses, mean
-from pipelines.retrieval.verdicts import Verdict, verdict_of
-from pipelines.retrieval.ways import RETRIEVERS, Way, as_it_is, steps, with_settings, without
-from pipelines.store.cache import Vector
-from pipelines.what_if import with_setting
+from pipelines.search.ablation import RETRIEVERS, Way, as_it_is, steps, with_settings, without
+from pipelines.search.evaluate import Figures, Grades, Loss, Verdict, figures, losses, mean, verdict_of
 from service.usecases.paging import Page
 from service.usecases.search import SearchService
 

@@ -9,15 +9,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 
-from pipelines.disk import vault
+from pipelines.cache.passages import ChunkRow, chunks_of, whole_sections
 from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
 from pipelines.filters import Filters
-from pipelines.locator import Locator
-from pipelines.moments import now_iso
-from pipelines.retrieval.citations import Reason, check_citations, check_quote, status_of
-from pipelines.store.connection import snapshot
-from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
-from pipelines.store.passages import ChunkRow, chunks_of, whole_sections
+from pipelines.model import Locator, now_iso
+from pipelines.search.quotes import Reason, check_citations, check_quote, status_of
+from pipelines.sqlite import snapshot
+from pipelines.state.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
+from pipelines.vault import files
 from service.usecases.audience import OWNER, Audience
 from service.usecases.evidence_shown import shown_hit, verified
 from service.usecases.schemas.evidence import (
@@ -187,7 +186,7 @@ class Records:
             if then is None or not present:
                 return unknown
             try:
-                now = vault.read(
+                now = files.read(
                     self._resources.root, self._file_name(path), self._resources.settings.max_note_bytes
                 )
             except (NoteVanishedError, NotARegularFileError):
@@ -233,7 +232,7 @@ def _resolve(
     If a passage contains the quote, return only that one. A quote that goes from one passage to the next is compared
     with their whole section.
     """
-    path = vault.note_key(cited.path)
+    path = files.note_key(cited.path)
     present = [passage for _, passage in indexed(path)]
     passages = [*(_kept_passages(record, path) if record else []), *present]
     if cited.text_hash is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipelines.locator import Locator
-from pipelines.retrieval.citations import Reason
-from pipelines.store.evidence import Citation, EvidenceHit
+from pipelines.model import Locator
+from pipelines.search.quotes import Reason
+from pipelines.state.evidence import Citation, EvidenceHit
 from service.usecases.schemas.evidence import RecordHit, Source, VerifiedQuote
 from service.usecases.schemas.locator import place_of
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from pipelines.disk import vault
+from pipelines.cache import passages
+from pipelines.cache.cache import Vector
+from pipelines.cache.search import notes_of
 from pipelines.question import read_question
-from pipelines.retrieval.explain import standing
-from pipelines.store import passages
-from pipelines.store.cache import Vector
-from pipelines.store.search import notes_of
+from pipelines.search.explain import standing
+from pipelines.vault import files
 from service.usecases.audience import OWNER, Audience
 from service.usecases.paging import followed_by
 from service.usecases.schemas.search import Explanation
@@ -24,7 +24,7 @@ def explain(
     questions: SearchService, query: str, path: str, k: int, *, audience: Audience = OWNER
 ) -> Explanation:
     """Say why a note is among the answers to a question, or is not."""
-    path, asked = vault.note_key(path), read_question(query)
+    path, asked = files.note_key(path), read_question(query)
     known, vectors = questions.why(path, audience=audience), dict[str, Vector | None]()
     page = questions.page(asked.text, k, asked.filters, vectors=vectors, audience=audience)
     every = questions.ranked(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from pipelines.cache.cache import Cache
 from pipelines.errors import AlreadyThereError, CacheMissingError
 from pipelines.graph.export import Format, as_file, linked_notes
 from pipelines.model import Domain
-from pipelines.store.cache import Cache
 from service.usecases.domains import named_domains
 from workers.resources import Resources
 

@@ -15,17 +15,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.leases import last_trouble, waiting, was_worked_on
+from pipelines.cache.search import generation, is_refining, visible_generation
 from pipelines.errors import CacheError
 from pipelines.heartbeat import lives
-from pipelines.indexing.comparison import last_comparison
+from pipelines.indexing.reconcile import last_comparison
 from pipelines.model import Domain
-from pipelines.store.cache import Cache
-from pipelines.store.connection import snapshot
-from pipelines.store.facts import HELD, REFUSED, WATCHER, Fact, RefusedMessages, WatcherFacts
-from pipelines.store.processes import Process
-from pipelines.store.search import generation, is_refining, visible_generation
-from pipelines.store.starving import last_trouble, waiting, was_worked_on
-from pipelines.store.state_file import STATE_FILE
+from pipelines.sqlite import snapshot
+from pipelines.state.health import Process
+from pipelines.state.state import HELD, REFUSED, STATE_FILE, WATCHER, Fact, RefusedMessages, WatcherFacts
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.usecases.audience import Audience
 from service.usecases.domain_state import passages_problems

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from pipelines.disk import ignore_file, vault
 from pipelines.errors import AlreadyThereError, NotFoundError, OverruledError, VaultNotWritableError
 from pipelines.indexing.reconcile import rules_of
+from pipelines.vault import files, ignore
 from service.usecases.note_file import NoteFile, find_note_file
 from service.usecases.schemas.changes import IgnoredAnswer
 from service.usecases.search import SearchService
@@ -30,10 +30,10 @@ def stop_indexing(questions: SearchService, path: str) -> IgnoredAnswer:
             line = _ignore(questions.resources, file)
         except OSError as error:
             raise VaultNotWritableError(
-                f"{ignore_file.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
+                f"{ignore.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
             ) from error
     # A file name may contain bytes that are not text; the answer must not.
-    return IgnoredAnswer(path=file.key, file=ignore_file.IGNORE_FILE, line=vault.note_key(line))
+    return IgnoredAnswer(path=file.key, file=ignore.IGNORE_FILE, line=files.note_key(line))
 
 
 def _ignore(resources: Resources, file: NoteFile) -> str:
@@ -42,12 +42,10 @@ def _ignore(resources: Resources, file: NoteFile) -> str:
         f"a rule file in a folder of {file.key} lets it in with `!`; remove that line, or ignore it there"
     )
     try:
-        line = ignore_file.ignore(root, file.raw, displaced)
+        line = ignore.ignore(root, file.raw, displaced)
     except AlreadyThereError as error:
-        raise OverruledError(
-            f"{ignore_file.IGNORE_FILE} names {file.key} already, but {overruled}"
-        ) from error
+        raise OverruledError(f"{ignore.IGNORE_FILE} names {file.key} already, but {overruled}") from error
     if rules_of(root, resources.registry()).for_file(file.raw) is None:
-        ignore_file.stop_ignoring(root, file.raw, displaced)
+        ignore.stop_ignoring(root, file.raw, displaced)
         raise OverruledError(overruled)
     return line

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from pipelines.errors import WorkerTimeoutError
 from pipelines.model import Domain
-from pipelines.store.facts import LOOKED_AT
+from pipelines.state.state import LOOKED_AT
 from service.usecases.audience import OWNER, Audience
 from service.usecases.health import storage_problem
 from service.usecases.note_file import find_note_file

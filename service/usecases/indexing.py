@@ -6,20 +6,20 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.passages import owes_sentences
+from pipelines.cache.schema import CacheMeta
+from pipelines.cache.verify import damage
 from pipelines.errors import CacheError, CacheMissingError
 from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
-from pipelines.indexing.dating import date_notes
-from pipelines.indexing.pipeline import chunking_of
+from pipelines.indexing.dates import date_notes
+from pipelines.indexing.ingest import chunking_of
 from pipelines.indexing.reconcile import reconcile
-from pipelines.maintenance.leftovers import sweep_leftovers
+from pipelines.maintenance.backup import sweep_leftovers
 from pipelines.maintenance.rebuild import build_beside, catch_up
 from pipelines.model import Counts, Domain
-from pipelines.retrieval.sentences import prepare
-from pipelines.store.cache import Cache
-from pipelines.store.check import damage
-from pipelines.store.meta import CacheMeta
-from pipelines.store.note_log import NoteLog
-from pipelines.store.sentences import owes_sentences
+from pipelines.search.find import prepare
+from pipelines.state.note_log import NoteLog
 from service.usecases.phrases import added, counted, not_asked_for
 from workers.comparing import compare
 from workers.models import chosen_chunking

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from pathlib import PurePosixPath
 
+from pipelines.cache import graph
+from pipelines.cache.cache import Cache
 from pipelines.model import Domain
-from pipelines.parsing.links import suggest
-from pipelines.store import communities, neighbours
-from pipelines.store.cache import Cache
-from pipelines.store.note_log import NoteLog, followed
+from pipelines.notes.links import suggest
+from pipelines.state.note_log import NoteLog, followed
 from service.usecases.notes import on_disk, uncounted
 from service.usecases.schemas.links import (
     CommunitiesAnswer,
@@ -50,16 +50,16 @@ class Graph:
         readers = self._readers(domain)
         everywhere = self._questions.readers()
         gone = {path for owner, _ in everywhere for path in self._vanished(owner)}
-        names = [pair for _, cache in everywhere for pair in neighbours.names(cache) if pair[1] not in gone]
+        names = [pair for _, cache in everywhere for pair in graph.names(cache) if pair[1] not in gone]
         names += self._former_names({path for _, path in names})
         found: list[LinkRow] = []
         for owner, cache in readers:
-            written = neighbours.links_in_state(cache, state, limit - len(found), gone)
+            written = graph.links_in_state(cache, state, limit - len(found), gone)
             there = on_disk(self._questions.resources, cache, sorted({link.path for link in written}))
             for link in written:
                 if link.path not in there:
                     continue
-                is_broken = link.meant is None and neighbours.may_be_broken(link.path)
+                is_broken = link.meant is None and graph.may_be_broken(link.path)
                 near = suggest(link.target, names, _SUGGESTIONS, link.path) if is_broken else []
                 found.append(LinkRow(**asdict(link), domain=owner.slug, suggestions=near))
         return LinksAnswer(links=found, count=len(found))
@@ -77,10 +77,10 @@ class Graph:
 
         Vocabularies, review queues and notes whose files are gone are left out.
         """
-        linked = {path for _, cache in self._readers(None) for path in neighbours.targets_elsewhere(cache)}
+        linked = {path for _, cache in self._readers(None) for path in graph.targets_elsewhere(cache)}
         alone: list[str] = []
         for owner, cache in self._readers(domain):
-            found = [path for path in neighbours.orphans(cache) if path not in linked]
+            found = [path for path in graph.orphans(cache) if path not in linked]
             there = on_disk(self._questions.resources, cache, found) - set(owner.configuration)
             alone += [path for path in found if path in there]
         return OrphansAnswer(paths=alone)
@@ -91,10 +91,10 @@ class Graph:
         rows = [
             CommunityRow(domain=owner.slug, **asdict(found))
             for owner, cache in readers
-            for found in communities.communities(cache, _EXAMPLES, self._vanished(owner))
+            for found in graph.communities(cache, _EXAMPLES, self._vanished(owner))
         ]
         isolated = {
-            owner.slug: communities.unranked(cache, uncounted(self._questions.resources, owner))
+            owner.slug: graph.unranked(cache, uncounted(self._questions.resources, owner))
             for owner, cache in readers
         }
         return CommunitiesAnswer(communities=rows, isolated=isolated)
@@ -108,7 +108,7 @@ class Graph:
         edges: list[Edge] = []
         truncated = False
         for domain, cache in self._readers(slug):
-            best = neighbours.best_ranked(cache, community, limit - len(nodes) + 1)
+            best = graph.best_ranked(cache, community, limit - len(nodes) + 1)
             truncated = truncated or len(best) > limit - len(nodes)
             there = on_disk(self._questions.resources, cache, best)
             chosen = [path for path in best[: limit - len(nodes)] if path in there]
@@ -118,8 +118,8 @@ class Graph:
 
 
 def _nodes(domain: Domain, cache: Cache, paths: list[str]) -> list[Node]:
-    return [Node(**asdict(found), domain=domain.slug) for found in neighbours.nodes(cache, paths)]
+    return [Node(**asdict(found), domain=domain.slug) for found in graph.nodes(cache, paths)]
 
 
 def _edges(cache: Cache, paths: list[str]) -> list[Edge]:
-    return [Edge(**asdict(found)) for found in neighbours.edges_among(cache, paths)]
+    return [Edge(**asdict(found)) for found in graph.edges_among(cache, paths)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.filters import matching_notes
 from pipelines.filters import Filters, require_no_question
-from pipelines.store.cache import Cache
-from pipelines.store.filters import matching_notes
 from service.usecases.audience import OWNER, Audience
 from service.usecases.nearest_values import unknown_values
 from service.usecases.notes import on_disk

@@ -8,12 +8,12 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.leases import waiting
 from pipelines.errors import AlreadyRunningError, CacheCorruptError, NotRunningError
 from pipelines.maintenance.backup import restore_backup, write_backup
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Counts, Domain
-from pipelines.store.cache import Cache
-from pipelines.store.starving import waiting
 from service.runtime.lock import only_one
 from service.usecases.indexing import index_once
 from service.usecases.memory_check import memory_counts

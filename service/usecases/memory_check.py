@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import structlog
 
+from pipelines.cache.cache import Cache
 from pipelines.model import Domain
-from pipelines.retrieval.compared import Compared
-from pipelines.store.cache import Cache
-from pipelines.store.facts import MEMORY
-from pipelines.store.state import State
+from pipelines.search.bm25 import Compared
+from pipelines.state.state import MEMORY, State
 from service.usecases.memory_index import InMemory
 from workers.resources import Resources
 

@@ -8,14 +8,13 @@ from typing import TypeVar
 
 import structlog
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.notes import data_version
 from pipelines.errors import CacheError
-from pipelines.retrieval.compared import Compared
-from pipelines.retrieval.named import NoteNames
-from pipelines.retrieval.postings import WordPostings
-from pipelines.retrieval.quantized import QuantizedVectors
-from pipelines.retrieval.source_files import CodeSignals
-from pipelines.store.cache import Cache
-from pipelines.store.notes import data_version
+from pipelines.search.bm25 import Compared, WordPostings
+from pipelines.search.code import CodeSignals
+from pipelines.search.names import NoteNames
+from pipelines.search.vectors import QuantizedVectors
 
 # With fewer chunks a scan of the file is faster than reading the candidates' vectors.
 _FEWEST = 4_000

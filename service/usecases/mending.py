@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.errors import AlreadyRunningError
-from pipelines.maintenance.leftovers import work_folder
-from pipelines.store.salvage import is_damaged, salvage
-from pipelines.store.state_file import STATE_FILE
+from pipelines.maintenance.backup import work_folder
+from pipelines.maintenance.databases import is_damaged, salvage
+from pipelines.state.state import STATE_FILE
 from service.runtime.lock import only_one
 
 

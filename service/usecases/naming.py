@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from pipelines.parsing.links import NOTE_SUFFIXES
-from pipelines.retrieval.titles import fold_name
+from pipelines.notes.links import NOTE_SUFFIXES
+from pipelines.search.names import fold_name
 from service.usecases.schemas.titles import TitleHit
 
 

@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate, takewhile
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.filters import values_in_use
 from pipelines.filters import Filters, fold
-from pipelines.store.cache import Cache
-from pipelines.store.filters import values_in_use
 
 _CLAUSES = {
     "folder": "no note is in the folder {}",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.retrieval.citations import check_citations
-from pipelines.store.evidence import Evidence, EvidenceRecord
+from pipelines.search.quotes import check_citations
+from pipelines.state.evidence import Evidence, EvidenceRecord
 
 _MOST_QUOTES = 20
 

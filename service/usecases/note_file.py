@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.disk import vault
 from pipelines.errors import CacheMissingError, NoteError, NoteNotFoundError
 from pipelines.indexing.reconcile import rules_of
+from pipelines.indexing.status import why
 from pipelines.model import Domain
-from pipelines.status import why
+from pipelines.vault import files
 from service.runtime.refusals import standing_of
 from service.usecases.audience import OWNER, Audience
 from service.usecases.note_text import is_public
@@ -32,9 +32,9 @@ def find_note_file(questions: SearchService, path: str, audience: Audience = OWN
     """
     resources = questions.resources
     resources.require_present()
-    root, registry, key = resources.root, resources.registry(), vault.note_key(path)
-    raw, owner, rules = vault.path_on_disk(root, key), registry.owner(key), rules_of(root, registry)
-    is_there = vault.is_note(key) and not rules.for_file(raw) and vault.look(root, raw) is not None
+    root, registry, key = resources.root, resources.registry(), files.note_key(path)
+    raw, owner, rules = files.path_on_disk(root, key), registry.owner(key), rules_of(root, registry)
+    is_there = files.is_note(key) and not rules.for_file(raw) and files.look(root, raw) is not None
     if owner in resources.domains() and is_there and not {"", ".", ".."} & set(key.split("/")):
         found = NoteFile(owner, key, raw)
         if audience.sees_all or _is_seen(questions, found, audience):
@@ -49,7 +49,7 @@ def _is_seen(questions: SearchService, file: NoteFile, audience: Audience) -> bo
     """Say whether the asker may see a file, judged by its content, because the index may not have it yet."""
     resources = questions.resources
     try:
-        content = vault.read(resources.root, file.raw, resources.settings.max_note_bytes)
+        content = files.read(resources.root, file.raw, resources.settings.max_note_bytes)
     except NoteError:
         return False
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from pipelines.disk import vault
 from pipelines.errors import NO_NOTE
-from pipelines.store.note_log import NoteEntry, NoteLog
+from pipelines.state.note_log import NoteEntry, NoteLog
+from pipelines.vault import files
 from service.usecases.schemas.notes import LogEntry, NoteLogAnswer
 from service.usecases.search import SearchService
 
@@ -18,7 +18,7 @@ def log_of_note(questions: SearchService, path: str, limit: int) -> NoteLogAnswe
 
     Raises NoteNotFoundError for a path that has no entry and is not in the ledger.
     """
-    path = vault.note_key(path)
+    path = files.note_key(path)
     entries = log_entries(questions, path, limit)
     if not entries:
         known = questions.why(path)

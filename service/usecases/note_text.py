@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from pipelines.disk import vault
+from pipelines.cache import passages
+from pipelines.cache.cache import Cache
 from pipelines.errors import NoteError, NotFoundError
-from pipelines.indexing.apart import is_heavy
+from pipelines.indexing.parse import is_heavy
 from pipelines.model import Domain
-from pipelines.parsing.encodings import decode
-from pipelines.parsing.markdown import read_note as read_note_bytes
-from pipelines.parsing.privacy import may_leave
-from pipelines.store import passages
-from pipelines.store.cache import Cache
+from pipelines.notes.encodings import decode
+from pipelines.notes.markdown import read_note as read_note_bytes
+from pipelines.notes.privacy import may_leave
+from pipelines.vault import files
 from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.locator import Lines, Part
 from service.usecases.search import SearchService
@@ -54,7 +54,7 @@ def read_note(questions: SearchService, path: str, audience: Audience = OWNER) -
 
     Raises NoteNotFoundError, VaultNotFoundError, and NotFoundError if the file cannot be read.
     """
-    path = vault.note_key(path)
+    path = files.note_key(path)
     for domain, cache in questions.readers():
         known = cache.ledger.stat_of([path]).get(path)
         if known and audience.sees(domain.slug, path):
@@ -70,7 +70,7 @@ def _read(
     """Return a note; None if its file may have become private since it was indexed."""
     resources = questions.resources
     try:
-        content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
+        content = files.read(resources.root, raw, resources.settings.max_note_bytes)
     except NoteError as error:
         resources.require_present()
         raise NotFoundError(str(error)) from error
@@ -94,14 +94,14 @@ def _read(
 
 def text_of(cache: Cache, path: str, data: bytes) -> str:
     """Return the text of a note: of Markdown the file's, of a document what the index has read from it."""
-    if vault.is_markdown(path):
+    if files.is_markdown(path):
         return decode(data)[0]
     return passages.document_text([one for one in passages.chunks_of(cache, path) if not one.is_names_alone])
 
 
 def is_public(domain: Domain, path: str, data: bytes) -> bool:
     """Judge a version that the index does not have yet; one that takes long to parse is not shown before it has."""
-    if not vault.is_markdown(path) or is_heavy(data):
+    if not files.is_markdown(path) or is_heavy(data):
         return False
     note = read_note_bytes(path, data)
     kept = may_leave(

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from pipelines.disk import vault
+from pipelines.cache import graph, passages
+from pipelines.cache.cache import Cache
 from pipelines.model import Domain
-from pipelines.store import communities, neighbours, passages
-from pipelines.store.cache import Cache
+from pipelines.vault import files as vault
 from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.locator import place_of
 from service.usecases.schemas.notes import Dates, NodeAnswer, NodeChunk
@@ -30,19 +30,19 @@ def describe_note(
     row = cache.ledger.row(path)
     if node is None:
         return None
-    rank = communities.rank_of(cache, path)
-    written = neighbours.links_of(cache, path)
+    rank = graph.rank_of(cache, path)
+    written = graph.links_of(cache, path)
     named = audience.named({link.meant for link in written if link.meant is not None})
     return NodeAnswer(
         **asdict(node) | {"dates": dates_of(node)},
         domain=domain.slug,
         links=passages.links_of(cache, path),
-        outlinks=[asdict(other) for other in neighbours.outlinks(cache, path) if other.path in named],
+        outlinks=[asdict(other) for other in graph.outlinks(cache, path) if other.path in named],
         backlinks=backlinks(path, audience),
         unresolved=[
             asdict(replace(link, meant=None, ambiguous=False))
             for link in written
-            if link.meant not in named and neighbours.may_be_broken(path)
+            if link.meant not in named and graph.may_be_broken(path)
         ],
         pagerank=rank.pagerank if rank else None,
         centrality=rank.centrality if rank else None,

@@ -9,17 +9,14 @@ from datetime import timedelta
 from importlib.metadata import version
 from statistics import median
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.graph import edges_and_communities
 from pipelines.errors import CacheError, NotFoundError
 from pipelines.heartbeat import lives
-from pipelines.model import Domain
-from pipelines.moments import iso_ago, now_iso, seconds_since
-from pipelines.store.cache import Cache
-from pipelines.store.facts import EMBEDDER, EMBEDDING_SPEED, WATCHER
-from pipelines.store.history import History
-from pipelines.store.job_order import NEWEST, JobOrder
-from pipelines.store.job_rows import Job, JobFilter
-from pipelines.store.overview import edges_and_communities
-from pipelines.store.proposals import Proposals
+from pipelines.model import Domain, iso_ago, now_iso, seconds_since
+from pipelines.state.jobs import NEWEST, History, Job, JobFilter, JobOrder
+from pipelines.state.state import EMBEDDER, EMBEDDING_SPEED, WATCHER
+from pipelines.state.tags import Proposals
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS, Queue
 from service.usecases.domains import named_domains

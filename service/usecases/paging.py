@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from pipelines.cache.cache import Vector
+from pipelines.cache.search import vectors_of_chunks
 from pipelines.errors import CacheError
-from pipelines.retrieval.alike import Folded, fold
-from pipelines.retrieval.judgement import JUDGED_TOGETHER, Judged, judge
-from pipelines.retrieval.layers import SHALLOWEST, Source
-from pipelines.retrieval.search import Found, Similarities
-from pipelines.retrieval.sentences import SentenceVectors
-from pipelines.retrieval.thresholds import Match, best_match, is_noise
-from pipelines.store.cache import Vector
-from pipelines.store.search import vectors_of_chunks
+from pipelines.search.find import Found, SentenceVectors, Similarities
+from pipelines.search.judgement import JUDGED_TOGETHER, Judged, judge
+from pipelines.search.near_duplicates import Folded, fold_near_duplicates
+from pipelines.search.rank import SHALLOWEST, Source
+from pipelines.search.thresholds import Match, best_match, is_noise
 
 _SPARE = 5
 _DEEPER = 4
@@ -139,7 +138,7 @@ def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
         with suppress(CacheError):
             of = vectors_of_chunks(ranked.sources[slug].cache, ids)
             vectors |= {(slug, chunk): vector for chunk, vector in of.items()}
-    return fold(found, query, ranked.models, vectors)
+    return fold_near_duplicates(found, query, ranked.models, vectors)
 
 
 def _judged(results: Sequence[Folded], ranked: Ranked, query: str) -> list[Folded]:

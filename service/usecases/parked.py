@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.graph import ParkedRow, parked_notes
 from pipelines.errors import CacheError, CacheMissingError
+from pipelines.indexing.status import unforgotten
 from pipelines.model import Domain
-from pipelines.status import unforgotten
-from pipelines.store.cache import Cache
-from pipelines.store.overview import ParkedRow, parked_notes
 from service.usecases.audience import OWNER, Audience
 from service.usecases.schemas.operations import ParkedChoice, ParkedList, ParkedNote, ParkedPaths
 from workers.resources import Resources

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pipelines.disk import vault
+from pipelines.cache import passages
+from pipelines.cache.cache import Cache
 from pipelines.errors import NoteTagsError, TooManyWaitingError
-from pipelines.model import Domain, Suggestion
-from pipelines.moments import now_iso
-from pipelines.store import passages
-from pipelines.store.cache import Cache
-from pipelines.tagging.taxonomy import find
+from pipelines.model import Domain, Suggestion, now_iso
+from pipelines.tagging.vocabulary import find
+from pipelines.vault import files
 from service.usecases.audience import OWNER, Audience
 from service.usecases.search import SearchService
 from workers.tagging_context import TaggingContext
@@ -52,9 +51,9 @@ class Proposing:
 
         Raises NoteNotFoundError, TooManyWaitingError, NoteTagsError (a document, which gets no tags).
         """
-        path = vault.note_key(path)
+        path = files.note_key(path)
         domain, cache = self._questions.holder(path, audience)
-        if not vault.is_markdown(path):
+        if not files.is_markdown(path):
             raise NoteTagsError(f"{path!r} is not Markdown, and gets no tags")
         with self._lock:
             return self._propose(client, domain, cache, path, tags, reason)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import structlog
 
-from pipelines import lexical
+from pipelines.cache.cache import Vector
 from pipelines.errors import BadVectorError, ModelUnavailableError
-from pipelines.retrieval.sentences import SentenceVectors
-from pipelines.retrieval.stages import stage
-from pipelines.store.cache import Vector
+from pipelines.notes import lexical
+from pipelines.search.find import SentenceVectors
+from pipelines.search.fusion import stage
 from workers.resources import Resources
 
 log = structlog.get_logger()

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.disk import vault
+from pipelines.cache import graph
+from pipelines.cache.cache import Cache
 from pipelines.errors import NoteError, NotFoundError
-from pipelines.indexing.apart import is_heavy
+from pipelines.indexing.parse import is_heavy
 from pipelines.model import Domain
-from pipelines.parsing.encodings import decode
-from pipelines.store import neighbours
-from pipelines.store.cache import Cache
-from pipelines.store.evidence import Evidence
+from pipelines.notes.encodings import decode
+from pipelines.state.evidence import Evidence
+from pipelines.vault import files as vault
 from service.usecases.audience import OWNER, Audience
 from service.usecases.note_evidence import NoteEvidence, evidence_of_note
 from service.usecases.notes import describe_note
@@ -92,7 +92,7 @@ class Reader:
         if not audience.sees_all and not audience.judged(domain.slug, path, content.sha256):
             raise self._questions.no_such_note(path, audience)
         data, markdown = content.data, vault.is_markdown(path)
-        meant = neighbours.meant_by(cache, path)
+        meant = graph.meant_by(cache, path)
         named = audience.named({file for file in meant.values() if file is not None})
         node = describe_note(domain, cache, path, self._questions.backlinks, audience)
         return OpenNote(
@@ -130,7 +130,7 @@ class Reader:
         titles = {
             note.path: note.title
             for _, cache in self._questions.readers()
-            for note in neighbours.nodes(cache, lines)
+            for note in graph.nodes(cache, lines)
         }
         found = [LinkedNote(path, title, min(lines[path]), counts[path]) for path, title in titles.items()]
         return sorted(found, key=lambda link: (link.title.casefold(), link.path))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.store.cache import Cache
-from pipelines.store.older import want_version
+from pipelines.cache.cache import Cache
+from pipelines.cache.ledger import want_version
 from service.usecases.maintenance import Progress, complete_work
 from service.usecases.phrases import counted
 from workers.resources import Resources

@@ -11,22 +11,22 @@ from typing import Any, TypeVar
 
 import structlog
 
-from pipelines.disk import vault
+from pipelines.cache import graph, passages
+from pipelines.cache.cache import Cache, Vector
 from pipelines.errors import CacheError, CacheMissingError, NoteNotFoundError
 from pipelines.filters import Filters, require_no_question
 from pipelines.indexing.reconcile import rules_of
+from pipelines.indexing.status import nothing_at, why
 from pipelines.model import Domain
 from pipelines.question import read_question
-from pipelines.retrieval.layers import Source
-from pipelines.retrieval.newest import is_list
-from pipelines.retrieval.passing import passing_chunks
-from pipelines.retrieval.search import excerpts, find, find_newest
-from pipelines.retrieval.stages import timing
-from pipelines.retrieval.ways import Way, as_it_is
-from pipelines.status import nothing_at, why
-from pipelines.store import neighbours, passages
-from pipelines.store.cache import Cache, Vector
-from pipelines.store.connection import snapshot
+from pipelines.search.ablation import Way, as_it_is
+from pipelines.search.domains import is_list
+from pipelines.search.find import excerpts, find, find_newest
+from pipelines.search.fusion import timing
+from pipelines.search.operators import passing_chunks
+from pipelines.search.rank import Source
+from pipelines.sqlite import snapshot
+from pipelines.vault import files
 from queue_config.queue import Queue
 from service.runtime.refusals import standing_of
 from service.usecases.audience import OWNER, Audience
@@ -276,7 +276,7 @@ class SearchService:
 
     def node(self, path: str, *, audience: Audience = OWNER) -> NodeAnswer:
         """Return a note and its chunks. Raises NoteNotFoundError, also for a note whose file is gone."""
-        path = vault.note_key(path)
+        path = files.note_key(path)
         for domain, cache in self.readers():
             with snapshot(cache.con):
                 sees = audience.sees(domain.slug, path) and path in on_disk(self.resources, cache, [path])
@@ -288,7 +288,7 @@ class SearchService:
         """Return the notes of any domain that link to a file, without those whose files are gone."""
         linking: list[dict[str, Any]] = []
         for domain, cache in self.readers():
-            found = neighbours.backlinks(cache, path)
+            found = graph.backlinks(cache, path)
             there = on_disk(self.resources, cache, [one.path for one in found])
             linking += [
                 asdict(one) | {"domain": domain.slug}
@@ -300,7 +300,7 @@ class SearchService:
     def parked(self, path: str | None = None) -> list[str]:
         """Return the parked notes, or those of them that have a path."""
         found = [row[0] for _, cache in self.readers() for row in cache.ledger.parked_rows()]
-        return found if path is None else [one for one in found if one == vault.note_key(path)]
+        return found if path is None else [one for one in found if one == files.note_key(path)]
 
     def no_such_note(self, path: str, audience: Audience = OWNER) -> NoteNotFoundError:
         """Return the error that says why a note is unavailable."""
@@ -310,7 +310,7 @@ class SearchService:
     def why(self, path: str, *, audience: Audience = OWNER) -> dict[str, Any]:
         """Return the state of a path, with the reason; a path that the asker does not see is unknown."""
         registry = self.resources.registry()
-        key, root = vault.note_key(path), self.resources.root
+        key, root = files.note_key(path), self.resources.root
         if not audience.sees_all and not audience.named([key]):
             return nothing_at(key, registry)
         caches = {domain.slug: cache for domain, cache in self.readers()}

@@ -8,12 +8,12 @@ from typing import Any
 
 from pipelines.errors import CacheError
 from pipelines.filters import Filters
-from pipelines.retrieval.alike import Folded
-from pipelines.retrieval.excerpts import Excerpt
-from pipelines.retrieval.explain import Standing, nothing_left, reason
-from pipelines.retrieval.hit import Hit
-from pipelines.retrieval.layers import Source
-from pipelines.retrieval.spelling import corrected
+from pipelines.search.excerpts import Excerpt
+from pipelines.search.explain import Standing, nothing_left, reason
+from pipelines.search.fusion import Hit
+from pipelines.search.near_duplicates import Folded
+from pipelines.search.rank import Source
+from pipelines.search.spelling import corrected
 from service.usecases.nearest_values import unknown_values
 from service.usecases.paging import Ranked
 from service.usecases.schemas.locator import place_of

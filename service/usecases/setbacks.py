@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.disk import vault
-from pipelines.store import passages
-from pipelines.store.cache import Cache
-from pipelines.store.facts import HELD
-from pipelines.store.note_log import NoteLog, followed
+from pipelines.cache import passages
+from pipelines.cache.cache import Cache
+from pipelines.state.note_log import NoteLog, followed
+from pipelines.state.state import HELD
+from pipelines.vault import files
 from service.usecases.audience import agents
 from service.usecases.notes import dates_of
 from service.usecases.phrases import moment
@@ -19,7 +19,7 @@ from workers.resources import Resources
 def gone_because(resources: Resources, cache: Cache, path: str) -> str | None:
     """Say that no answer has a note because its file is gone, or return None."""
     raw, *_ = cache.ledger.stat_of([path]).get(path, (path,))
-    if not resources.present() or vault.look(resources.root, raw) is not None:
+    if not resources.present() or files.look(resources.root, raw) is not None:
         return None
     return "its file is gone, and no answer has a note without a file"
 
@@ -33,7 +33,7 @@ def _history_of(resources: Resources, path: str) -> dict[str, str]:
     if last.other_path:
         root = resources.root
         now = followed(
-            log.renamed(), path, lambda name: vault.look(root, vault.path_on_disk(root, name)) is not None
+            log.renamed(), path, lambda name: files.look(root, files.path_on_disk(root, name)) is not None
         )
         return {"reason": f"it was renamed to {now}", "renamed_to": now}
     return {"reason": f"it was taken out of the index on {moment(last.at)}; there is no such file"}

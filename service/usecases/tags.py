@@ -10,18 +10,16 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.disk import vault
+from pipelines.cache.notes import openings, untagged
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import CacheError, CannotUndoError, NotFoundError
-from pipelines.model import Domain
-from pipelines.moments import now_iso
-from pipelines.retrieval.excerpts import opening
-from pipelines.store.change_log import Change
-from pipelines.store.facts import TAGGED
-from pipelines.store.notes import openings, untagged
-from pipelines.store.proposals import ProposalState
-from pipelines.tagging.missing import missing
-from pipelines.tagging.moved import former_paths
+from pipelines.model import Domain, now_iso
+from pipelines.search.excerpts import opening
+from pipelines.state.state import TAGGED
+from pipelines.state.tags import Change, ProposalState
+from pipelines.tagging.apply import former_paths
+from pipelines.tagging.vocabulary import missing
+from pipelines.vault import files
 from queue_config.queue import Queue
 from service.usecases.domains import named_domains
 from service.usecases.schemas.tags import (
@@ -199,9 +197,9 @@ class Tags:
             wanted = [
                 note
                 for note in known
-                if path in (None, note) and note not in one.configuration and vault.is_markdown(note)
+                if path in (None, note) and note not in one.configuration and files.is_markdown(note)
             ]
-            if path is not None and path in known and not vault.is_markdown(path):
+            if path is not None and path in known and not files.is_markdown(path):
                 problems.append(f"{path} is not Markdown, and gets no tags")
             if path in one.configuration:
                 problems.append(f"{path} configures the domain {one.slug}, and gets no tags")

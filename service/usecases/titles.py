@@ -6,16 +6,16 @@ import json
 import threading
 from collections.abc import Sequence
 
-from pipelines.disk import vault
+from pipelines.cache import notes, passages
+from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.vectors import mean_vector
 from pipelines.filters import Filters
 from pipelines.model import Domain
-from pipelines.retrieval.passing import passing_chunks
-from pipelines.retrieval.similar import nearest_notes
-from pipelines.retrieval.titles import NameIndex, names_of
-from pipelines.store import notes, passages
-from pipelines.store.cache import Cache, Vector
-from pipelines.store.connection import snapshot
-from pipelines.vectors import mean_vector
+from pipelines.search.names import NameIndex, names_of
+from pipelines.search.operators import passing_chunks
+from pipelines.search.walk import nearest_notes
+from pipelines.sqlite import snapshot
+from pipelines.vault import files
 from service.usecases.audience import OWNER, Audience
 from service.usecases.domains import named_domains
 from service.usecases.notes import on_disk
@@ -92,7 +92,7 @@ class TitleSearch:
         """
         for slug in filters.domains:
             named_domains(self._questions.resources, slug)
-        path = vault.note_key(path)
+        path = files.note_key(path)
         readers = self._questions.readers()
         _, own = self._questions.holder(path, audience)
         if filters.name_communities:

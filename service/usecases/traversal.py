@@ -9,21 +9,30 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from pipelines import lexical
-from pipelines.disk import vault
+from pipelines.cache import graph, notes
+from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.vectors import mean_vector
 from pipelines.errors import EvidenceNotFoundError, NotComparableError
 from pipelines.filters import Filters
 from pipelines.model import Domain
+from pipelines.notes import lexical
 from pipelines.question import read_question
-from pipelines.retrieval.deep import compare, retrieve
-from pipelines.retrieval.explore import explore, explore_from
-from pipelines.retrieval.passing import notes_left_out, passing_chunks
-from pipelines.retrieval.thresholds import thresholds_of
-from pipelines.retrieval.traverse import Dropped, Effort, Found, Kept, deep, fast
-from pipelines.store import neighbours, notes
-from pipelines.store.cache import Cache, Vector
-from pipelines.store.evidence import Evidence
-from pipelines.vectors import mean_vector
+from pipelines.search.operators import notes_that_fail, passing_chunks
+from pipelines.search.thresholds import thresholds_of
+from pipelines.search.walk import (
+    Dropped,
+    Effort,
+    Found,
+    Kept,
+    compare,
+    deep,
+    explore,
+    explore_from,
+    fast,
+    retrieve,
+)
+from pipelines.state.evidence import Evidence
+from pipelines.vault import files
 from service.usecases.audience import OWNER, Audience
 from service.usecases.domains import named_domains
 from service.usecases.schemas.links import Edge
@@ -62,7 +71,7 @@ class Traversal:
         """
         for slug in filters.domains:
             named_domains(self._resources, slug)
-        path = vault.note_key(path)
+        path = files.note_key(path)
         domain, cache = self._questions.holder(path, audience)
         if query is not None:
             read = read_question(query)
@@ -82,7 +91,7 @@ class Traversal:
             audience.require_communities(domain.slug)
         if filters.domains and domain.slug not in filters.domains:
             return notes.note_names(cache).keys()
-        return notes_left_out(cache, filters, audience.hidden(domain.slug), vector)
+        return notes_that_fail(cache, filters, audience.hidden(domain.slug), vector)
 
     def _traverse(
         self,
@@ -185,7 +194,7 @@ class Traversal:
 def _walk(domain: Domain, cache: Cache, found: Found, effort: Effort, started: float) -> Walk:
     kept = [note.path for note in found.kept]
     looked_at = [*kept, *(note.path for note in found.dropped)]
-    points = {point.path: asdict(point) for point in neighbours.nodes(cache, looked_at)}
+    points = {point.path: asdict(point) for point in graph.nodes(cache, looked_at)}
 
     def facts(note: Kept | Dropped) -> dict[str, Any]:
         edge = note.edge
@@ -201,7 +210,7 @@ def _walk(domain: Domain, cache: Cache, found: Found, effort: Effort, started: f
     # A note that was deleted this moment has no point any more.
     return Walk(
         nodes=[KeptNode(**facts(n), retain_reason=n.reason) for n in found.kept if n.path in points],
-        edges=[Edge(**asdict(edge)) for edge in neighbours.edges_among(cache, kept)],
+        edges=[Edge(**asdict(edge)) for edge in graph.edges_among(cache, kept)],
         dropped=[DroppedNode(**facts(n), drop_reason=n.reason) for n in found.dropped if n.path in points],
         embeddings_read=found.embeddings,
         unread=found.unread,

@@ -12,15 +12,15 @@ from unicodedata import normalize
 import yaml
 
 from pipelines import domains
-from pipelines.disk import beneath, ignore_file
-from pipelines.disk.identity import DOT_FOLDER
-from pipelines.disk.ignore_file import IGNORE_FILE
-from pipelines.disk.safe_replace import replace_if_unchanged
-from pipelines.disk.vault import disk_key, is_folder, is_hidden, path_on_disk
-from pipelines.documents.formats import NAMES, OF_A_NEW_VAULT, FormatName, format_of
 from pipelines.domains import DOMAINS_FILE, WHOLE_VAULT, Registry
 from pipelines.errors import NotFoundError, TaxonomyError, UnsafePathError
-from pipelines.tagging.taxonomy import parse
+from pipelines.formats import NAMES, OF_A_NEW_VAULT, FormatName, format_of
+from pipelines.tagging.vocabulary import parse
+from pipelines.vault import ignore, paths
+from pipelines.vault.files import disk_key, is_folder, is_hidden, path_on_disk
+from pipelines.vault.identity import DOT_FOLDER
+from pipelines.vault.ignore import IGNORE_FILE
+from pipelines.vault.write import replace_if_unchanged
 from service.usecases.vault_survey import Survey
 
 LEAST_NOTES = 10
@@ -126,7 +126,7 @@ def plan(seen: Survey, choices: Choices) -> tuple[PlannedFile, ...]:
         lacking = [folder for folder in ignored if len(seen.without([folder]).notes) < len(seen.notes)]
         files.append(PlannedFile(IGNORE_FILE, "", lacks=_ignoring(lacking)))
     elif ignored:
-        files.append(PlannedFile(IGNORE_FILE, f"{ignore_file.HEAD}\n{_ignoring(ignored)}"))
+        files.append(PlannedFile(IGNORE_FILE, f"{ignore.HEAD}\n{_ignoring(ignored)}"))
     return tuple(replace(file, exists=_exists(seen.root, file.path)) for file in files)
 
 
@@ -164,7 +164,7 @@ def write(root: Path, files: Iterable[PlannedFile]) -> Iterator[tuple[PlannedFil
 def _exists(root: Path, path: str) -> bool:
     """Say whether anything has this path; what is behind a link counts, because nothing may be written there."""
     try:
-        beneath.look(root, path)
+        paths.look(root, path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except (OSError, UnsafePathError):
@@ -210,7 +210,7 @@ def _domains_text(folders: Sequence[str], others: Sequence[str]) -> str:
 
 
 def _ignoring(folders: Iterable[str]) -> str:
-    return "".join(f"{ignore_file.line_for(folder, is_folder=True)}\n" for folder in folders)
+    return "".join(f"{ignore.line_for(folder, is_folder=True)}\n" for folder in folders)
 
 
 def _lacking(folders: Sequence[str], registry: Registry) -> str:

@@ -11,18 +11,18 @@ from pathlib import Path
 from unicodedata import normalize
 
 from pipelines import domains
-from pipelines.disk import vault
-from pipelines.disk.vault import disk_key
-from pipelines.disk.vault_scan import scan_vault
-from pipelines.documents.formats import NAMES, format_of
 from pipelines.domains import Registry
 from pipelines.errors import NoteError
-from pipelines.indexing.apart import is_heavy
+from pipelines.formats import NAMES, format_of
+from pipelines.indexing.parse import is_heavy
 from pipelines.indexing.reconcile import rules_of
 from pipelines.model import FoundFile
-from pipelines.parsing.encodings import decode
-from pipelines.parsing.frontmatter import read_frontmatter, read_properties
-from pipelines.parsing.markdown import read_note
+from pipelines.notes.encodings import decode
+from pipelines.notes.frontmatter import read_frontmatter, read_properties
+from pipelines.notes.markdown import read_note
+from pipelines.vault import files
+from pipelines.vault.files import disk_key
+from pipelines.vault.scan import scan_vault
 
 _MOST_READ = 5_000
 """Upper bound on the notes whose tags are read: about ten seconds of reading."""
@@ -111,10 +111,10 @@ def survey(root: Path) -> Survey:
 
 def _tags_of(root: Path, file: FoundFile) -> tuple[str, ...]:
     """Return a note's tags; of a note that is expensive to parse only those in its frontmatter."""
-    if not vault.is_markdown(file.path):
+    if not files.is_markdown(file.path):
         return ()
     try:
-        data = vault.read(root, file.raw, _LARGEST_READ).data
+        data = files.read(root, file.raw, _LARGEST_READ).data
     except (NoteError, OSError):
         return ()  # the index will park it with its reason
     if is_heavy(data):

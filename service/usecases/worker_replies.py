@@ -6,8 +6,7 @@ import time
 from typing import TypeVar
 
 from pipelines.errors import WorkerTimeoutError
-from pipelines.store.facts import Subject
-from pipelines.store.state import State
+from pipelines.state.state import State, Subject
 
 T = TypeVar("T")
 _LOOK_SECONDS = 0.02

@@ -13,8 +13,8 @@ from watchdog.observers.inotify import InotifyEmitter, InotifyWatchGroup
 from watchdog.observers.inotify_c import InotifyEvent, InotifyFD
 from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, PathedInotifyEvent
 
-from pipelines.disk.beneath import subfolders
-from pipelines.disk.ignore import DEEPEST_FOLDER
+from pipelines.vault.ignore import DEEPEST_FOLDER
+from pipelines.vault.paths import subfolders
 
 
 @dataclass

@@ -13,14 +13,14 @@ import structlog
 from redis.exceptions import RedisError
 from watchdog.events import DirModifiedEvent, FileSystemEvent, FileSystemEventHandler
 
-from pipelines.disk import vault
-from pipelines.disk.ignore import RULE_FILES
-from pipelines.disk.obsidian import OBSIDIAN_SETTINGS
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import EverindexError
 from pipelines.heartbeat import heartbeat
 from pipelines.indexing.reconcile import check_paths
-from pipelines.store.facts import WATCHER, WatcherFacts
+from pipelines.state.state import WATCHER, WatcherFacts
+from pipelines.vault import files as vault
+from pipelines.vault.ignore import RULE_FILES
+from pipelines.vault.obsidian import OBSIDIAN_SETTINGS
 from queue_config.settings import Settings
 from service.runtime.lock import only_one
 from service.runtime.watch_limits import why_poll

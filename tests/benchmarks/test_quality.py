@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.quality import STACK, SetAnswers, layers_table, others, over_all, ways_table
-from pipelines.retrieval.evaluate import Figures
-from pipelines.retrieval.ways import WITHOUT
+from pipelines.search.ablation import WITHOUT
+from pipelines.search.evaluate import Figures
 
 FIGURES = Figures(0.5, 0.6, 0.7, 0.8)
 

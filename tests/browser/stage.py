@@ -11,14 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pipelines.heartbeat import process_name
-from pipelines.model import FoundFile, Suggestion
-from pipelines.moments import now_iso
-from pipelines.priorities import LOW_PRIORITY
-from pipelines.store.facts import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed, Hold, WatcherFacts
-from pipelines.store.history import History
-from pipelines.store.job_rows import Result
-from pipelines.store.processes import Process, Processes
-from pipelines.store.proposals import Proposals
+from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion, now_iso
+from pipelines.state.health import Process, Processes
+from pipelines.state.jobs import History, Result
+from pipelines.state.state import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed, Hold, WatcherFacts
+from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from workers.resources import Resources

@@ -9,9 +9,8 @@ from urllib.parse import urlencode
 import pytest
 
 from pipelines.heartbeat import process_name
-from pipelines.store.facts import HELD
-from pipelines.store.history import History
-from pipelines.store.job_rows import Result
+from pipelines.state.jobs import History, Result
+from pipelines.state.state import HELD
 from tests.browser.serving import working
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE
 from tests.sweeps import ALL

@@ -6,9 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from pipelines.model import Suggestion
-from pipelines.moments import now_iso
-from pipelines.store.proposals import Proposals
+from pipelines.model import Suggestion, now_iso
+from pipelines.state.tags import Proposals
 from tests.browser.serving import working
 from tests.browser.stage import HOSTILE, HOSTILE_FILE
 

@@ -9,14 +9,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.ledger import want_version
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import BadVectorError, EverindexError, StorageUnavailableError
-from pipelines.store.attention import Attention
-from pipelines.store.cache import Cache
-from pipelines.store.connection import connect, transaction
-from pipelines.store.evidence import Evidence, EvidenceRecord
-from pipelines.store.older import want_version
-from pipelines.store.state import State
+from pipelines.sqlite import connect, transaction
+from pipelines.state.attention import Attention
+from pipelines.state.evidence import Evidence, EvidenceRecord
+from pipelines.state.state import State
 from queue_config.queue import QUEUE_FILE
 from service.usecases.maintenance import back_up, restore
 from tests.documents import DOCUMENTS, document

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from pipelines.store.cache import Cache
+from pipelines.cache.cache import Cache
 from tests.whole.conftest import User, wait_for
 
 FILES = 100_000

@@ -12,8 +12,8 @@ from typing import Any, Literal, NoReturn, get_args
 
 import apsw
 
+from pipelines import sqlite
 from pipelines.errors import EverindexError
-from pipelines.store import connection
 
 from .acts import SHORT_LIFE, Act
 from .life import Service, World
@@ -143,7 +143,7 @@ class _File(apsw.VFSFile):
 
 def _mount(mode: Mode | None = None, nth: int = 0) -> Disk:
     """Open all databases of this process on such a disk from now on; their journals stay short."""
-    connection._LARGE_JOURNAL = 0
+    sqlite._LARGE_JOURNAL = 0
     apsw.Connection = _Connection
     apsw.connection_hooks.append(lambda con: con.wal_autocheckpoint(_PAGES))
     return Disk(mode, nth)

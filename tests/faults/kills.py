@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipelines.documents.reading import is_read_apart
+from pipelines.documents.read import is_read_apart
 from pipelines.domains import DOMAINS_FILE
 from tests.documents import DOCUMENTS, EVERY_FORMAT, document, ending
 from tests.faults.processes import SUFFIXES, Asker, Trio

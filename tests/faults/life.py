@@ -24,15 +24,14 @@ import scipy.sparse.csgraph  # noqa: F401 - what ranks are computed with, loaded
 from huey.signals import SIGNAL_ERROR
 
 import pipelines.graph.centrality  # noqa: F401 - likewise
-from pipelines.documents.formats import FORMATS
-from pipelines.embedding.model_info import ModelInfo, find_model
+from pipelines.cache.cache import Cache
+from pipelines.cache.passages import owes_sentences
+from pipelines.embedding.models import ModelInfo, find_model
 from pipelines.errors import EverindexError
-from pipelines.indexing.ledger_writer import Report
-from pipelines.indexing.pipeline import Ingest
-from pipelines.indexing.reconcile import check_paths
+from pipelines.formats import FORMATS
+from pipelines.indexing.ingest import Ingest
+from pipelines.indexing.reconcile import Report, check_paths
 from pipelines.model import ChunkSettings, Domain
-from pipelines.store.cache import Cache
-from pipelines.store.sentences import owes_sentences
 from queue_config.settings import Settings
 from service.usecases.indexing import rebuild_caches
 from service.usecases.maintenance import repair_caches, verify_caches

@@ -1,7 +1,7 @@
 """Every place where a process can die between two states of the disk, and a death at each of them.
 
 A place is before or after a commit, an enqueue, a dequeue or a rename. It is named after our function that does it:
-`pipelines.store.cache.Cache.commit_note: before commit`. Production code contains nothing of it: the
+`pipelines.cache.cache.Cache.commit_note: before commit`. Production code contains nothing of it: the
 primitives are hooked, in a child that is going to die.
 """
 
@@ -28,7 +28,7 @@ from .stage import Findings, Stage, quick_folder
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("pipelines", "queue_config", "workers", "service")
-_STORE, _QUEUE = "pipelines.store.connection", "queue_config.queue"
+_STORE, _QUEUE = "pipelines.sqlite", "queue_config.queue"
 _RENAMES = ("replace", "rename", "link")
 _QUEUED = ("enqueue", "dequeue")
 SIDES = ("before", "after")
@@ -85,34 +85,27 @@ ELSEWHERE = {
     "service.runtime.supervisor": "moves a log file aside: no state of ours depends on it",
     _STORE: "commits for others",
     "service.http.routes.search": "asks for a comparison: the life enqueues the same task",
-    "pipelines.store.history": "what jobs did, for people to read: no work depends on it",
-    "pipelines.store.note_log": "what happened to notes, for people to read: no work depends on it",
-    "pipelines.store.pruning": "what is no longer kept of those two",
-    "pipelines.store.processes": "which processes live, for people to read: no work depends on it",
+    "pipelines.state.jobs": "what jobs did, for people to read: no work depends on it",
+    "pipelines.state.note_log": "what happened to notes, for people to read: no work depends on it",
+    "pipelines.state.health.Processes": "which processes live, for people to read: no work depends on it",
     "pipelines.embedding.openvino": "exports a model; half an export is repeated, and needs an extra that the tests do not have",
-    "pipelines.store.problems": "what is wrong, for people to read: no work depends on it",
-    "pipelines.store.rename_log": "tests/workers/test_tagging.py dies at each of its steps",
-    "pipelines.store.salvage": "copies beside the damaged file: tests/whole/test_maintenance.py mends real ones",
-    "pipelines.disk.durable_files.write_in_folder": "writes the vault's id again: tests/pipelines/disk/test_identity.py",
-    "pipelines.store.leases.Leases.renew": "a heavy note: tests/pipelines/indexing/test_apart.py kills what parses it",
-    "pipelines.store.ledger.Ledger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
-    "pipelines.store.ranks.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
+    "pipelines.state.health.Problems": "what is wrong, for people to read: no work depends on it",
+    "pipelines.maintenance.databases": "copies beside the damaged file: tests/whole/test_maintenance.py mends real ones",
+    "pipelines.vault.atomic.write_in_folder": "writes the vault's id again: tests/pipelines/vault/test_identity.py",
+    "pipelines.cache.leases.Leases.renew": "a heavy note: tests/pipelines/indexing/test_parse_apart.py kills what parses it",
+    "pipelines.cache.ledger.Ledger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
+    "pipelines.cache.graph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
     "service.usecases.tags": "asks for what `tag_places` enqueues itself",
     **dict.fromkeys(
         (
-            "pipelines.disk.late_writes",
-            "pipelines.disk.safe_replace",
-            "pipelines.disk.in_folder",
-            "pipelines.store.change_log",
-            "pipelines.store.proposals",
-            "pipelines.store.review_pages",
-            "pipelines.store.spending",
-            "pipelines.store.tag_keys",
+            "pipelines.vault.write",
+            "pipelines.vault.in_folder",
+            "pipelines.state.tags",
             "pipelines.tagging",
             "workers.tag_sweep",
             "workers.tagging",
         ),
-        "tags have a life of their own: `tag_places`",
+        "tags have a life of their own: `tag_places`, and tests/workers/test_tagging.py dies at each step of a rename",
     ),
 }
 """Modules and functions whose places the life does not reach, and why not."""

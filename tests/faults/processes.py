@@ -21,11 +21,11 @@ from typing import Self
 import httpx
 import psutil
 
-from pipelines.chunk import chunk_note
+from pipelines.cache.cache import Cache
 from pipelines.domains import load
-from pipelines.indexing.pipeline import Ingest
+from pipelines.indexing.ingest import Ingest
 from pipelines.maintenance.verify import verify
-from pipelines.store.cache import Cache
+from pipelines.notes.chunk import chunk_note
 from queue_config.settings import Settings
 from tests.documents import DOCUMENTS
 from tests.whole.conftest import PATIENCE, User, wait_for
@@ -127,7 +127,7 @@ class Trio(User):
         def caught() -> psutil.Process | None:
             for child in psutil.Process(self._running["worker"].pid).children():
                 with suppress(psutil.NoSuchProcess):  # it is replaced when another format is read
-                    if any("reader_process" in word for word in child.cmdline()):
+                    if any("sandbox_child" in word for word in child.cmdline()):
                         child.suspend()
                         if is_awaited(child):
                             time.sleep(0.1)  # it may have answered just before

@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.disk import in_folder
-from pipelines.disk.late_writes import Late, late_writes, settle
 from pipelines.domains import WHOLE_VAULT
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.model_info import find_model
+from pipelines.embedding.models import find_model
 from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
-from pipelines.store.note_log import NoteLog
-from pipelines.store.proposals import Proposals
-from pipelines.tagging.promote import Notes, merge_late
+from pipelines.state.note_log import NoteLog
+from pipelines.state.tags import Proposals
+from pipelines.tagging.apply import Notes, merge_late
 from pipelines.tagging.review import ReviewContext, review
-from pipelines.tagging.taxonomy import load
+from pipelines.tagging.vocabulary import load
+from pipelines.vault import in_folder
+from pipelines.vault.write import Late, late_writes, settle
 from tests.pipelines.conftest import MAX_BYTES, House
 from tests.tiny import build_tiny_model
 

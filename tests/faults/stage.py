@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.cache.cache import Cache
 from pipelines.errors import BackupError, CacheError
+from pipelines.maintenance import databases
 from pipelines.maintenance.backup import _check_seal
-from pipelines.store import backup as databases
-from pipelines.store.cache import Cache
 from service.usecases.maintenance import verify_caches
 
 from .acts import Act

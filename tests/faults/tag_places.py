@@ -20,10 +20,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from pipelines.disk import in_folder
 from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
 from pipelines.tagging.propose import ProposalContext
+from pipelines.vault import in_folder
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks, review_now, take_back
 from workers.tagging_context import TaggingContext
@@ -33,14 +33,14 @@ from .life import Service, World, make_models
 from .stage import in_child, quick_folder
 
 MODULES = (
-    "pipelines.disk.late_writes",
-    "pipelines.disk.safe_replace",
-    "pipelines.disk.in_folder",
-    "pipelines.store.change_log",
-    "pipelines.store.proposals",
-    "pipelines.store.review_pages",
-    "pipelines.store.spending",
-    "pipelines.store.tag_keys",
+    "pipelines.vault.write",
+    "pipelines.vault.write",
+    "pipelines.vault.in_folder",
+    "pipelines.state.tags",
+    "pipelines.state.tags",
+    "pipelines.state.tags",
+    "pipelines.state.tags",
+    "pipelines.state.tags",
     "pipelines.tagging",
     "workers.tagging_context",
     "workers.tag_sweep",
@@ -293,25 +293,25 @@ def _hook(reached: Callable[[str], None]) -> None:
 
     @wraps(original)
     def swapped(*args: Any, **kwargs: Any) -> bool:
-        reached("pipelines.disk.in_folder.rename: before swap")
+        reached("pipelines.vault.in_folder.rename: before swap")
         done = original(*args, **kwargs)
-        reached("pipelines.disk.in_folder.rename: after swap")
+        reached("pipelines.vault.in_folder.rename: after swap")
         return done
 
     in_folder.rename = swapped
 
 
 OTHERWISE = (
-    "pipelines.disk.in_folder.link",
-    "pipelines.disk.in_folder.move",
-    "pipelines.disk.late_writes._after_a_crash",
-    "pipelines.disk.late_writes.leftovers",
-    "pipelines.store.proposals.Proposals.forget",
-    "pipelines.store.proposals.Proposals.set_gone",
+    "pipelines.vault.in_folder.link",
+    "pipelines.vault.in_folder.move",
+    "pipelines.vault.write._after_a_crash",
+    "pipelines.vault.write.leftovers",
+    "pipelines.state.tags.Proposals.forget",
+    "pipelines.state.tags.Proposals.set_gone",
 )
 """Places that the life does not reach.
 
-Of file systems that know no exchange, and of crashes: tests/pipelines/disk/test_safe_replace.py kills there. Of proposals whose
+Of file systems that know no exchange, and of crashes: tests/pipelines/vault/test_write_safe_replace.py kills there. Of proposals whose
 notes are gone: each is one statement, repeated at the next sweep.
 """
 

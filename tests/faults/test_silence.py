@@ -19,9 +19,8 @@ import pytest
 import redis
 from safetensors.numpy import load, save
 
-from pipelines.disk.globs import MOST_WILDCARD_CHARACTERS
-from pipelines.disk.ignore import DEEPEST_FOLDER
-from pipelines.disk.late_writes import UNCLAIMED
+from pipelines.vault.ignore import DEEPEST_FOLDER, MOST_WILDCARD_CHARACTERS
+from pipelines.vault.write import UNCLAIMED
 from tests.faults.outages import RedisServer
 from tests.faults.processes import Trio
 from tests.sweeps import long

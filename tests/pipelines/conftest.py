@@ -13,24 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.brake import Release
-from pipelines.chunk import chunk_settings
-from pipelines.disk import vault
-from pipelines.disk.identity import identify
-from pipelines.documents.reading import Files
+from pipelines.cache.cache import Cache
+from pipelines.cache.schema import CacheMeta
+from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.model_info import ModelInfo, find_model
-from pipelines.indexing.ingest import index_saved, index_words
-from pipelines.indexing.ledger_writer import Report
-from pipelines.indexing.owed_vectors import embed_owed
-from pipelines.indexing.pipeline import Ingest, Outcome, pipeline_name
-from pipelines.indexing.reconcile import check_paths, reconcile
+from pipelines.embedding.models import ModelInfo, find_model
+from pipelines.indexing.deletions import Release
+from pipelines.indexing.ingest import Ingest, Outcome, embed_owed, index_saved, index_words, pipeline_name
+from pipelines.indexing.reconcile import Report, check_paths, reconcile
 from pipelines.model import EmbeddingContext
-from pipelines.store.cache import Cache
-from pipelines.store.meta import CacheMeta
-from pipelines.store.note_log import NoteEvent
+from pipelines.notes.chunk import chunk_settings
+from pipelines.state.note_log import NoteEvent
+from pipelines.vault import files
+from pipelines.vault.identity import identify
 
 MAX_BYTES = 1_000_000
 _NOBODY = 65_534
@@ -86,7 +83,7 @@ class House:
             max_bytes=MAX_BYTES,
             chunking=self.chunking,
             owner="test",
-            present=lambda: vault.find(self.root, self.identity) is not None,
+            present=lambda: files.find(self.root, self.identity) is not None,
             encoder=lambda: self.embedder,
             encoder_ready=lambda: True,
             siblings=lambda: self.siblings,

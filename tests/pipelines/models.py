@@ -1,7 +1,7 @@
 """Models in sentence-transformers' format, and what sentence-transformers itself makes of them."""
 
 from pipelines.embedding.embedder import Embedder
-from pipelines.embedding.model_info import find_model
+from pipelines.embedding.models import find_model
 
 
 def load(name, threads=2, **how):

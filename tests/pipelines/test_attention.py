@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.attention import attention_of, follow_notes, weight
-from pipelines.model import FoundFile
-from pipelines.priorities import LOW_PRIORITY
-from pipelines.store.attention import Attention
-from pipelines.store.cache import Cache
-from pipelines.store.meta import CacheMeta
+from pipelines.cache.cache import Cache
+from pipelines.cache.schema import CacheMeta
+from pipelines.model import LOW_PRIORITY, FoundFile
+from pipelines.state.attention import Attention
 
 DAY = 24 * 3600.0
 

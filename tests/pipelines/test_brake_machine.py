@@ -20,13 +20,11 @@ from hypothesis.stateful import (
 )
 
 from pipelines.domains import load
-from pipelines.indexing.holds import HOLD_SECONDS, WINDOW_SECONDS, DeletionBrake
+from pipelines.indexing.deletions import HOLD_SECONDS, WINDOW_SECONDS, DeletionBrake
 from pipelines.indexing.ingest import index_words
 from pipelines.indexing.reconcile import check_paths, reconcile
-from pipelines.store.clocks import Clocks
-from pipelines.store.facts import HELD
-from pipelines.store.state import State
-from pipelines.store.vanished import Vanished
+from pipelines.state.health import Vanished
+from pipelines.state.state import HELD, Clocks, State
 
 from .conftest import MAX_BYTES, House
 

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from pipelines.heartbeat import heartbeat, lives, process_name
-from pipelines.store.clocks import Clocks
-from pipelines.store.processes import SILENT_SECONDS, Process, Processes
+from pipelines.state.health import SILENT_SECONDS, Process, Processes
+from pipelines.state.state import Clocks
 
 
 class Times:

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipelines.disk import vault as disk
-from pipelines.disk import vault_scan
-from pipelines.disk.ignore import DEEPEST_FOLDER, IgnoreRules
-from pipelines.disk.vault import disk_key, found_file, note_key, own_key
-from pipelines.disk.vault_scan import scan_vault
-from pipelines.documents.formats import OF_A_NEW_VAULT
+from pipelines.formats import OF_A_NEW_VAULT
+from pipelines.vault import files as disk
+from pipelines.vault import scan as vault_scan
+from pipelines.vault.files import disk_key, found_file, note_key, own_key
+from pipelines.vault.ignore import DEEPEST_FOLDER, IgnoreRules
+from pipelines.vault.scan import scan_vault
 
 YEARS = {"1600": -11676096000, "1969": -1, "2262": 9223372037, "2300": 10413792000, "9999": 253402300799}
 LARGEST = 2**63 - 1
@@ -216,8 +216,8 @@ def test_folders_nested_too_deep_cause_a_complaint_and_their_notes_leave_the_ind
     nest(house.root, 4, {1, 4})
     house.index()
     assert len(paths(house)) == 2
-    monkeypatch.setattr("pipelines.disk.ignore.DEEPEST_FOLDER", 3)
-    monkeypatch.setattr("pipelines.disk.vault_scan.DEEPEST_FOLDER", 3)
+    monkeypatch.setattr("pipelines.vault.ignore.DEEPEST_FOLDER", 3)
+    monkeypatch.setattr("pipelines.vault.scan.DEEPEST_FOLDER", 3)
     report = house.reconcile()
     assert (report.removed, report.held, report.ignored) == (1, 0, 1)
     (complaint,) = report.complaints

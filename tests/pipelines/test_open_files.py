@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from pipelines.open_files import report_limit
-from pipelines.store.problems import Problems
+from pipelines.state.health import Problems
 
 PROGRAM = """
 import resource

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.filters import matching_notes
+from pipelines.cache.schema import CacheMeta
 from pipelines.filters import Filters, parse_filters
 from pipelines.question import Question, read_question
-from pipelines.store.cache import Cache
-from pipelines.store.filters import matching_notes
-from pipelines.store.meta import CacheMeta
-from tests.pipelines.store.test_filters import put
+from tests.pipelines.cache.test_filters import put
 
 OPERATORS = {
     "tag:Inbox": ("tag", "Inbox"),

@@ -18,11 +18,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from pipelines.documents.reading import Files
+from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import DOMAINS_FILE, load
-from pipelines.indexing.ingest import index_saved, index_words
-from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.ingest import embed_owed, index_saved, index_words
 from pipelines.indexing.reconcile import reconcile
 from tests.documents import DOCUMENTS, EVERY_FORMAT, document, ending
 

@@ -12,8 +12,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from pipelines.model import FoundFile
-from pipelines.priorities import LOW_PRIORITY
+from pipelines.model import LOW_PRIORITY, FoundFile
 from queue_config.settings import Settings
 from service.app import create_app
 from service.http.routes.search import LONGEST_WAIT_SECONDS, add_search

@@ -13,9 +13,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from pipelines.disk.identity import identify
 from pipelines.maintenance.backup import restore_backup, write_backup
-from pipelines.store.attention import Attention
+from pipelines.state.attention import Attention
+from pipelines.vault.identity import identify
 from tests.whole.conftest import User, wait_for
 
 ARCHIVES = sorted(Path(__file__).parent.glob("*.tar.xz"))
@@ -139,8 +139,8 @@ def test_a_backup_that_the_earlier_version_made_is_restored(heir, tmp_path):
     file = tmp_path / "backup.tar"
     identity = identify(heir.root)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("pipelines.store.state_file.state_schema", lambda: "")
-        patched.setattr("pipelines.store.state_file._move_old_decisions", lambda _: None)
+        patched.setattr("pipelines.state.state.state_schema", lambda: "")
+        patched.setattr("pipelines.state.state._move_old_decisions", lambda _: None)
         write_backup(
             file,
             heir.state,

@@ -18,8 +18,8 @@ from typing import IO, Any
 import httpx
 import pytest
 
-from pipelines.store.cache import Cache
-from pipelines.store.sentences import owes_sentences
+from pipelines.cache.cache import Cache
+from pipelines.cache.passages import owes_sentences
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "vault"
 PATIENCE = 60.0

@@ -9,9 +9,9 @@ from statistics import fmean
 import httpx
 import pytest
 
-from pipelines.disk.vault import is_note
-from pipelines.parsing.markdown import parse_note
-from pipelines.retrieval.evaluate import ndcg, read_judged
+from pipelines.notes.markdown import parse_note
+from pipelines.search.evaluate import ndcg, read_judged
+from pipelines.vault.files import is_note
 
 from .conftest import EXAMPLES
 

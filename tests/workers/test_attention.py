@@ -7,8 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from pipelines.indexing.reconcile import reconcile
-from pipelines.store.attention import Attention
-from pipelines.store.state_file import STATE_FILE
+from pipelines.state.attention import Attention
+from pipelines.state.state import STATE_FILE
 from queue_config.settings import Settings
 from workers.attention import _RECORDER, AttentionSweep, chosen
 from workers.resources import Resources

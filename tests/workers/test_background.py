@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from pipelines.cache.dates import order_of
+from pipelines.cache.graph import ranked_by, read_communities
+from pipelines.cache.passages import owes_sentences
 from pipelines.graph.ranking import rank_domain
-from pipelines.model import DateOrder, FoundFile
-from pipelines.priorities import LOW_PRIORITY
-from pipelines.store.dates import order_of
-from pipelines.store.ranks import ranked_by, read_communities
-from pipelines.store.sentences import owes_sentences
+from pipelines.model import LOW_PRIORITY, DateOrder, FoundFile
 from queue_config.inspect import waiting
 from tests.consumer import work
 from workers.background import make_upkeep_tasks, sweep_upkeep
@@ -101,7 +100,7 @@ def test_anything_else_that_waits_comes_before_the_next_sentences(resources, que
 
 
 def test_a_graph_is_not_asked_for_again_while_it_is_computed(resources, queue, upkeep, cache, monkeypatch):
-    monkeypatch.setattr("pipelines.store.edges._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("pipelines.cache.links._QUIET_SECONDS", 0.0)
     computing, go_on = threading.Event(), threading.Event()
 
     def compute(*given):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.indexing.comparison import last_comparison
+from pipelines.indexing.reconcile import last_comparison
 from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from pipelines.embedding.model_info import find_model
+from pipelines.embedding.models import find_model
 from pipelines.errors import ModelUnavailableError
 from tests.tiny import break_in_memory
 from workers.embedders import LAST_QUERY_FILE, Embedders

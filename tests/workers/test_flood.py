@@ -8,8 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from pipelines.indexing.reconcile import check_paths
-from pipelines.model import DiffEvent
-from pipelines.priorities import SAVE_PRIORITY
+from pipelines.model import SAVE_PRIORITY, DiffEvent
 from queue_config.inspect import COUNTED, OTHERS, PEEKED, waiting, waiting_by_task
 from workers.background import make_upkeep_tasks, sweep_upkeep
 from workers.sweeping import sweep

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from pipelines.embedding.model_info import EMBEDDED_MODEL
+from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.errors import ModelNotAllowedError
 from queue_config.settings import Settings
 from service.usecases.health import find_problems

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pipelines.errors import StorageUnavailableError
-from pipelines.indexing.pipeline import Outcome
+from pipelines.indexing.ingest import Outcome
 from pipelines.indexing.reconcile import check_paths
-from pipelines.store.history import History
-from pipelines.store.job_rows import JobFilter
+from pipelines.state.jobs import History, JobFilter
 from tests.consumer import work
 from workers.parsing import REPORTED_SECONDS, forget_reports, reports_of_parsing
 from workers.signals import recorded

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.disk.identity import id_by_path
 from pipelines.errors import NotFoundError, VaultIdError, VaultNotFoundError
-from pipelines.store.connection import connect
-from pipelines.store.note_log import NoteLog
-from pipelines.store.processes import Process
-from pipelines.store.state_file import STATE_FILE
+from pipelines.sqlite import connect
+from pipelines.state.health import Process
+from pipelines.state.note_log import NoteLog
+from pipelines.state.state import STATE_FILE
+from pipelines.vault.identity import id_by_path
 from queue_config.folders import state_home
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once

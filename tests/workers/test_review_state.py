@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.model import Suggestion
-from pipelines.moments import now_iso
+from pipelines.model import Suggestion, now_iso
 from pipelines.tagging.review import review
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once

@@ -12,8 +12,7 @@ import structlog
 from pipelines.errors import StorageUnavailableError
 from pipelines.heartbeat import process_name
 from pipelines.indexing.reconcile import check_paths
-from pipelines.store.history import History
-from pipelines.store.job_rows import JobFilter
+from pipelines.state.jobs import History, JobFilter
 from tests.consumer import work
 from workers.background import make_upkeep_tasks
 from workers.jobs import job
@@ -178,7 +177,7 @@ def test_a_full_disk_keeps_no_job_from_running(resources, queue, tasks, history,
     def full(*_, **__):
         raise StorageUnavailableError("the disk is full")
 
-    monkeypatch.setattr("pipelines.store.history.History.start", full)
+    monkeypatch.setattr("pipelines.state.jobs.History.start", full)
     save(resources, queue, tasks, soil="Compost.")
     work(queue)
     (domain,) = resources.domains()
@@ -193,7 +192,7 @@ def test_an_end_that_could_not_be_written_is_written_before_the_next_job(
         raise StorageUnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.store.history.History.finish", full)
+        patch.setattr("pipelines.state.jobs.History.finish", full)
         recompute("vault")
         work(queue)
     (job,) = history.running()
@@ -209,7 +208,7 @@ def test_a_disk_that_has_no_space_for_the_history_is_said_once(queue, recompute,
         raise StorageUnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"pipelines.store.history.History.{part}", full)
+        patch.setattr(f"pipelines.state.jobs.History.{part}", full)
         for _ in range(3):
             recompute("vault")
             work(queue)
@@ -232,7 +231,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from pipelines.heartbeat import process_name
-from pipelines.store.history import History
+from pipelines.state.jobs import History
 History(Path(sys.argv[1])).start("id", "drain", "vault", worker=process_name())
 os.kill(os.getpid(), signal.SIGKILL)
 """

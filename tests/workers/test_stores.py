@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipelines.store.cache import Cache
-from pipelines.store.history import History
-from pipelines.store.meta import CacheMeta
-from pipelines.store.problems import Problems
-from pipelines.store.state import State
+from pipelines.cache.cache import Cache
+from pipelines.cache.schema import CacheMeta
+from pipelines.state.health import Problems
+from pipelines.state.jobs import History
+from pipelines.state.state import State
 from workers.stores import Stores
 
 META = CacheMeta("a-model", 4, "a-way-to-cut")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from pipelines.model import FoundFile
-from pipelines.priorities import LOW_PRIORITY
-from pipelines.store.facts import REHASHED
+from pipelines.model import LOW_PRIORITY, FoundFile
+from pipelines.state.state import REHASHED
 from tests.consumer import work
 from workers.sweeping import load_models, rehash_share, sweep
 from workers.tasks import make_tasks, reconcile_now

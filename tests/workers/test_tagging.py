@@ -8,17 +8,15 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from pipelines.disk.late_writes import UNCLAIMED
-from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import EverindexError, NoteError
 from pipelines.indexing.reconcile import reconcile
-from pipelines.model import Suggestion
-from pipelines.moments import now_iso
-from pipelines.store.attention import Attention
-from pipelines.store.facts import TAGGED
-from pipelines.tagging.candidates import begin, due
-from pipelines.tagging.promote import promote
+from pipelines.model import Suggestion, now_iso
+from pipelines.state.attention import Attention
+from pipelines.state.state import TAGGED
+from pipelines.tagging.apply import promote
+from pipelines.tagging.propose import begin, due
 from pipelines.tagging.review import review
+from pipelines.vault.write import UNCLAIMED, replace_if_unchanged
 from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once

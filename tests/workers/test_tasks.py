@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from pipelines.priorities import HIGH_PRIORITY
-from pipelines.store.clocks import Clocks
-from pipelines.store.facts import RELOADED
+from pipelines.model import HIGH_PRIORITY
+from pipelines.state.state import RELOADED, Clocks
 from queue_config.queue import ONCE_SECONDS
 from tests.consumer import work
 from workers.tagging import make_tag_tasks

@@ -9,9 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 
-from pipelines.documents.decoding import decode_text
-from pipelines.documents.document import Builder, Document
-from pipelines.documents.limits import MOST_CHARACTERS
+from pipelines.documents.document import MOST_CHARACTERS, Builder, Document, decode_text
 from pipelines.documents.readers.row_blocks import RowBlocks
 from pipelines.errors import DocumentError
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from pipelines.documents.decoding import decode_text
-from pipelines.documents.document import Builder, Document
-from pipelines.documents.inner_markdown import InnerMarkdown, read_markdown
-from pipelines.documents.json_values import parse_json
-from pipelines.documents.limits import MOST_CHARACTERS
-from pipelines.documents.open_headings import OpenHeadings
-from pipelines.documents.tags import keywords, tags_metadata
+from pipelines.documents.document import (
+    MOST_CHARACTERS,
+    Builder,
+    Document,
+    OpenHeadings,
+    decode_text,
+    keywords,
+    parse_json,
+    tags_metadata,
+)
+from pipelines.documents.markup import InnerMarkdown, read_markdown
 from pipelines.errors import DocumentError
-from pipelines.locator import Locator
-from pipelines.parsing.frontmatter import strings
-from pipelines.parsing.privacy import PRIVATE, named
+from pipelines.model import Locator
+from pipelines.notes.frontmatter import strings
+from pipelines.notes.privacy import PRIVATE, named
 
 MOST_CELLS = 20_000
 MOST_OUTPUT = 2_000

@@ -15,11 +15,9 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from pipelines.documents.decoding import storable
-from pipelines.documents.limits import DEEPEST, MOST_CHARACTERS
+from pipelines.documents.document import DEEPEST, MOST_CHARACTERS, storable
 from pipelines.errors import DocumentError
-from pipelines.parsing.frontmatter import as_written, plain
-from pipelines.parsing.yaml_guard import YAML_SURPRISES, yaml_problem
+from pipelines.notes.frontmatter import YAML_SURPRISES, as_written, plain, yaml_problem
 
 MOST_VALUES = 100_000
 

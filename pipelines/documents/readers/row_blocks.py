@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipelines.documents.document import Builder
-from pipelines.documents.limits import MOST_CELLS, MOST_CHARACTERS
-from pipelines.locator import Locator
+from pipelines.documents.document import MOST_CELLS, MOST_CHARACTERS, Builder
+from pipelines.model import Locator
 
 ROWS_PER_BLOCK = 20
 LONGEST_REPEATED_HEADER = 1_000

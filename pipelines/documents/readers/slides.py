@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pipelines.documents.addresses import file_at
-from pipelines.documents.document import Builder, Document, DocumentLink
-from pipelines.documents.limits import MOST_CHARACTERS, MOST_PAGES
-from pipelines.documents.readers.core_properties import core_properties
-from pipelines.documents.readers.packages import (
+from pipelines.documents.document import MOST_CHARACTERS, MOST_PAGES, Builder, Document, DocumentLink, file_at
+from pipelines.documents.readers.ooxml import (
     Element,
     Package,
     Relation,
     attribute,
     child,
+    core_properties,
     listed,
     local,
     relation_id,
     topmost,
     walk,
 )
-from pipelines.locator import Locator
+from pipelines.model import Locator
 
 _TITLES = ("title", "ctrTitle")
 _REPEATED = ("dt", "ftr", "hdr", "sldNum", "sldImg")

@@ -5,16 +5,166 @@ Word has no stable pages, so that the lines of the extracted text say where a pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import takewhile
 
-from pipelines.documents.addresses import file_at
-from pipelines.documents.document import Builder, Document, DocumentLink
-from pipelines.documents.limits import MOST_CHARACTERS
-from pipelines.documents.readers.core_properties import core_properties
-from pipelines.documents.readers.packages import Element, Package, attribute, child, local, topmost
-from pipelines.documents.readers.word_paragraphs import Found, rows_of, text_of
-from pipelines.documents.readers.word_styles import Style, read_styles, style_of, value
+from pipelines.documents.document import MOST_CHARACTERS, Builder, Document, DocumentLink, file_at
+from pipelines.documents.readers.ooxml import (
+    Element,
+    Package,
+    attribute,
+    child,
+    core_properties,
+    local,
+    relation_id,
+    topmost,
+    walk,
+)
+
+# The text of Word's paragraphs and tables, without what was deleted, and the links in it.
+
+
+_LEFT_OUT = ("pPr", "rPr", "del", "moveFrom", "instrText", "rt", "Fallback")
+"""Properties, deleted and moved text, codes of fields, reading aids over characters, copies for old programs."""
+_NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
+_WRITTEN = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+
+Mark = Callable[[str, str], str]
+"""Returns the mark that replaces a reference to a note, given its kind (`footnote`, `endnote`) and id."""
+
+
+@dataclass(slots=True)
+class Found:
+    """A paragraph's or a row's text, and the links in it: the id of the relation, and the text of each."""
+
+    text: str = ""
+    links: list[tuple[str, str]] = field(default_factory=list)
+
+
+def text_of(paragraph: Element, mark: Mark) -> Found:
+    """Return the text of a paragraph; a line break in it is one in the text."""
+    found = Found()
+    parts = []
+    for one in walk(paragraph, _LEFT_OUT):
+        name = local(one)
+        if name == "t":
+            parts.append(one.text or "")
+        elif name in _NOTES:
+            parts.append(mark(_NOTES[name], attribute(one, "id")))
+        elif name == "hyperlink":
+            found.links.append((relation_id(one), _words(one)))
+        elif name == "p" and one is not paragraph:
+            # A text box.
+            parts.append("\n")
+        else:
+            parts.append(_WRITTEN.get(name, ""))
+    lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
+    found.text = "\n".join(filter(None, lines))
+    return found
+
+
+def rows_of(table: Element, mark: Mark) -> Iterator[Found]:
+    """Yield each row of a table as one line; a table in a cell becomes the text of that cell."""
+    for row in topmost(table, ("tr",), _LEFT_OUT):
+        if child(row, "trPr", "del") is not None:
+            continue
+        line = Found()
+        cells = []
+        for cell in topmost(row, ("tc",), _LEFT_OUT):
+            paragraphs = [text_of(one, mark) for one in topmost(cell, ("p",), _LEFT_OUT)]
+            cells.append(" ".join(" ".join(one.text for one in paragraphs).split()))
+            line.links += [link for one in paragraphs for link in one.links]
+        if any(cells):
+            line.text = " | ".join(cells).strip()
+            yield line
+
+
+def _words(element: Element) -> str:
+    texts = (one.text or "" for one in walk(element, _LEFT_OUT) if local(one) == "t")
+    return " ".join("".join(texts).split())
+
+
+# What the styles of a Word document say about its paragraphs: headings, items of lists, tables of contents.
+
+
+_HEADING = re.compile(r"heading ([1-9])")
+_BODY_LEVEL = 9
+"""The outline level of text that is no heading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The role of a paragraph: `level` of a heading from 1, or 0 for text; `listed`: it is an item of a list.
+
+    `name` is the name of the style in lower case. Word writes the names of its own styles in English, whatever
+    language it shows.
+    """
+
+    level: int = 0
+    listed: bool = False
+    name: str = ""
+
+
+def read_styles(root: Element) -> Mapping[str, Style]:
+    """Return the styles of a part `styles.xml` by their ids, each with what it takes from those it is based on."""
+    written = {attribute(one, "styleId"): one for one in root if local(one) == "style"}
+    return {key: _style(one, written) for key, one in written.items()}
+
+
+def style_of(properties: Element | None, styles: Mapping[str, Style]) -> Style:
+    """Return the role of a paragraph from its properties, which come before its style."""
+    style = styles.get(value(child(properties, "pStyle")), Style())
+    level, listed = _outline(properties), _numbered(properties)
+    return Style(
+        style.level if level is None else level, style.listed if listed is None else listed, style.name
+    )
+
+
+def value(element: Element | None) -> str:
+    """Return the `val` of an element, as most of Word's properties have it; empty without the element."""
+    return "" if element is None else attribute(element, "val")
+
+
+def _style(element: Element, written: Mapping[str, Element]) -> Style:
+    level: int | None = None
+    listed: bool | None = None
+    for one in _ancestry(element, written):
+        heading = _HEADING.fullmatch(_name(one))
+        if level is None:
+            level = int(heading[1]) if heading else _outline(child(one, "pPr"))
+        if listed is None:
+            listed = _numbered(child(one, "pPr"))
+    return Style(level or 0, bool(listed), _name(element))
+
+
+def _ancestry(element: Element | None, written: Mapping[str, Element]) -> Iterator[Element]:
+    """Yield a style, the one that it is based on, and so on; a circle ends where it closes."""
+    seen = set()
+    while element is not None and attribute(element, "styleId") not in seen:
+        yield element
+        seen.add(attribute(element, "styleId"))
+        element = written.get(value(child(element, "basedOn")))
+
+
+def _name(style: Element) -> str:
+    return value(child(style, "name")).lower()
+
+
+def _outline(properties: Element | None) -> int | None:
+    """Return the level that properties state, 0 for text, or None if they state none."""
+    stated = value(child(properties, "outlineLvl"))
+    if not re.fullmatch("[0-9]", stated):
+        return None
+    return 0 if int(stated) == _BODY_LEVEL else int(stated) + 1
+
+
+def _numbered(properties: Element | None) -> bool | None:
+    """Say whether properties number a paragraph or give it a bullet; None if they say nothing."""
+    numbering = child(properties, "numPr")
+    return None if numbering is None else value(child(numbering, "numId")) != "0"
+
 
 _CONTENTS = "toc "
 """How the names of the styles of a table of contents begin: its lines repeat the headings."""

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 from starlette.requests import Request
 
-from pipelines.context.compressing import Mode
-from pipelines.context.packing import Order
-from pipelines.scopes import filters_of
+from pipelines.context.block import Order
+from pipelines.context.compress import CompressionMode
+from pipelines.search.scopes import filters_of
 from service.usecases.context import Contexts
 from service.usecases.context_recipes import context_by_recipe
 from service.usecases.schemas.context import (
@@ -34,7 +34,7 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
         q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY, examples=["what is a moat worth"])],
         request: Request,
         budget: Annotated[int, Query(ge=SMALLEST_BUDGET, le=LARGEST_BUDGET)] = DEFAULT_BUDGET,
-        compress: Mode = DEFAULT_COMPRESSION,
+        compress: CompressionMode = DEFAULT_COMPRESSION,
         order: Order = DEFAULT_ORDER,
     ) -> ContextAnswer:
         """Return the passages that answer a question as one block for a model, within a budget of tokens.
@@ -52,7 +52,7 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
         recipe: str,
         about: Annotated[str, Query(min_length=1, examples=["Companies/NVDA.md"])],
         budget: Annotated[int | None, Query(ge=SMALLEST_BUDGET, le=LARGEST_BUDGET)] = None,
-        compress: Mode | None = None,
+        compress: CompressionMode | None = None,
     ) -> ContextAnswer:
         """Return the block of a recipe in `_contexts.yaml` about a note, whose frontmatter fills the recipe's slots.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import FastAPI, Path, Query
 
-from pipelines.store.job_rows import LAST_ID, JobFilter, JobState
+from pipelines.state.jobs import LAST_ID, JobFilter, JobState
 from service.usecases.operations import Operations
 from service.usecases.parked import Parked
 from service.usecases.schemas.operations import (

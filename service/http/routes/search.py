@@ -10,10 +10,10 @@ from typing import Annotated
 from fastapi import FastAPI, Query, Response
 from starlette.requests import Request
 
-from pipelines.disk import vault
 from pipelines.filters import Filters
-from pipelines.scopes import filters_of
-from pipelines.store.facts import RELOADED
+from pipelines.search.scopes import filters_of
+from pipelines.state.state import RELOADED
+from pipelines.vault import files
 from queue_config.queue import Queue
 from service.http.message_pages import SIGNED_IN
 from service.usecases.explaining import explain
@@ -183,7 +183,7 @@ def add_requests(app: FastAPI, questions: SearchService, tasks: Tasks) -> None:
         parked = questions.parked(path)
         if path is not None and not parked:
             raise questions.no_such_note(path)
-        tasks.retry_parked(vault.note_key(path) if path else None)
+        tasks.retry_parked(files.note_key(path) if path else None)
         return RetryAnswer(paths=parked)
 
     @app.post("/confirm-deletions")

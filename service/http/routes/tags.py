@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query
 
-from pipelines.store.proposals import ProposalState
+from pipelines.state.tags import ProposalState
 from service.usecases.schemas.tags import (
     MOST,
     Asked,

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 from starlette.requests import Request
 
-from pipelines.retrieval.traverse import MOST_HOPS
+from pipelines.search.walk import MOST_HOPS
 from service.http.routes.search import filters_in
 from service.usecases.schemas.search import LONGEST_QUERY
 from service.usecases.schemas.traversal import DeepAnswer, Mode, TraverseAnswer

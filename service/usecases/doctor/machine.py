@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from pipelines.errors import ConfigurationError, SqliteTooOldError
-from pipelines.store.intact import try_library
+from pipelines.maintenance.databases import try_library
 from queue_config.setting_origins import unknown_variables
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pipelines import domains
-from pipelines.embedding.model_info import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
+from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
 from pipelines.errors import BadVectorError, DomainsFileError, ModelNotAllowedError, ModelUnavailableError
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.store.intact import damage
+from pipelines.maintenance.databases import damage
 from queue_config.queue import QUEUE_FILE
 from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 from pipelines import domains
 from pipelines.errors import DomainsFileError, ModelUnavailableError
-from pipelines.indexing.pipeline import chunking_of
-from pipelines.store.intact import current_caches, damage, meta_of
-from pipelines.store.state_file import STATE_FILE
+from pipelines.indexing.ingest import chunking_of
+from pipelines.maintenance.databases import current_caches, damage, meta_of
+from pipelines.state.state import STATE_FILE
 from queue_config.private import SECRETS, NotPrivateError, check_owner, check_secrets
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 from service.usecases.domain_state import describe_change

@@ -11,11 +11,6 @@ from pathlib import Path
 
 from pipelines import domains
 from pipelines.context.recipes import CONTEXTS_FILE, read_recipes
-from pipelines.disk.beneath import walk
-from pipelines.disk.identity import DOT_FOLDER, ID_FILE, read_id
-from pipelines.disk.vault import is_note, path_on_disk
-from pipelines.documents.extras import install_command
-from pipelines.documents.formats import FORMATS, SCANNED
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import (
     ContextsFileError,
@@ -24,9 +19,13 @@ from pipelines.errors import (
     ScopesFileError,
     VaultIdError,
 )
-from pipelines.retrieval.evaluate import QUERIES_FILE, read_judged
-from pipelines.scopes import SCOPES_FILE, read_scopes
-from pipelines.tagging import taxonomy
+from pipelines.formats import FORMATS, SCANNED, install_command
+from pipelines.search.evaluate import QUERIES_FILE, read_judged
+from pipelines.search.scopes import SCOPES_FILE, read_scopes
+from pipelines.tagging import vocabulary
+from pipelines.vault.files import is_note, path_on_disk
+from pipelines.vault.identity import DOT_FOLDER, ID_FILE, read_id
+from pipelines.vault.paths import walk
 from service.runtime.watch_limits import count_folders, inotify_in_use, network_file_system, read_limit
 from service.usecases.doctor.finding import Finding, Installation, failure, ok, warning
 from service.usecases.phrases import counted
@@ -86,7 +85,7 @@ def check_files(looked_at: Installation) -> Iterator[Finding]:
         yield failure("domains", str(error), f"correct {DOMAINS_FILE}; until then {until}")
         known = ()
     for domain in known:
-        if problem := taxonomy.load(root, path_on_disk(root, domain.within(domain.taxonomy))).error:
+        if problem := vocabulary.load(root, path_on_disk(root, domain.within(domain.taxonomy))).error:
             yield failure(
                 "taxonomy",
                 "; ".join(problem.splitlines()),

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipelines.context.compressing import Mode
-from pipelines.context.packing import Order, Reason
+from pipelines.context.block import Order, Reason
+from pipelines.context.compress import CompressionMode
 from service.usecases.schemas.locator import Locator
 from service.usecases.schemas.search import INDEX_EXAMPLE, LONGEST_QUERY, IndexState, TypedFilter, example
 
 DEFAULT_BUDGET = 8_000
 SMALLEST_BUDGET, LARGEST_BUDGET = 200, 200_000
-DEFAULT_COMPRESSION: Mode = "none"
+DEFAULT_COMPRESSION: CompressionMode = "none"
 """Off, by the figures in docs/context.md."""
 
 DEFAULT_ORDER: Order = "relevance"
@@ -35,7 +35,7 @@ class ContextRequest(BaseModel):
 
     question: Question
     budget: Budget = DEFAULT_BUDGET
-    compress: Mode = DEFAULT_COMPRESSION
+    compress: CompressionMode = DEFAULT_COMPRESSION
     order: Order = DEFAULT_ORDER
     filters: Annotated[
         dict[str, str | list[str]],
@@ -117,7 +117,7 @@ class ContextAnswer(BaseModel):
     counted_by: str = Field(
         description="the model whose tokenizer counted, or `estimate`: a token per four bytes"
     )
-    compress: Mode
+    compress: CompressionMode
     match: Literal["strong", "weak", "none"] | None
     passages: list[ContextPassage]
     left_out: list[LeftOutPassage] = Field(description="the first of what was left out")

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipelines.retrieval.citations import Reason, Status
+from pipelines.search.quotes import QuoteStatus, Reason
 from service.usecases.schemas.locator import Place
 from service.usecases.schemas.search import LONGEST_QUERY
 
@@ -79,7 +79,7 @@ class VerifyAnswer(BaseModel):
     """The answer of `POST /verify`."""
 
     quotes: list[VerifiedQuote]
-    citations_status: Status
+    citations_status: QuoteStatus
 
 
 class Source(BaseModel):
@@ -127,7 +127,7 @@ class RecordAnswer(BaseModel):
     notes: str | None
     curated_at: str | None = Field(description="when a result was written back; null: not yet")
     citations: list[RecordCitation]
-    citations_status: Status
+    citations_status: QuoteStatus
 
 
 class RecordSummary(BaseModel):

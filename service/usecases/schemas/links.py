@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from pipelines.store.neighbours import WrittenLink
+from pipelines.cache.graph import WrittenLink
 
 State = Literal["broken", "ambiguous", "any"]
 

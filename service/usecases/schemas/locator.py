@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from pipelines.locator import Locator as StoredLocator
-from pipelines.locator import LocatorKind
+from pipelines.model import Locator as StoredLocator
+from pipelines.model import LocatorKind
 
 
 class Lines(BaseModel):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from pipelines.store.note_log import NoteAction, RemovalReason
+from pipelines.state.note_log import NoteAction, RemovalReason
 from service.usecases.schemas.locator import Place
 from service.usecases.schemas.search import example
 

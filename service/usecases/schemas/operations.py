@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipelines.store.job_rows import JobState
+from pipelines.state.jobs import JobState
 from service.usecases.schemas.search import example
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.question import Question
-from pipelines.retrieval.thresholds import Match
+from pipelines.search.thresholds import Match
 from service.usecases.schemas.locator import Place
 
 LONGEST_QUERY = 4_000  # characters of a question, on every route

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipelines.store.proposals import ProposalState
+from pipelines.state.tags import ProposalState
 from service.usecases.schemas.search import example
 
 MOST = 1000

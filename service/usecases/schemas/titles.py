@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from pipelines.retrieval.titles import Matched
+from pipelines.search.names import Matched
 from service.usecases.schemas.locator import Place
 
 MOST_TITLES = 200

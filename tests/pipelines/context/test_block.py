@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from pipelines.context.block import code_span, fenced, heading, written
-from tests.pipelines.context.test_packing import candidate
+from tests.pipelines.context.test_block_packing import candidate
 
 HOSTILE = st.lists(
     st.sampled_from(

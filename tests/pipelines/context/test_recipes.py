@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines import lexical
 from pipelines.context.recipes import Slot, fill, parse, read_recipe
 from pipelines.errors import ContextsFileError, RecipeNotFoundError
+from pipelines.notes import lexical
 
 GOOD = """
 pre-analysis:

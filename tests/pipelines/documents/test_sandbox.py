@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from benchmarks.made_up_documents import MAKERS
-from pipelines.documents import process
+from pipelines.documents import sandbox as process
 from pipelines.documents.document import Builder
-from pipelines.documents.formats import format_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.documents.wire import packed
 from pipelines.errors import ApartStoppedError, DocumentError, ParserDiedError, ParserMemoryError
+from pipelines.formats import format_of
 
 HOSTILE = "tests.pipelines.documents.hostile"
 FAILURES = {
@@ -208,7 +208,7 @@ def test_the_process_ends_with_its_parent():
 
 
 def test_a_reader_that_is_not_installed_is_named_by_its_extra(sandbox, monkeypatch):
-    monkeypatch.setattr("pipelines.documents.formats.find_spec", lambda _package: None)
+    monkeypatch.setattr("pipelines.formats.find_spec", lambda _package: None)
     with pytest.raises(DocumentError, match=r"'a.pdf' cannot be read before .* everindex\[documents\]"):
         sandbox.read("a.pdf", b"%PDF", {})
 

@@ -8,15 +8,15 @@ import pytest
 from PIL import Image
 from reportlab.lib.utils import ImageReader
 
-from pipelines.documents import process
+from pipelines.cache.verify import chunks_of
+from pipelines.documents import sandbox as process
 from pipelines.documents import sandbox as sandboxes
-from pipelines.documents.formats import SCANNED
-from pipelines.documents.reading import options_of
+from pipelines.documents.read import options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
-from pipelines.indexing.apart import ApartParser
+from pipelines.formats import SCANNED
 from pipelines.indexing.ingest import index_apart
-from pipelines.store.check import chunks_of
+from pipelines.indexing.parse import ApartParser
 from tests.pipelines.documents.scans import Scan, pdf_of
 
 TYPED = ("The river carries what the rain has washed away.",)
@@ -96,7 +96,7 @@ def test_a_domain_is_indexed_again_when_its_scanned_pages_can_be_read(tmp_path, 
     domains = {domain.slug: domain for domain in load(tmp_path).domains}
     seen = []
     for reader in (replace(SCANNED, needs=()), NOT_INSTALLED):
-        monkeypatch.setattr("pipelines.documents.reading.SCANNED", reader)
+        monkeypatch.setattr("pipelines.documents.read.SCANNED", reader)
         seen.append([options_of(domains[slug]) for slug in "ab"])
     assert seen == [[{}, {"pdf": {"scanned": "scanned_pdf"}}], [{}, {}]]
 

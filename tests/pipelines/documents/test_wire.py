@@ -10,7 +10,7 @@ import pytest
 from pipelines.documents import wire
 from pipelines.documents.document import Builder, Document, DocumentLink
 from pipelines.errors import DocumentError, ParserDiedError, ParserMemoryError
-from pipelines.locator import Block, Locator
+from pipelines.model import Block, Locator
 
 TEXT = "Overview ä 🙂\n\nCosts"
 BLOCK = [0, 12, "Overview", ["Plan", "Overview"], ["page", "", 3, 0]]

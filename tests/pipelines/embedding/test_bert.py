@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from pipelines.embedding.bert import Bert, _product, _rows
-from pipelines.embedding.model_info import find_model, pooling_of_bert
+from pipelines.embedding.models import find_model, pooling_of_bert
 from pipelines.errors import ModelUnavailableError
 from tests.pipelines.models import change_weights, expected, load, reference, save
 
@@ -191,7 +191,7 @@ def test_where_weights_cannot_be_packed_they_are_used_as_they_are(
 
 def test_the_embedded_model_needs_no_library_that_is_slow_to_import():
     code = (
-        "import sys; from pipelines.embedding.embedder import Embedder; from pipelines.embedding.model_info import find_model; "
+        "import sys; from pipelines.embedding.embedder import Embedder; from pipelines.embedding.models import find_model; "
         "Embedder(find_model(None), threads=1).encode_query('tomato'); "
         "print([name for name in ('sentence_transformers', 'transformers', 'sklearn') if name in sys.modules])"
     )

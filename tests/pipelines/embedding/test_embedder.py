@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.embedding.embedder import _QUESTIONS_KEPT, _TOKENS_PER_BATCH, _batches
-from pipelines.embedding.model_info import BGE_QUERY_PREFIX, find_model
+from pipelines.embedding.models import BGE_QUERY_PREFIX, find_model
 from pipelines.errors import BadVectorError, ModelUnavailableError
 from tests.pipelines.models import change_weights, expected, load, reference, save
 from tests.tiny import break_in_memory

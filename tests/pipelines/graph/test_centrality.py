@@ -13,11 +13,11 @@ from pipelines.graph.centrality import (
     NoteRank,
     centrality,
     divide,
+    keep_ids,
     link_graph,
     pagerank,
     rank_notes,
 )
-from pipelines.graph.communities import keep_ids
 
 KINDS = ("citation", "wikilink", "embed")
 

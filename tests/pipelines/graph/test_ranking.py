@@ -8,12 +8,14 @@ from dataclasses import replace
 import networkx as nx
 import pytest
 
+from pipelines.cache import graph as communities
+from pipelines.cache import graph as neighbours
+from pipelines.cache import graph as ranks
+from pipelines.cache.passages import note_facts
 from pipelines.child import Child
 from pipelines.errors import ApartStoppedError
 from pipelines.graph.ranking import rank_domain, rank_drift, ranks_are_otherwise
 from pipelines.model import Domain
-from pipelines.store import communities, neighbours, ranks
-from pipelines.store.passages import note_facts
 
 PLAIN = Domain("vault", "", legacy=True)
 LOUVAIN = replace(PLAIN, communities="louvain")

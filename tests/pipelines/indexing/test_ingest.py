@@ -10,13 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.brake import Release
+from pipelines.cache.cache import Cache
+from pipelines.cache.leases import MAX_ATTEMPTS
+from pipelines.cache.passages import node
 from pipelines.errors import ModelUnavailableError, StaleWorkError, VaultNotFoundError
-from pipelines.indexing.ingest import index_saved, index_words
-from pipelines.indexing.owed_vectors import TEXTS_AT_ONCE, embed_owed
-from pipelines.store.cache import Cache
-from pipelines.store.leases import MAX_ATTEMPTS
-from pipelines.store.passages import node
+from pipelines.indexing.deletions import Release
+from pipelines.indexing.ingest import TEXTS_AT_ONCE, embed_owed, index_saved, index_words
 
 TWENTY = "\n\n".join(f"## Part {n}\n\nThe river and the boat, part number {n}." for n in range(20))
 
@@ -133,7 +132,7 @@ def test_slices_of_long_texts_are_small_again_so_that_a_save_waits_briefly(house
             now[0] += sum(0.04 if "word" in text else 0.001 for text in texts)
             return house.embedder.encode_documents(texts)
 
-    monkeypatch.setattr("pipelines.indexing.owed_vectors.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("pipelines.indexing.ingest.time", SimpleNamespace(monotonic=lambda: now[0]))
     embed_owed(house.cache, replace(house.ingest, encoder=Timed))
     assert max(count for count, is_long in asked if not is_long) == TEXTS_AT_ONCE // 2
     assert max(count for count, _ in asked[-5:]) < TEXTS_AT_ONCE // 2
@@ -535,8 +534,8 @@ def test_another_way_of_cutting_keeps_notes_whose_deletion_is_held_and_cuts_them
 
 
 def test_a_cache_of_another_model_is_refused_with_the_way_out(house):
+    from pipelines.cache.schema import CacheMeta
     from pipelines.errors import ModelMismatchError
-    from pipelines.store.meta import CacheMeta
 
     with pytest.raises(ModelMismatchError, match="everindex reembed"):
         Cache.create(house.cache.path, CacheMeta("another-model", 32, house.cache.meta.pipeline))

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.disk.vault_scan import scan_vault
+from pipelines.cache.graph import links_in_state
 from pipelines.domains import Registry, load
 from pipelines.errors import VaultNotFoundError
 from pipelines.indexing.reconcile import check_paths, reconcile, rehash
 from pipelines.maintenance.verify import verify
 from pipelines.model import Domain
-from pipelines.store.neighbours import links_in_state
+from pipelines.vault.scan import scan_vault
 from tests.pipelines.conftest import MAX_BYTES, House, LetGo
 
 

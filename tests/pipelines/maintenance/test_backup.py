@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipelines.cache.cache import Cache
 from pipelines.domains import load
 from pipelines.errors import (
     BackupDamagedError,
@@ -27,13 +28,9 @@ from pipelines.errors import (
 )
 from pipelines.maintenance.backup import _SEAL, _SEAL_LENGTH, restore_backup, write_backup
 from pipelines.maintenance.verify import verify
-from pipelines.store.attention import Attention
-from pipelines.store.cache import Cache
-from pipelines.store.facts import COMPARISON, HELD, REHASHED, WATCHER, Compared, Hold, WatcherFacts
-from pipelines.store.problems import Problems
-from pipelines.store.processes import Process, Processes
-from pipelines.store.state import State
-from pipelines.store.vanished import Vanished
+from pipelines.state.attention import Attention
+from pipelines.state.health import Problems, Process, Processes, Vanished
+from pipelines.state.state import COMPARISON, HELD, REHASHED, WATCHER, Compared, Hold, State, WatcherFacts
 from tests.pipelines.conftest import House
 
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.disk import vault
+from pipelines.cache.cache import Cache
+from pipelines.cache.ledger import want_version
 from pipelines.domains import load
 from pipelines.errors import NoteChangedError
 from pipelines.indexing.ingest import index_saved, index_words
 from pipelines.maintenance.verify import Verdict, repair, verify
-from pipelines.store.cache import Cache
-from pipelines.store.older import want_version
+from pipelines.vault import files
 from tests.pipelines.conftest import House
 
 NOTES = {
@@ -390,7 +390,7 @@ def test_pending_and_parked_notes_are_left_out(filled):
 
 
 def test_a_note_that_is_just_being_written_is_left_out(filled, monkeypatch):
-    read = vault.read
+    read = files.read
 
     def changing(root, raw, max_bytes):
         if raw == "river.md":

@@ -10,7 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.documents.reading import Files
+from pipelines.cache import passages, search
+from pipelines.cache.cache import Cache
+from pipelines.cache.dates import keep_commits
+from pipelines.cache.schema import CacheMeta, build
+from pipelines.documents.read import Files
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import load
 from pipelines.errors import CacheCorruptError, CacheError
@@ -18,12 +22,8 @@ from pipelines.graph.ranking import rank_domain
 from pipelines.maintenance.rebuild import build_beside
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Domain
-from pipelines.retrieval.sentences import prepare
-from pipelines.store import passages, search
-from pipelines.store.cache import Cache
-from pipelines.store.connection import connect
-from pipelines.store.dates import keep_commits
-from pipelines.store.meta import CacheMeta, build
+from pipelines.search.find import prepare
+from pipelines.sqlite import connect
 from tests.pipelines.conftest import House
 
 NOTES = {

@@ -8,12 +8,12 @@ import pytest
 
 from pipelines.domains import WHOLE_VAULT
 from pipelines.model import Suggestion
-from pipelines.store.note_log import NoteLog
-from pipelines.store.proposals import Proposals
-from pipelines.store.state import State
-from pipelines.tagging.promote import Notes
+from pipelines.state.note_log import NoteLog
+from pipelines.state.state import State
+from pipelines.state.tags import Proposals
+from pipelines.tagging.apply import Notes
 from pipelines.tagging.review import ReviewContext, review
-from pipelines.tagging.taxonomy import load
+from pipelines.tagging.vocabulary import load
 from tests.pipelines.conftest import MAX_BYTES, House
 
 TAXONOMY = "# Tags\n\n## Garden\n\n- soil: what plants stand in (aliases: earth)\n- compost: rotted leaves\n- bread: flour and yeast\n"

@@ -8,12 +8,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from pipelines.errors import NoteTagsError
-from pipelines.parsing.encodings import decode, encoding_of
-from pipelines.parsing.frontmatter import is_tag, read_frontmatter, read_properties
-from pipelines.parsing.markdown import parse_note
-from pipelines.tagging.heads import heads
+from pipelines.notes.encodings import decode, encoding_of
+from pipelines.notes.frontmatter import is_tag, read_frontmatter, read_properties
+from pipelines.notes.markdown import parse_note
+from pipelines.tagging.apply import heads, taken_back
 from pipelines.tagging.note_tags import add_tags, remove_tags, rename_tags, tags_of_head
-from pipelines.tagging.promote import taken_back
 
 
 def tags_of(data):

@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pipelines.model import Privacy, Suggestion
-from pipelines.tagging.candidates import begin, due
-from pipelines.tagging.haiku import HaikuProposer
-from pipelines.tagging.propose import Budget, ProposalContext, fit_local, propose
+from pipelines.tagging.claude import HaikuProposer
+from pipelines.tagging.propose import Budget, ProposalContext, begin, due, fit_local, propose
 from tests.fakes.anthropic_api import KEY, Answer, fake_anthropic
 from tests.pipelines.conftest import MAX_BYTES
 

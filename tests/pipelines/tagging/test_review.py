@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.disk.late_writes import Late
-from pipelines.disk.safe_replace import replace_if_unchanged
 from pipelines.errors import EverindexError, NoteError
 from pipelines.tagging import review as room
-from pipelines.tagging.promote import merge_late
+from pipelines.tagging.apply import merge_late
 from pipelines.tagging.review import review
+from pipelines.vault.write import Late, replace_if_unchanged
 from tests.oddities import ODDITIES, is_untouched, make_outside, put
 
 from .conftest import AT

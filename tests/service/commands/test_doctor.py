@@ -24,9 +24,9 @@ import redis
 from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
-from pipelines.documents import formats
-from pipelines.documents.extras import install_command
-from pipelines.store.state import State
+from pipelines import formats
+from pipelines.formats import install_command
+from pipelines.state.state import State
 from queue_config.folders import config_file, state_home
 from queue_config.private import QUEUE_KEY, TOKEN, read_secret
 from queue_config.settings import Settings
@@ -229,7 +229,7 @@ def test_a_model_that_computes_no_numbers(place, tiny_model, tmp_path, monkeypat
 
 def test_a_model_whose_weights_were_exchanged(place, monkeypatch):
     monkeypatch.delenv("EMBEDDING_MODEL")
-    monkeypatch.setattr("pipelines.embedding.model_info._PUBLISHED_WEIGHTS", "0" * 64)
+    monkeypatch.setattr("pipelines.embedding.models._PUBLISHED_WEIGHTS", "0" * 64)
     code, found = diagnose(place.root)
     assert code == 1
     assert "differs from what was published" in found["model"]["message"]

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import ConfigurationError, NotFoundError, UnsafePathError, VaultNotFoundError
-from pipelines.store.attention import Attention
+from pipelines.state.attention import Attention
 from queue_config.settings import Settings
 from service.cli import app
 from service.commands.opening import open_hit, open_note

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.store.connection import corrupt
+from pipelines.sqlite import corrupt
 from queue_config.settings import Settings
 from service.commands.services import _warn_of_others, print_findable, this_command, vault_choice
 from service.commands.terminal import settings_of

@@ -10,10 +10,9 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from pipelines import domains
-from pipelines.documents import formats
-from pipelines.documents.extras import install_command
+from pipelines import domains, formats
 from pipelines.errors import NotFoundError
+from pipelines.formats import install_command
 from queue_config.settings import Settings
 from service.cli import app
 from service.runtime.client import announced

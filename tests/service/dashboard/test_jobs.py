@@ -14,9 +14,7 @@ import pytest
 
 import workers
 from pipelines.heartbeat import process_name
-from pipelines.store.history import History
-from pipelines.store.job_order import SortKey
-from pipelines.store.job_rows import Result
+from pipelines.state.jobs import History, Result, SortKey
 from service.dashboard.wording import BACKGROUND, TASKS, clock, task
 from tests.browser.stage import make_stage
 from tests.service.dashboard.test_pages import shown, signed_in

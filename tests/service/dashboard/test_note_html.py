@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipelines.parsing.markdown import parse_note
+from pipelines.notes.markdown import parse_note
 from service.dashboard.note_html import render_note
 from service.dashboard.note_inlines import Targets, anchor, note_address, slug
 

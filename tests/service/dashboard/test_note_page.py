@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pipelines.store.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
+from pipelines.state.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from tests.service.dashboard.test_pages import Tags, shown, signed_in

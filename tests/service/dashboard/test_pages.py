@@ -16,10 +16,9 @@ from markupsafe import escape
 from starlette.testclient import TestClient
 
 from pipelines.heartbeat import process_name
-from pipelines.moments import now_iso
-from pipelines.store.history import History
-from pipelines.store.job_rows import Result
-from pipelines.store.proposals import Proposals
+from pipelines.model import now_iso
+from pipelines.state.jobs import History, Result
+from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from service.app import create_app
 from service.dashboard.charts import HEIGHT, WIDTH, bar_chart, ceiling, line_chart

@@ -11,8 +11,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from pipelines.disk.ignore import MOST_BYTES
-from pipelines.disk.ignore_file import stop_ignoring
+from pipelines.vault.ignore import MOST_BYTES, stop_ignoring
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.tokens import read_token
@@ -217,7 +216,7 @@ def test_a_vault_that_cannot_be_written_is_named(program, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("pipelines.disk.ignore_file.replace_if_unchanged", full)
+    monkeypatch.setattr("pipelines.vault.ignore.replace_if_unchanged", full)
     answer = program.delete("/documents/Soil.md")
     assert answer.status_code == 503
     assert "No space left" in answer.json()["detail"]

@@ -14,11 +14,10 @@ from starlette.testclient import TestClient
 
 from pipelines.heartbeat import process_name
 from pipelines.model import Suggestion
-from pipelines.store.facts import EMBEDDING_SPEED, MEMORY, WATCHER, EmbeddingSpeed, WatcherFacts
-from pipelines.store.history import History
-from pipelines.store.job_rows import Result
-from pipelines.store.processes import Process, Processes
-from pipelines.store.proposals import Proposals
+from pipelines.state.health import Process, Processes
+from pipelines.state.jobs import History, Result
+from pipelines.state.state import EMBEDDING_SPEED, MEMORY, WATCHER, EmbeddingSpeed, WatcherFacts
+from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from service.http.metrics import add_metrics
 from service.usecases.operations import Operations

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp_types import Implementation
 
-from pipelines.store.proposals import Proposals
-from pipelines.tagging.review_queue import QueuedNote, QueuedTag, render
-from pipelines.tagging.review_reading import Reading, read
+from pipelines.state.tags import Proposals
+from pipelines.tagging.review_file import QueuedNote, QueuedTag, Reading, read, render
 from service.mcp.library import Library
 from service.usecases.indexing import index_once
 

@@ -7,7 +7,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from pipelines.retrieval import traverse
+from pipelines.search import walk
 from service.mcp.catalogue import FURTHER, TOOLS
 from service.mcp.tools import plain_schema
 from service.usecases.indexing import index_once
@@ -196,7 +196,7 @@ def test_a_walk_and_a_list_know_nothing_of_private_notes(ask, vault, resources, 
 def test_a_walk_counts_the_notes_that_it_did_not_read_but_no_private_ones(
     ask, vault, resources, monkeypatch, private
 ):
-    monkeypatch.setattr(traverse, "MOST_PER_HOP", 2)
+    monkeypatch.setattr(walk, "MOST_PER_HOP", 2)
     linked = [f"[[Seen {number}]]" for number in range(5)] + [f"[[H{number}]]" for number in range(3)]
     (vault / "Start.md").write_text(f"# Start\n\nA merger. {' '.join(linked)}\n")
     for number in range(5):

@@ -11,7 +11,7 @@ from contextlib import closing
 import psutil
 import pytest
 
-from pipelines.store.problems import Problems
+from pipelines.state.health import Problems
 from service.runtime.client import Service
 from service.runtime.supervisor import Supervisor, last_words
 from tests.whole.conftest import free_port

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from pipelines.errors import NotFoundError
-from pipelines.store.attention import WINDOW_S, Attention
-from pipelines.store.connection import connect
+from pipelines.sqlite import connect
+from pipelines.state.attention import WINDOW_S, Attention
 from queue_config.settings import Settings
 from service.cli import app as command
 from service.mcp.arguments import Read

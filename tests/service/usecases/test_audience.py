@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
+from pipelines.cache.cache import Cache, keep
+from pipelines.cache.notes import Rules, private_notes
+from pipelines.cache.schema import CacheMeta
 from pipelines.errors import DomainNotFoundError, NoteNotFoundError
 from pipelines.filters import parse_filters
 from pipelines.indexing.reconcile import check_paths
 from pipelines.model import Privacy
-from pipelines.parsing.markdown import parse_note
-from pipelines.parsing.privacy import compared, may_leave
-from pipelines.store.cache import Cache
-from pipelines.store.meta import CacheMeta
-from pipelines.store.privacy import Rules, private_notes
-from pipelines.store.privacy_rows import keep
+from pipelines.notes.markdown import parse_note
+from pipelines.notes.privacy import compared, may_leave
 from queue_config.settings import Settings
 from service.usecases.audience import OWNER, agents
 from service.usecases.browsing import Browsing

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from pipelines.errors import CacheCorruptError, DomainNotFoundError, NoteNotFoundError
 from pipelines.filters import Filters
-from pipelines.retrieval.splitting import split_sentences
+from pipelines.search.excerpts import split_sentences
 from queue_config.settings import Settings
 from service.app import create_app
 from service.cli import app as commands

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import CacheCorruptError
-from pipelines.store.connection import connect, empty_journal
+from pipelines.sqlite import connect, empty_journal
 from queue_config.settings import Settings
 from service.cli import app
 from service.usecases.indexing import index_once, rebuild_caches

@@ -8,13 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import CacheError, ConfigurationError
-from pipelines.indexing.ingest import index_words
-from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.ingest import embed_owed, index_words
 from pipelines.indexing.reconcile import reconcile
-from pipelines.retrieval.evaluate import figures
-from pipelines.retrieval.ways import WITHOUT, as_it_is, without
-from pipelines.store.attention import Attention
-from pipelines.store.connection import connect
+from pipelines.search.ablation import WITHOUT, as_it_is, without
+from pipelines.search.evaluate import figures
+from pipelines.sqlite import connect
+from pipelines.state.attention import Attention
 from queue_config.settings import Settings
 from service.cli import app
 from service.usecases.evaluation import compare, measure, measure_steps, not_indexed

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-from pipelines.retrieval import citations
+from pipelines.search import quotes as citations
 from queue_config.settings import Settings
 from service.app import create_app
 from service.cli import app as command

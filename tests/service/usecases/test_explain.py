@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from pipelines.retrieval.hit import Hit
+from pipelines.search.fusion import Hit
 from queue_config.settings import Settings
 from service.http.routes.search import add_search
 from service.usecases.explaining import explain

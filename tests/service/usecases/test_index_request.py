@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipelines.errors import NoteNotFoundError, VaultNotFoundError
-from pipelines.store.connection import rows
+from pipelines.sqlite import select
 from queue_config import inspect as queue_inspect
 from service.usecases.audience import Audience
 from service.usecases.index_request import IndexRequests
@@ -271,7 +271,7 @@ def test_a_request_without_a_waiting_caller_leaves_no_reply(settings, questions,
     requests.index("Soil.md", wait=False)
     with worker(settings):
         assert requests.index("Soil.md", wait=True).findable
-    assert rows(questions.resources.state().con, "SELECT key FROM fact WHERE key LIKE 'looked-at%'") == []
+    assert select(questions.resources.state().con, "SELECT key FROM fact WHERE key LIKE 'looked-at%'") == []
 
 
 def test_a_request_that_waited_for_a_day_is_carried_out(settings, vault, questions, requests, monkeypatch):

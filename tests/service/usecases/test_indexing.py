@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.indexing.pipeline import chunking_of
+from pipelines.indexing.ingest import chunking_of
 from pipelines.maintenance import rebuild
-from pipelines.store.connection import connect
-from pipelines.store.facts import EMBEDDING_SPEED, EmbeddingSpeed
+from pipelines.sqlite import connect
+from pipelines.state.state import EMBEDDING_SPEED, EmbeddingSpeed
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once, rebuild_caches
 from service.usecases.maintenance import verify_caches

@@ -7,16 +7,15 @@ from threading import Thread
 
 import pytest
 
-from pipelines import lexical
+from pipelines.cache import search
+from pipelines.cache.cache import Cache
+from pipelines.cache.search import matching
 from pipelines.errors import CacheCorruptError
-from pipelines.indexing.ingest import index_words
-from pipelines.indexing.owed_vectors import embed_owed
+from pipelines.indexing.ingest import embed_owed, index_words
 from pipelines.indexing.reconcile import reconcile
-from pipelines.retrieval.postings import WordPostings
-from pipelines.store import postings
-from pipelines.store.cache import Cache
-from pipelines.store.connection import snapshot
-from pipelines.store.search import matching
+from pipelines.notes import lexical
+from pipelines.search.bm25 import WordPostings
+from pipelines.sqlite import snapshot
 from queue_config.settings import Settings
 from service.runtime.lock import only_one
 from service.usecases.maintenance import describe, verify_caches
@@ -77,7 +76,7 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
     questions = SearchService(resources, wait_for_model=True)
     questions.load_models()
     questions.follow_commits()
-    newest, calls = postings.newest_chunk, []
+    newest, calls = search.newest_chunk, []
 
     def interrupted(cache):
         calls.append(1)
@@ -89,7 +88,7 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
             worker.join()
         return newest(cache)
 
-    monkeypatch.setattr("pipelines.retrieval.postings.store.newest_chunk", interrupted)
+    monkeypatch.setattr("pipelines.search.bm25.store.newest_chunk", interrupted)
     for _ in range(3):
         questions.search("garden", 10)
     assert len(calls) >= at
@@ -122,7 +121,7 @@ def test_what_no_longer_serves_is_let_go(resources, monkeypatch):
 
 def test_a_machine_that_cannot_multiply_bytes_still_has_words_in_memory(resources, monkeypatch):
     monkeypatch.setattr("service.usecases.memory_index._FEWEST", 1)
-    monkeypatch.setattr("pipelines.retrieval.quantized.QuantizedVectors.is_right", lambda _: False)
+    monkeypatch.setattr("pipelines.search.vectors.QuantizedVectors.is_right", lambda _: False)
     cache = index(resources, NOTES)
     memory = InMemory()
     memory.follow([cache])

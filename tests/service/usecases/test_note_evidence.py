@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from pipelines.retrieval import citations
-from pipelines.store.evidence import Citation, Evidence, EvidenceRecord
+from pipelines.search import quotes as citations
+from pipelines.state.evidence import Citation, Evidence, EvidenceRecord
 from service.usecases.note_evidence import NoteQuote, evidence_of_note
 
 TEXTS = {"one": "The soil of the garden holds water.", "two": "Compost warms the beds in spring."}

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-from pipelines.store.note_log import NoteEvent, NoteLog
+from pipelines.state.note_log import NoteEvent, NoteLog
 from service.app import create_app
 from service.cli import app
 from service.runtime.tokens import read_token

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from pipelines.heartbeat import process_name
-from pipelines.model import FoundFile, Suggestion
-from pipelines.priorities import LOW_PRIORITY
-from pipelines.store.facts import (
+from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion
+from pipelines.state.health import Process, Processes
+from pipelines.state.jobs import History, Result
+from pipelines.state.state import (
     EMBEDDER,
     EMBEDDING_SPEED,
     WATCHER,
@@ -21,10 +22,7 @@ from pipelines.store.facts import (
     EmbeddingSpeed,
     WatcherFacts,
 )
-from pipelines.store.history import History
-from pipelines.store.job_rows import Result
-from pipelines.store.processes import Process, Processes
-from pipelines.store.proposals import Proposals
+from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from service.http.errors import add_problems
 from service.http.routes.operations import add_operations

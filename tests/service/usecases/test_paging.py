@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from pipelines.filters import Filters
-from pipelines.retrieval import thresholds
+from pipelines.search import thresholds
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.tokens import read_token

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
+from pipelines.cache.cache import Cache
 from pipelines.errors import NotRunningError
-from pipelines.store.cache import Cache
-from pipelines.store.note_log import NoteLog
+from pipelines.state.note_log import NoteLog
 from queue_config.settings import Settings
 from service.cli import app
 from service.runtime.lock import only_one

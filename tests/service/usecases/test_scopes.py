@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from pipelines.errors import FilterError
 from pipelines.filters import parse_filters
-from pipelines.scopes import scopes_of
+from pipelines.search.scopes import scopes_of
 from queue_config.settings import Settings
 from service.app import create_app
 from service.cli import app as commands

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipelines.errors import CannotUndoError
-from pipelines.model import Suggestion
-from pipelines.moments import now_iso
-from pipelines.tagging.candidates import begin
-from pipelines.tagging.promote import promote
+from pipelines.model import Suggestion, now_iso
+from pipelines.tagging.apply import promote
+from pipelines.tagging.propose import begin
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from service.usecases.search import SearchService

@@ -13,11 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import domains
-from pipelines.disk.vault_scan import scan_vault
 from pipelines.errors import DomainsFileError, NotFoundError, UnsafePathError
 from pipelines.indexing.reconcile import rules_of
-from pipelines.parsing.frontmatter import is_tag
-from pipelines.tagging import taxonomy
+from pipelines.notes.frontmatter import is_tag
+from pipelines.tagging import vocabulary
+from pipelines.vault.scan import scan_vault
 from service.usecases.vault_setup import (
     LEAST_NOTES,
     Choices,
@@ -53,7 +53,7 @@ def test_tags_of_enough_notes_are_the_vocabulary_in_their_usual_spelling(vault):
     (vault / "b.md").write_text("#Garden #Sowing/early\n")
     (vault / "c.md").write_text("#Sowing/early\n")
     assert set_up(vault, Choices()) == {"_taxonomy.md"}
-    read = taxonomy.load(vault, "_taxonomy.md")
+    read = vocabulary.load(vault, "_taxonomy.md")
     assert read.error is None
     assert [(one.tag, one.description) for one in read.taxonomy.entries] == [
         ("Garden", ""),
@@ -84,7 +84,7 @@ def test_each_domain_has_the_vocabulary_of_its_own_notes(vault):
         ("work", "Work", False),
     ]
     tags = {
-        one.slug: [entry.tag for entry in taxonomy.load(vault, one.within(one.taxonomy)).taxonomy.entries]
+        one.slug: [entry.tag for entry in vocabulary.load(vault, one.within(one.taxonomy)).taxonomy.entries]
         for one in registry.domains
     }
     assert tags == {"vault": ["inbox"], "garden": ["soil"], "work": ["meeting"]}
@@ -339,7 +339,7 @@ def test_a_vocabulary_has_tags_that_are_in_use_and_is_valid(tags):
         root = Path(base)
         notes_in(root, 3, f"---\n{yaml.safe_dump({'tags': tags}, allow_unicode=True)}---\n")
         set_up(root, Choices())
-        read = taxonomy.load(root, "_taxonomy.md")
+        read = vocabulary.load(root, "_taxonomy.md")
         assert read.error is None
         found = {entry.tag.casefold() for entry in read.taxonomy.entries}
         in_use = {tag.casefold() for note in survey(root).notes for tag in note.tags}

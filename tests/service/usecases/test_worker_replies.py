@@ -8,8 +8,7 @@ import time
 import pytest
 
 from pipelines.errors import WorkerTimeoutError
-from pipelines.store.facts import RELOADED
-from pipelines.store.state import State
+from pipelines.state.state import RELOADED, State
 from service.usecases.worker_replies import wait_for_answer
 
 REPLY = {"garden": {"new": 1}}

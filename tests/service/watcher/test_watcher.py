@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from watchdog.events import FileSystemEventHandler
 
-from pipelines.indexing.comparison import last_comparison
-from pipelines.indexing.holds import SETTLE_SECONDS
-from pipelines.store.facts import WATCHER
+from pipelines.indexing.deletions import SETTLE_SECONDS
+from pipelines.indexing.reconcile import last_comparison
+from pipelines.state.state import WATCHER
 from queue_config.settings import Settings
 from service.runtime.watch_limits import why_poll
 from service.watcher import observer as observe
@@ -129,7 +129,7 @@ def test_a_note_that_vanished_and_is_back_within_a_moment_was_never_gone(
     watching, vault, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
-        "pipelines.indexing.holds.SETTLE_SECONDS", 600.0
+        "pipelines.indexing.deletions.SETTLE_SECONDS", 600.0
     )  # else a slow machine may miss the moment
     (vault / "a.md").write_text("One.")
     wait_for(lambda: wanted(watching) == ["a.md"], "a save")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.documents.assembly import note_of
+from pipelines.documents.read import note_of
 from pipelines.documents.readers.canvas import read
 from pipelines.errors import DocumentError
 from tests.pipelines.documents.blocks import blocks_of, links_of
@@ -224,7 +224,7 @@ def test_the_ceilings_cut_and_say_so(monkeypatch):
 
 
 def test_of_a_hundred_thousand_nodes_the_first_ten_thousand_are_read(monkeypatch):
-    monkeypatch.setattr("pipelines.documents.canvas_nodes.MOST_GROUPS", 5)
+    monkeypatch.setattr("pipelines.documents.readers.canvas.MOST_GROUPS", 5)
     monkeypatch.setattr("pipelines.documents.readers.canvas.MOST_GROUPS", 5)
     groups = [node(f"g{n}", "group", 0, n * 2_000, 300, 2_000, label=f"Group {n}") for n in range(6)]
     cards = [node(str(n), "text", n % 100, n * 0.9, text=f"Card {n}") for n in range(100_000)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.documents.readers import delimited, row_blocks
 from pipelines.documents.readers.delimited import read
 from pipelines.errors import DocumentError
-from pipelines.locator import Locator
+from pipelines.model import Locator
 
 
 def blocks(document):

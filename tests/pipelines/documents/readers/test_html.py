@@ -210,7 +210,7 @@ def test_deep_nesting_and_endless_entities_are_read():
 
 
 def test_text_is_cut_at_its_ceiling(monkeypatch):
-    monkeypatch.setattr("pipelines.documents.readers.html_content.MOST_CHARACTERS", 20)
+    monkeypatch.setattr("pipelines.documents.readers.html.MOST_CHARACTERS", 20)
     monkeypatch.setattr("pipelines.documents.readers.html.MOST_CHARACTERS", 20)
     document = read("a.html", b"<h1>One</h1><a href=a>First</a><h1>Two</h1><p>The second part<p>More", {})
     assert document.text == "One\n\nFirst\n\nTwo\n\nThe s"

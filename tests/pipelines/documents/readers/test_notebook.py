@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbformat import v3, v4
 
-from pipelines.chunk import chunk_note, chunk_settings
-from pipelines.documents.assembly import note_of
+from pipelines.documents.read import note_of
 from pipelines.documents.readers.notebook import read
 from pipelines.errors import DocumentError
+from pipelines.notes.chunk import chunk_note, chunk_settings
 from tests.pipelines.documents.blocks import blocks_of, links_of
 
 

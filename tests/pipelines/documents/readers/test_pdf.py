@@ -11,10 +11,10 @@ from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate, Table
 
-from pipelines.chunk import chunk_note, chunk_settings
-from pipelines.documents.assembly import note_of
+from pipelines.documents.read import note_of
 from pipelines.documents.readers.pdf import read, tidy
 from pipelines.errors import DocumentError
+from pipelines.notes.chunk import chunk_note, chunk_settings
 from tests.pipelines.documents.blocks import blocks_of, links_of
 from tests.pipelines.documents.pdf_files import FONT, page_with, words, written
 from tests.pipelines.documents.scans import Scan, pdf_of

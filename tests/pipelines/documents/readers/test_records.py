@@ -12,12 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.chunk import chunk_note, chunk_settings
-from pipelines.documents.assembly import note_of
 from pipelines.documents.document import DocumentLink
+from pipelines.documents.read import note_of
 from pipelines.documents.readers.records import read
 from pipelines.errors import DocumentError
-from pipelines.locator import Locator
+from pipelines.model import Locator
+from pipelines.notes.chunk import chunk_note, chunk_settings
 
 ROOT = Path(__file__).parents[4]
 TYPES = yaml.safe_load((ROOT / "examples/record-types.yaml").read_text(encoding="utf-8"))["documents"]["yaml"]

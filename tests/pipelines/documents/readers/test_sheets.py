@@ -10,10 +10,10 @@ import openpyxl
 import pytest
 from openpyxl.chartsheet import Chartsheet
 
-from pipelines.documents.readers import row_blocks, sheet_parts, sheets
+from pipelines.documents.readers import row_blocks, sheets
 from pipelines.documents.readers.sheets import read
 from pipelines.errors import DocumentError
-from pipelines.locator import Locator
+from pipelines.model import Locator
 
 
 def saved(book):
@@ -141,8 +141,8 @@ def test_reading_stops_at_the_limit_of_cells_over_all_sheets(monkeypatch):
 @pytest.mark.parametrize("size", [50, 1_000_000])
 def test_rows_after_the_limit_of_cells_are_cut_before_they_cost_anything(monkeypatch, size):
     """Of the rows below, the first has a character that no reader accepts."""
-    monkeypatch.setattr("pipelines.documents.readers.packages._PIECE", size)
-    for module in (sheet_parts, sheets, row_blocks):
+    monkeypatch.setattr("pipelines.documents.readers.ooxml._PIECE", size)
+    for module in (sheets, sheets, row_blocks):
         monkeypatch.setattr(module, "MOST_CELLS", 50)
     data = saved(book_of(Big=[["a", "b"]] * 40, Small=[["c"]]))
     data = with_part(
@@ -168,7 +168,7 @@ def test_a_cell_with_many_addresses_costs_no_quadratic_time():
 
 
 def test_a_sheet_whose_cells_are_mostly_without_a_value_is_not_cut_silently(monkeypatch):
-    for module in (sheet_parts, sheets, row_blocks):
+    for module in (sheets, sheets, row_blocks):
         monkeypatch.setattr(module, "MOST_CELLS", 10)
     document = read("a.xlsx", saved(book_of(S=[["a"], *[["=1+1"]] * 20])), {})
     assert document.text == "[Sheet: S]\na"
@@ -208,7 +208,7 @@ def test_formatted_cells_without_content_do_not_count_as_far_corners(empty):
 
 @pytest.mark.parametrize("size", [7, 64, 1_000_000])
 def test_the_outermost_cells_are_found_wherever_the_file_is_read_in_pieces(monkeypatch, size):
-    monkeypatch.setattr("pipelines.documents.readers.packages._PIECE", size)
+    monkeypatch.setattr("pipelines.documents.readers.ooxml._PIECE", size)
     monkeypatch.setattr(sheets, "MOST_PLACES", 11)
     data = saved(book_of(S=[["a", None, "b"], [], [], [None, "c"]]))
     assert "span 12 places" in read("a.xlsx", data, {}).warnings[0]

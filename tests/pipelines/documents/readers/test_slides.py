@@ -18,7 +18,7 @@ from pptx.util import Inches
 from pipelines.documents.document import DocumentLink
 from pipelines.documents.readers import slides
 from pipelines.documents.readers.slides import read
-from pipelines.locator import Locator
+from pipelines.model import Locator
 
 BOX = (Inches(1), Inches(1), Inches(4), Inches(1))
 TITLE_AND_TEXT, TITLE_ONLY, BLANK = 1, 5, 6

@@ -1,0 +1,517 @@
+"""The cache file of a domain: created once for one model, written in one transaction per note."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.cache import dates as date_rows
+from pipelines.cache import ledger
+from pipelines.cache.leases import Leases
+from pipelines.cache.ledger import Ledger, modified_at
+from pipelines.cache.links import Edges
+from pipelines.cache.schema import CacheMeta, add_later, build, check_model, missing, read_meta, show_missing
+from pipelines.errors import BadVectorError
+from pipelines.model import Chunk, Counts, Dates, FileContent, LeasedRow, Locator, Note, OwnPrivacy, now_iso
+from pipelines.notes import lexical
+from pipelines.sqlite import connect, corrupt, first, one, register_functions, select, snapshot, transaction
+
+# Write a note's chunks with their full-text rows and vectors, so that an edit touches only its own chunks.
+
+
+class _Stored(NamedTuple):
+    """The columns of a chunk's row that decide whether it is kept."""
+
+    id: int
+    text_hash: str
+    section: str
+    heading_path: str
+    has_vector: bool
+
+
+class _Unattached(NamedTuple):
+    """A chunk whose vector is not attached, but may be stored."""
+
+    id: int
+    text_hash: str
+    vector: bytes | None
+
+
+class ChunkRows:
+    """The rows of `vault_chunk` and of its dependent tables. All methods run inside the caller's transaction."""
+
+    def __init__(self, con: apsw.Connection) -> None:
+        self._con = con
+
+    def replace(
+        self,
+        note: Note,
+        chunks: Sequence[Chunk],
+        words: Sequence[lexical.ChunkWords] | None = None,
+        *,
+        reworded: bool,
+    ) -> None:
+        """Replace a note's chunks; rows whose words are unchanged stay, unless the note is `reworded`.
+
+        `words` are those of the chunks, if they are already known.
+        """
+        old = self._stored(note.path)
+        matched = _match([] if reworded else old, chunks)
+        titles = lexical.index_text(titles_of(note))
+        for chunk, row_id in matched:
+            if row_id is not None:
+                self._move(row_id, chunk)
+                continue
+            own = (chunk.section, chunk.heading_path, chunk.text, note.title)
+            self._insert(note, chunk, titles, words[chunk.position] if words else lexical.chunk_words(*own))
+        kept = {row_id for _, row_id in matched}
+        gone = [stored for stored in old if stored.id not in kept]
+        # A passage below another heading has a new row, and the vector that its old one had.
+        embedded = {stored.text_hash for stored in gone if stored.has_vector}
+        if any(row_id is None and chunk.text_hash in embedded for chunk, row_id in matched):
+            lacking = self._without_vector(note.path)
+            self._attach(row for row in lacking if row.text_hash in embedded and row.vector is not None)
+        self._remove([stored.id for stored in gone])
+
+    def remove_all(self, path: str) -> None:
+        """Remove all chunks of a note."""
+        self._remove([stored.id for stored in self._stored(path)])
+
+    def attach_vectors(self, path: str) -> bool:
+        """Attach the vectors of a note's chunks if every chunk has one; say whether they all do."""
+        lacking = (
+            "SELECT 1 FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
+            " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT 1"
+        )
+        if first(self._con, lacking, (path,)):
+            return False  # do not read thousands of vectors of a long note in vain
+        self._attach(self._without_vector(path))
+        return True
+
+    def _stored(self, path: str) -> list[_Stored]:
+        """Return the rows of a note's chunks, the last chunk first."""
+        found = select(
+            self._con,
+            "SELECT id, text_hash, section, heading_path, has_vector FROM vault_chunk WHERE path = ?"
+            " ORDER BY position DESC",
+            (path,),
+        )
+        return [
+            _Stored(row_id, text_hash, section, heading_path, has_vector=bool(has_vector))
+            for row_id, text_hash, section, heading_path, has_vector in found
+        ]
+
+    def _move(self, row_id: int, chunk: Chunk) -> None:
+        self._con.execute(
+            "UPDATE vault_chunk SET position = :position, heading_path = :heading_path, start_offset = :start,"
+            " end_offset = :end, first_line = :first_line, last_line = :last_line WHERE id = :id",
+            _position(chunk) | {"id": row_id},
+        )
+        if chunk.place is None:
+            self._con.execute("DELETE FROM vault_place WHERE chunk_id = ?", (row_id,))
+        else:
+            self._set_place(row_id, chunk.place)
+
+    def _set_place(self, row_id: int, place: Locator) -> None:
+        self._con.execute("INSERT OR REPLACE INTO vault_place VALUES (?, ?)", (row_id, place.as_json()))
+
+    def _insert(self, note: Note, chunk: Chunk, titles: str, words: lexical.ChunkWords) -> None:
+        self._con.execute(
+            "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
+            " last_line, path, section, text, text_hash, has_vector) VALUES"
+            " (:position, :heading_path, :start, :end, :first_line, :last_line, :path, :section, :text, :hash, 0)",
+            _position(chunk)
+            | {"path": note.path, "section": chunk.section, "text": chunk.text, "hash": chunk.text_hash},
+        )
+        row_id, (section_words, text_words) = self._con.last_insert_rowid(), words
+        self._con.execute(
+            "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
+            (row_id, titles, section_words, text_words),
+        )
+        if chunk.place:
+            self._set_place(row_id, chunk.place)
+        if chunk.context:
+            self._con.execute("INSERT INTO vault_context VALUES (?, ?)", (row_id, chunk.context))
+
+    def _remove(self, ids: Sequence[int]) -> None:
+        if not ids:
+            return
+        these, numbers = "(SELECT value FROM json_each(?1))", json.dumps(ids)
+        deleted = f"DELETE FROM vault_chunk WHERE id IN {these} RETURNING id, text_hash, has_vector"
+        gone = select(self._con, deleted, (numbers,))
+        self._con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
+        for table in ("vault_place", "vault_context"):
+            self._con.execute(f"DELETE FROM {table} WHERE chunk_id IN {these}", (numbers,))
+        with_vector = ((number,) for number, _, has_vector in gone if has_vector)
+        self._con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
+        self._con.execute(
+            f"UPDATE vault_vector SET unused_since = ?2 WHERE text_hash IN {these}"
+            " AND NOT EXISTS (SELECT 1 FROM vault_chunk c WHERE c.text_hash = vault_vector.text_hash)",
+            (json.dumps([text_hash for _, text_hash, _ in gone]), time.time()),
+        )
+
+    def _without_vector(self, path: str) -> Iterator[_Unattached]:
+        found = select(
+            self._con,
+            "SELECT c.id, c.text_hash, v.embedding FROM vault_chunk c LEFT JOIN vault_vector v USING (text_hash)"
+            " WHERE c.path = ? AND c.has_vector = 0",
+            (path,),
+        )
+        return (_Unattached(id=row_id, text_hash=text_hash, vector=blob) for row_id, text_hash, blob in found)
+
+    def _attach(self, chunks: Iterable[_Unattached]) -> None:
+        for chunk in chunks:
+            self._con.execute("INSERT INTO vault_chunk_vec VALUES (?, ?)", (chunk.id, chunk.vector))
+            self._con.execute("UPDATE vault_chunk SET has_vector = 1 WHERE id = ?", (chunk.id,))
+            self._con.execute(
+                "UPDATE vault_vector SET unused_since = NULL WHERE text_hash = ?", (chunk.text_hash,)
+            )
+
+
+def titles_of(note: Note) -> str:
+    """Return a note's title and aliases, one per line, for the title column of its chunks' full-text rows."""
+    return "\n".join((note.title, *note.aliases))
+
+
+def _match(old: Sequence[_Stored], new: Sequence[Chunk]) -> list[tuple[Chunk, int | None]]:
+    """Return each new chunk with the row that already has its words, if any.
+
+    Among rows with the same words, the first chunk takes the first row; `old` is in reverse order.
+    """
+    rows: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for stored in old:
+        rows[stored.text_hash, stored.section, stored.heading_path].append(stored.id)
+    matched = []
+    for chunk in new:
+        same = rows.get((chunk.text_hash, chunk.section, _as_json(chunk.heading_path)))
+        matched.append((chunk, same.pop() if same else None))
+    return matched
+
+
+def _as_json(headings: Sequence[str]) -> str:
+    return json.dumps(headings, ensure_ascii=False)
+
+
+def _position(chunk: Chunk) -> dict[str, object]:
+    """Return a chunk's position in its note, as SQL parameters."""
+    return {
+        "position": chunk.position,
+        "heading_path": _as_json(chunk.heading_path),
+        "start": chunk.start,
+        "end": chunk.end,
+        "first_line": chunk.first_line,
+        "last_line": chunk.last_line,
+    }
+
+
+# Write what each note itself says about its privacy, in one transaction with its other rows.
+
+
+def keep(con: apsw.Connection, path: str, own: OwnPrivacy) -> None:
+    """Store what a note says about its privacy (inside the transaction that indexes it)."""
+    tags = "".join(f"\n{tag}" for tag in own.tags) + ("\n" if own.tags else "")
+    con.execute(
+        "INSERT OR REPLACE INTO vault_privacy VALUES (?, ?, ?, ?)", (path, own.private, own.place, tags)
+    )
+
+
+def forget(con: apsw.Connection, path: str) -> None:
+    """Delete what a note said (inside the transaction that removes it)."""
+    con.execute("DELETE FROM vault_privacy WHERE path = ?", (path,))
+
+
+def forget_all(con: apsw.Connection) -> None:
+    """Delete what all notes said, because another version said what is private (inside the caller's transaction)."""
+    con.execute("DELETE FROM vault_privacy")
+
+
+VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
+Vector = npt.NDArray[np.float32]
+_Words = Sequence[lexical.ChunkWords] | None
+
+
+class Cache:
+    """A connection to a domain's cache. Do not share it between threads."""
+
+    def __init__(self, path: Path, con: apsw.Connection, meta: CacheMeta, clock: Callable[[], float]) -> None:
+        self.path = path
+        self.meta = meta
+        self.con = con
+        register_functions(con)
+        self.ledger = Ledger(con, clock)
+        self.leases = Leases(con, clock)
+        self.edges = Edges(con, clock)
+        self.chunks = ChunkRows(con)
+        self.generation: tuple[tuple[int, int], tuple[str, bool]] | None = None
+        """The commits and own changes that this connection saw, and the name of the state that they left."""
+        self._stand_ins: list[str] = []
+        self.visible: tuple[object, str] | None = None
+        """The same for those from whom notes are hidden; the hidden notes belong to what it depends on."""
+        self.private: tuple[object, frozenset[str], frozenset[str]] | None = None
+        """The state and the rules of the last question about private notes, and its answer: `privacy.Private`."""
+
+    @classmethod
+    def create(cls, path: Path, meta: CacheMeta, *, clock: Callable[[], float] = time.monotonic) -> Cache:
+        """Open a cache for writing, and create it if it does not exist.
+
+        A change of `meta.pipeline` makes every note dirty. Raises ModelMismatchError, CacheCorruptError, StateError.
+        """
+        con = connect(path)
+        try:
+            with transaction(con):
+                if not first(con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'"):
+                    build(con, meta)
+            found = read_meta(con, path)
+            with transaction(con):
+                add_later(con)
+            cache = cls(path, con, found, clock)
+            check_model(found, meta.model, meta.dimension, path)
+            if found.pipeline != meta.pipeline:
+                cache._adopt(meta)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            con.close()
+            raise corrupt(path, error) from error
+        except BaseException:
+            con.close()
+            raise
+        return cache
+
+    @classmethod
+    def open(cls, path: Path) -> Cache:
+        """Open an existing cache for reading. Raises CacheMissingError, CacheError, CacheCorruptError."""
+        if not path.exists():
+            raise missing(path)
+        con = connect(path, readonly=True)
+        try:
+            cache = cls(path, con, read_meta(con, path), time.monotonic)
+            cache._stand_ins = show_missing(con)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            con.close()
+            raise corrupt(path, error) from error
+        except BaseException:
+            con.close()
+            raise
+        return cache
+
+    def is_outgrown(self) -> bool:
+        """Say whether the file has tables by now that this connection reads as empty. Raises CacheError."""
+        return bool(self._stand_ins) and bool(
+            first(
+                self.con,
+                "SELECT 1 FROM sqlite_schema WHERE name IN (SELECT value FROM json_each(?))",
+                (json.dumps(self._stand_ins),),
+            )
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.con.close()
+
+    def _adopt(self, meta: CacheMeta) -> None:
+        with transaction(self.con):
+            ledger.replace_pipeline(self.con, meta.pipeline)
+            self.ledger.want_again()
+            forget_all(self.con)
+            self.con.execute("UPDATE vault_sentence SET codes = NULL")  # a text may have other sentences now
+        self.meta = meta
+
+    # Vectors
+
+    def vectors(self, hashes: Iterable[str]) -> dict[str, Vector]:
+        """Return the stored vectors among these text hashes."""
+        return {
+            text_hash: np.frombuffer(blob, "<f4")
+            for text_hash, blob in select(
+                self.con,
+                "SELECT text_hash, embedding FROM vault_vector"
+                " WHERE text_hash IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(hashes)),),
+            )
+        }
+
+    def store_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors by the hashes of their texts. Raises BadVectorError, and then stores none of them."""
+        with transaction(self.con):
+            self._keep_vectors(vectors)
+
+    def _keep_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        rows = [(text_hash, self._blob(vector)) for text_hash, vector in vectors.items()]
+        # A vector counts as unused until a chunk refers to it, so a worker that dies leaves nothing behind for good.
+        self.con.executemany(
+            "INSERT INTO vault_vector VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            ((text_hash, blob, time.time()) for text_hash, blob in rows),
+        )
+
+    def _blob(self, vector: Vector) -> bytes:
+        if vector.shape != (self.meta.dimension,) or not (np.isfinite(vector).all() and vector.any()):
+            raise BadVectorError(
+                f"the model {self.meta.model} returned a vector of shape {vector.shape} that is not "
+                f"{self.meta.dimension} finite numbers, or is zero; it was not stored"
+            )
+        return vector.astype("<f4").tobytes()
+
+    def drop_unused_vectors(self) -> int:
+        """Delete the vectors that have had no chunk for longer than the grace period; return how many."""
+        with transaction(self.con):
+            self.con.execute(
+                "DELETE FROM vault_vector WHERE unused_since < ?", (time.time() - VECTOR_GRACE_SECONDS,)
+            )
+            return self.con.changes()
+
+    def owed_texts(self, path: str, most: int) -> dict[str, str]:
+        """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
+        sql = (
+            "SELECT c.text_hash, coalesce(x.context || char(10), '') || c.text FROM vault_chunk c"
+            " LEFT JOIN vault_context x ON x.chunk_id = c.id LEFT JOIN vault_vector v USING (text_hash)"
+            " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT ?"
+        )
+        return dict(select(self.con, sql, (path, most)))
+
+    # One transaction per note
+
+    def commit_note(
+        self,
+        row: LeasedRow,
+        content: FileContent,
+        note: Note,
+        chunks: Sequence[Chunk],
+        vectors: Mapping[str, Vector],
+        *,
+        words: _Words = None,
+    ) -> bool:
+        """Write a note's words and links, and its vectors if all of them are stored; say whether they are.
+
+        `words` are those of the chunks, if they are already known. Raises StaleWorkError or BadVectorError, and then
+        writes nothing.
+        """
+        with transaction(self.con):
+            generation = self.leases.claim(row, content.sha256)
+            old_title = self._upsert_node(note, content)
+            # A row that this pipeline has never applied may have words that another pipeline split differently.
+            reworded = old_title != titles_of(note) or row.applied_generation == 0
+            self.chunks.replace(note, chunks, words, reworded=reworded)
+            self.edges.replace_links(note.path, note.links)
+            keep(self.con, note.path, note.privacy)
+            date_rows.keep(self.con, note.path, note.dates)
+            self._keep_vectors(vectors)
+            embedded = self.chunks.attach_vectors(note.path)
+            self.leases.applied(
+                row, generation, content.found, content.sha256, embedded=embedded, at=now_iso()
+            )
+        return embedded
+
+    def commit_vectors(self, row: LeasedRow) -> bool:
+        """Attach a note's vectors in the caller's transaction if all are stored; say so. Raises StaleWorkError."""
+        self.leases.claim(row, row.wanted_hash)
+        embedded = self.chunks.attach_vectors(row.path)
+        if embedded:
+            self.leases.embedded(row)
+        return embedded
+
+    def commit_deletion(self, row: LeasedRow) -> tuple[str | None, int]:
+        """Remove a deleted note; return what `Leases.removed` does. Raises StaleWorkError if its file is back."""
+        with transaction(self.con):
+            self.leases.claim(row, None)
+            self._remove(row.path)
+            return self.leases.removed(row)
+
+    def park(self, row: LeasedRow, kind: str, reason: str, *, keep_words: bool = False) -> None:
+        """Park a note with its reason; `keep_words` (only its vectors failed): its words stay indexed."""
+        with transaction(self.con):
+            self.leases.claim(row, row.wanted_hash)
+            if not keep_words:
+                self._remove(row.path)
+            self.leases.parked(row, kind, reason, indexed=keep_words)
+
+    def _upsert_node(self, note: Note, content: FileContent) -> str | None:
+        tags = json.dumps(note.tags, ensure_ascii=False)
+        row = first(self.con, "SELECT title, aliases, tags FROM vault_node WHERE path = ?", (note.path,))
+        if row is None:
+            self.edges.came_or_went(note.path)
+        elif (row[0], row[2]) != (note.title, tags):
+            self.edges.graph_changed()  # communities are labelled by titles and tags
+        self.con.execute(
+            "INSERT OR REPLACE INTO vault_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                note.path,
+                note.title,
+                json.dumps(note.frontmatter, ensure_ascii=False),
+                tags,
+                json.dumps(note.aliases, ensure_ascii=False),
+                note.author,
+                note.kind,
+                note.published_at,
+                modified_at(content.found.mtime_ns),
+                note.evergreen,
+                json.dumps(note.warnings, ensure_ascii=False),
+            ),
+        )
+        return "\n".join((row[0], *json.loads(row[1]))) if row else None
+
+    def _remove(self, path: str) -> None:
+        self.chunks.remove_all(path)
+        self.edges.came_or_went(path)
+        self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
+        forget(self.con, path)
+        date_rows.keep(self.con, path, Dates())
+        self.edges.replace_links(path, ())
+
+    # Figures for `status`
+
+    def set_ignored(self, ignored: Mapping[str, str]) -> None:
+        """Replace the list of ignored files (path -> rule); write nothing if it is unchanged."""
+        if dict(select(self.con, "SELECT path, rule FROM vault_ignored")) == dict(ignored):
+            return
+        with transaction(self.con):
+            self.con.execute("DELETE FROM vault_ignored")
+            self.con.executemany("INSERT INTO vault_ignored VALUES (?, ?)", ignored.items())
+
+    def note_ignored(self, path: str, rule: str | None) -> None:
+        """Record the rule that ignores a path, or None if no rule does."""
+        if self.ignored_rule(path) == rule:
+            return
+        with transaction(self.con):
+            self.con.execute("DELETE FROM vault_ignored WHERE path = ?", (path,))
+            if rule:
+                self.con.execute("INSERT INTO vault_ignored VALUES (?, ?)", (path, rule))
+
+    def counts(self, besides: Collection[str] = ()) -> Counts:
+        """Count what `status` shows, all as of one moment; files `besides` the notes are none of these."""
+        with snapshot(self.con):
+            pending, oldest = self.ledger.pending()
+            notes, chunks, owed, parked, ignored = one(
+                self.con,
+                "SELECT (SELECT count(*) FROM vault_node) - (SELECT count(*) FROM vault_node WHERE path IN"
+                "   (SELECT path FROM vault_file WHERE parked = 1 UNION SELECT value FROM json_each(?))),"
+                " (SELECT count(*) FROM vault_chunk),"
+                " (SELECT count(*) FROM vault_chunk WHERE has_vector = 0),"
+                " (SELECT count(*) FROM vault_file WHERE parked = 1),"
+                " (SELECT count(*) FROM vault_ignored)",
+                (json.dumps(list(besides)),),
+            )
+            vectors_pending = self.vectors_pending()
+        return Counts(notes, chunks, chunks - owed, pending, oldest, vectors_pending, parked, ignored)
+
+    def vectors_pending(self, besides: Collection[str] = ()) -> int:
+        """Count the chunks whose vectors are pending, without those of parked notes and of the notes `besides`."""
+        (count,) = one(
+            self.con,
+            "SELECT count(*) FROM vault_chunk WHERE has_vector = 0"
+            " AND path NOT IN (SELECT path FROM vault_file WHERE parked = 1)"
+            " AND path NOT IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(besides)),),
+        )
+        return int(count)
+
+    def ignored_rule(self, path: str) -> str | None:
+        """Return the rule by which the last scan ignored a path, or None."""
+        row = first(self.con, "SELECT rule FROM vault_ignored WHERE path = ?", (path,))
+        return row[0] if row else None

@@ -1,0 +1,118 @@
+"""The dates of notes: what each note states, what git knows of its file, and the date that counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+import apsw
+
+from pipelines.model import BY_GIT, DateOrder, Dates
+from pipelines.sqlite import first, select, transaction
+
+NODES = "vault_node n LEFT JOIN vault_date d ON d.path = n.path LEFT JOIN vault_git g ON g.path = n.path"
+"""The tables that the expressions below refer to."""
+
+_GIT_CHANGED = "CASE WHEN g.written = unixepoch(n.modified_at) THEN g.changed END"
+
+
+def _date(stated: str, git: str, after: str) -> str:
+    return f"CASE WHEN {after} THEN coalesce({git}, {stated}) ELSE coalesce({stated}, {git}) END"
+
+
+def _source(stated: str, by: str, git: str, after: str) -> str:
+    """Return SQL for the source of a date; a cache of an earlier version knows only dates of properties."""
+    return (
+        f"CASE WHEN {git} IS NOT NULL AND ({stated} IS NULL OR {after}) THEN '{BY_GIT}'"
+        f" WHEN {stated} IS NOT NULL THEN coalesce({by}, 'property') ELSE 'file' END"
+    )
+
+
+STATED = _date("n.published_at", "g.created", "d.created_after")
+"""The date of creation by the note or git; NULL if only the file's time is known."""
+CREATED = f"coalesce({STATED}, n.modified_at)"
+CREATED_BY = _source("n.published_at", "d.created_by", "g.created", "d.created_after")
+CHANGED = f"coalesce({_date('d.changed', _GIT_CHANGED, 'd.changed_after')}, n.modified_at)"
+CHANGED_BY = _source("d.changed", "d.changed_by", _GIT_CHANGED, "d.changed_after")
+
+
+def keep(con: apsw.Connection, path: str, dates: Dates) -> None:
+    """Store which dates a note states, except the one in its row (inside the caller's transaction)."""
+    if dates.created is None and dates.changed is None:
+        con.execute("DELETE FROM vault_date WHERE path = ?", (path,))
+    else:
+        _, *row = dates.as_row()
+        con.execute("INSERT OR REPLACE INTO vault_date VALUES (?, ?, ?, ?, ?, ?)", (path, *row))
+
+
+def dates_of(con: apsw.Connection, path: str) -> list[object]:
+    """Return which dates a note states and where it does, as `Dates.as_row`. Raises CacheError."""
+    found = first(
+        con,
+        "SELECT n.published_at, d.created_by, coalesce(d.created_after, 0),"
+        " d.changed, d.changed_by, coalesce(d.changed_after, 0)"
+        " FROM vault_node n LEFT JOIN vault_date d USING (path) WHERE path = ?",
+        (path,),
+    )
+    return list(found or ())
+
+
+def order_of(con: apsw.Connection) -> DateOrder:
+    """Return the order of sources by which all notes were dated last. Raises CacheError."""
+    found = first(con, "SELECT value FROM vault_meta WHERE key = 'dates'")
+    if found is None:
+        return DateOrder()
+    said = json.loads(found[0])
+    return DateOrder(tuple(said["created"]), tuple(said["changed"]), said["daily"])
+
+
+def keep_order(con: apsw.Connection, order: DateOrder) -> None:
+    """Store the order by which all notes are dated from now on (inside the caller's transaction)."""
+    _set_meta(con, "dates", json.dumps(asdict(order)))
+
+
+def stated(con: apsw.Connection) -> list[tuple[str, str, str]]:
+    """Return path, properties and warnings (JSON) of all notes. Raises CacheError."""
+    return select(con, "SELECT path, frontmatter, warnings FROM vault_node")
+
+
+def restate(con: apsw.Connection, path: str, dates: Dates, warnings: Sequence[str]) -> None:
+    """Replace the dates that a note states, and its warnings (inside the caller's transaction)."""
+    con.execute(
+        "UPDATE vault_node SET published_at = ?, warnings = ? WHERE path = ?",
+        (dates.created and dates.created.at, json.dumps(warnings, ensure_ascii=False), path),
+    )
+    keep(con, path, dates)
+
+
+def commit_of(con: apsw.Connection) -> str:
+    """Return the commit, with the dates that are wanted from it, as of which git's dates are stored; `""`: none."""
+    found = first(con, "SELECT value FROM vault_meta WHERE key = 'git'")
+    return str(found[0]) if found else ""
+
+
+def forget_commit(con: apsw.Connection) -> None:
+    """Have git asked again, because what is stored of its dates is in doubt (inside the caller's transaction)."""
+    con.execute("DELETE FROM vault_meta WHERE key = 'git'")
+
+
+def keep_commits(
+    con: apsw.Connection, commit: str, files: Iterable[tuple[str, str | None, str | None, int | None]]
+) -> None:
+    """Replace what git knows of files: path, first and last commit, and the time for which the last is valid."""
+    wanted = {path: tuple(facts) for path, *facts in files}
+    with transaction(con):
+        kept = {path: tuple(facts) for path, *facts in select(con, "SELECT * FROM vault_git")}
+        con.executemany(
+            "DELETE FROM vault_git WHERE path = ?", [(path,) for path in kept.keys() - wanted.keys()]
+        )
+        con.executemany(
+            "INSERT OR REPLACE INTO vault_git VALUES (?, ?, ?, ?)",
+            [(path, *facts) for path, facts in wanted.items() if kept.get(path) != facts],
+        )
+        _set_meta(con, "git", commit)
+
+
+def _set_meta(con: apsw.Connection, key: str, value: str) -> None:
+    con.execute("INSERT OR REPLACE INTO vault_meta VALUES (?, ?)", (key, value))

@@ -1,0 +1,287 @@
+"""Find the chunks that pass a question's filters, with one query of fixed fragments in which every value is bound."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from pipelines.cache.cache import Cache
+from pipelines.cache.dates import CREATED, NODES
+from pipelines.cache.graph import OF_CODE
+from pipelines.filters import Filters, as_number, exact_heading, fold, has_heading, has_task
+from pipelines.formats import FORMATS
+from pipelines.sqlite import one, select
+
+_Condition = tuple[str, Sequence[object]]
+
+
+def _folded(text: str) -> str:
+    """Return SQL that folds case. ASCII is folded by SQLite, much faster than by Python; NULL stays NULL."""
+    return f"CASE WHEN length({text}) < octet_length({text}) THEN fold({text}) ELSE lower({text}) END"
+
+
+def _is_value(item: str) -> str:
+    """Return SQL for whether a JSON item is a value that is bound as an integer, as a real (or NULL), and as text.
+
+    A number is stored as such only where its text says no more, so the text decides: `1.1` is not `1.10`.
+    """
+    return (
+        f"CASE {item}.type WHEN 'integer' THEN {item}.value = CAST(? AS INTEGER)"
+        f" WHEN 'real' THEN {item}.value = CAST(? AS REAL)"
+        f" WHEN 'text' THEN {_folded(f'{item}.value')} = ?"
+        f" ELSE {item}.type IN ('true', 'false') AND {item}.type = ? END"
+    )
+
+
+_FOLDER = f"instr({_folded('n.path')}, ?) = 1"
+# Tags contain no quotes, so a tag is searched for verbatim in their JSON: `"name"`, or `"name/...`.
+_TAG = f"(instr({_folded('n.tags')}, ?) OR instr({_folded('n.tags')}, ?))"
+# A note may have several authors, joined by commas.
+_AUTHOR = f"instr(', ' || {_folded('n.author')} || ', ', ?)"
+_PATH = (
+    "(n.path IN (SELECT value FROM json_each(?))"
+    f" OR EXISTS (SELECT 1 FROM json_each(?) w WHERE instr({_folded('n.path')}, w.value)))"
+)
+_TITLE = f"instr({_folded('n.title')}, ?)"
+# What is left of a path without the characters at its end that are no slash is its folder; the rest is the name.
+_NAME = "substr(n.path, length(rtrim(n.path, replace(n.path, '/', ''))) + 1)"
+_FILE = f"instr({_folded(_NAME)}, ?)"
+# The headings above a chunk are a JSON list; a short section may also begin within the chunk.
+_SECTION = (
+    f"(EXISTS (SELECT 1 FROM json_each(c.heading_path) h WHERE iif(?, {_folded('h.value')} = ?,"
+    f" instr({_folded('h.value')}, ?))) OR instr(c.text, '#') AND has_heading(c.text, ?))"
+)
+_FORMAT = "lower(n.path) GLOB ?"
+_KIND = f"{_folded('n.kind')} = ?"
+_DAY = f"substr({CREATED}, 1, 10)"
+_PROPERTY = (
+    f"EXISTS (SELECT 1 FROM json_each(n.frontmatter) p WHERE {_folded('p.key')} = ?"
+    " AND CASE p.type WHEN 'array' THEN EXISTS (SELECT 1 FROM json_each(p.value) v"
+    f" WHERE {_is_value('v')}) ELSE {_is_value('p')} END)"
+)
+_COMMUNITY = "n.path IN (SELECT path FROM vault_rank WHERE community IN (SELECT value FROM json_each(?)))"
+_HAS = {
+    "link": "EXISTS (SELECT 1 FROM vault_link l WHERE l.path = n.path AND l.kind <> 'embed')",
+    "embed": "EXISTS (SELECT 1 FROM vault_link l WHERE l.path = n.path AND l.kind = 'embed')",
+    "tag": "n.tags <> '[]'",
+    "alias": "n.aliases <> '[]'",
+    "property": "n.frontmatter <> '{}'",
+    "backlink": "EXISTS (SELECT 1 FROM vault_edge e WHERE e.target = n.path AND e.path <> n.path"
+    " AND e.path NOT IN (SELECT value FROM json_each(?)))",
+    "broken-link": (
+        "EXISTS (SELECT 1 FROM vault_link l LEFT JOIN vault_edge e USING (path, position)"
+        f" WHERE l.path = n.path AND NOT {OF_CODE}"
+        " AND (e.path IS NULL OR e.target IN (SELECT value FROM json_each(?))))"
+    ),
+    "warning": "n.warnings <> '[]'",
+    # The condition in brackets is that of the index vault_chunk_task, so that few texts are read.
+    "task": (
+        "EXISTS (SELECT 1 FROM vault_chunk t WHERE t.path = n.path"
+        " AND (instr(t.text, '[ ]') OR instr(t.text, '[x]') OR instr(t.text, '[X]')) AND has_task(t.text))"
+    ),
+}
+
+
+def matching_chunks(
+    cache: Cache, filters: Filters, hidden: Collection[str] = frozenset()
+) -> list[int] | None:
+    """Return the ids of the chunks of all notes that pass, or None if every note does. Raises CacheError.
+
+    `filters.domains` selects caches and is ignored here. Notes and files at `hidden` paths count as missing.
+    """
+    where, bindings = _where(filters, hidden)
+    if not where and not filters.sections:
+        return None
+    _register(cache)
+    sections = f" WHERE {_sections(filters)}" if filters.sections else ""
+    (ids,) = one(
+        cache.con,
+        # Materialized and joined in this order: otherwise SQLite evaluates the conditions per chunk instead of per
+        # note. One JSON text is read many times faster than as many rows.
+        f"WITH passing AS MATERIALIZED (SELECT n.path FROM {NODES} {where})"
+        " SELECT json_group_array(c.id) FROM passing CROSS JOIN vault_chunk c USING (path)" + sections,
+        [*bindings, *_headings(filters.sections)],
+    )
+    found: list[int] = json.loads(ids)
+    return found
+
+
+def facets(cache: Cache, paths: Collection[str]) -> list[tuple[str, list[str], str]]:
+    """Return path, tags and day of notes, as `tag`, `since` and `until` compare them."""
+    found = select(
+        cache.con,
+        f"SELECT n.path, n.tags, {_DAY} FROM {NODES} WHERE n.path IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(paths)),),
+    )
+    return [(path, json.loads(tags), day) for path, tags, day in found]
+
+
+def days_of(cache: Cache, only: Collection[int] | None) -> list[tuple[str, int, str]]:
+    """Return path, first chunk (of `only` these) and day of the notes that have chunks. Raises CacheError."""
+    of_these = "" if only is None else "WHERE c.id IN (SELECT value FROM json_each(?))"
+    found = select(
+        cache.con,
+        # With `min`, SQLite takes the other columns from the row that has it.
+        f"SELECT n.path, c.id, {_DAY}, min(c.position) FROM {NODES} JOIN vault_chunk c ON c.path = n.path"
+        f" {of_these} GROUP BY n.path",
+        () if only is None else (json.dumps(list(only)),),
+    )
+    return [(path, chunk_id, day) for path, chunk_id, day, _ in found]
+
+
+def values_in_use(
+    cache: Cache, longest: Mapping[str, int], hidden: Collection[str] = frozenset()
+) -> Iterator[tuple[str, str, int]]:
+    """Yield filter, value and number of notes for the tags, folders and kinds that notes have.
+
+    `longest` gives the most characters of a `tag`, a `folder` and a `kind`; longer values are left out. Notes at
+    `hidden` paths do not count.
+    """
+    yield from select(
+        cache.con,
+        "WITH shown AS (SELECT path, tags, kind FROM vault_node"
+        " WHERE path NOT IN (SELECT value FROM json_each(:hidden)))"
+        " SELECT 'tag', t.value, count(*) FROM shown n, json_each(n.tags) t"
+        " WHERE length(t.value) <= :tag GROUP BY t.value"
+        # What is left of a path without the characters at its end that are no slash: its folder.
+        " UNION ALL SELECT 'folder', rtrim(rtrim(path, replace(path, '/', '')), '/') AS folder, count(*)"
+        " FROM shown GROUP BY folder HAVING length(folder) BETWEEN 1 AND :folder"
+        " UNION ALL SELECT 'kind', kind, count(*) FROM shown WHERE length(kind) BETWEEN 1 AND :kind"
+        " GROUP BY kind",
+        {**longest, "hidden": json.dumps(list(hidden))},
+    )
+
+
+class ListedNote(NamedTuple):
+    """A note as a list shows it; `day` is the one that `since` and `until` compare."""
+
+    path: str
+    title: str
+    kind: str | None
+    day: str
+    chunks: int
+    warnings: tuple[str, ...]
+
+
+def matching_notes(cache: Cache, filters: Filters, hidden: Collection[str] = frozenset()) -> list[ListedNote]:
+    """Return all notes that pass, by path. Raises CacheError. `matching_chunks` describes the parameters."""
+    _register(cache)
+    where, bindings = _where(filters, hidden)
+    if filters.sections:
+        of_note = f"EXISTS (SELECT 1 FROM vault_chunk c WHERE c.path = n.path AND {_sections(filters)})"
+        where, bindings = f"{where or 'WHERE true'} AND {of_note}", [*bindings, *_headings(filters.sections)]
+    found = select(
+        cache.con,
+        f"SELECT n.path, n.title, n.kind, {_DAY}, (SELECT count(*) FROM vault_chunk c WHERE c.path = n.path),"
+        f" n.warnings FROM {NODES} {where} ORDER BY n.path",
+        bindings,
+    )
+    return [
+        ListedNote(path, title, kind, day, chunks, tuple(json.loads(warnings)))
+        for path, title, kind, day, chunks, warnings in found
+    ]
+
+
+def count_warned(cache: Cache) -> int:
+    """Count the notes of which a part could not be read. Raises CacheError."""
+    (count,) = one(cache.con, f"SELECT count(*) FROM vault_node n WHERE {_HAS['warning']}")
+    return int(count)
+
+
+def _where(filters: Filters, hidden: Collection[str]) -> tuple[str, list[object]]:
+    """Return the WHERE clause of filters, empty where every note passes, and what it binds."""
+    unseen = json.dumps(list(hidden))
+    conditions = [
+        *([("n.path NOT IN (SELECT value FROM json_each(?))", (unseen,))] if hidden else []),
+        *_conditions(filters, unseen),
+    ]
+    if not conditions:
+        return "", []
+    clause, values = _all(conditions)
+    return f"WHERE {clause}", values
+
+
+def _all(conditions: Iterable[_Condition]) -> tuple[str, list[object]]:
+    """Return the condition that all of several hold, and what it binds; without any it holds."""
+    parts = list(conditions)
+    clause = " AND ".join(sql for sql, _ in parts) or "true"
+    return f"({clause})", [value for _, values in parts for value in values]
+
+
+def _sections(filters: Filters) -> str:
+    """Return the condition on the chunk `c` that it is in one of the sections; it binds their names."""
+    return f"({' OR '.join([_SECTION] * len(filters.sections))})"
+
+
+def _headings(sections: Sequence[str]) -> list[object]:
+    """Return what the conditions of `_sections` bind."""
+    exact = [exact_heading(name) for name in sections]
+    return [
+        value
+        for name, whole in zip(sections, exact, strict=True)
+        for value in (whole is not None, whole, name, name)
+    ]
+
+
+def _register(cache: Cache) -> None:
+    cache.con.create_scalar_function("fold", lambda *text: fold(str(*text)), 1, deterministic=True)
+    cache.con.create_scalar_function(
+        "has_heading", lambda *of: has_heading(*map(str, of)), 2, deterministic=True
+    )
+    cache.con.create_scalar_function("has_task", lambda *text: has_task(str(*text)), 1, deterministic=True)
+
+
+def _conditions(filters: Filters, hidden: str) -> Iterator[_Condition]:
+    """Yield the conditions on the note `n`, each with the values that it binds. `hidden`: paths, as JSON."""
+    yield from _of_fields(filters)
+    yield from _of_properties(filters.properties)
+    for what in filters.has:
+        yield _HAS[what], (hidden,) * _HAS[what].count("?")
+    for scope in filters.scopes:
+        yield from _conditions(scope, hidden)
+    if filters.either:
+        several = [_all(_conditions(alternative, hidden)) for alternative in filters.either]
+        yield f"({' OR '.join(sql for sql, _ in several)})", [one for _, values in several for one in values]
+    for unwanted in filters.without:
+        sql, values = _all(_conditions(unwanted, hidden))
+        yield (
+            f"NOT coalesce({sql}, false)",
+            values,
+        )  # of what a note lacks it is NULL, and so would be its negation
+
+
+def _of_fields(filters: Filters) -> Iterator[_Condition]:
+    yield from _any(_FOLDER, [f"{folder}/" for folder in filters.folders])
+    yield from _any(_AUTHOR, [f", {author}, " for author in filters.authors])
+    yield from _any(
+        _FORMAT, [f"*{end}" for one in FORMATS if one.name in filters.formats for end in one.suffixes]
+    )
+    yield from _any(_KIND, filters.kinds)
+    if filters.paths or filters.in_paths:
+        yield _PATH, (json.dumps(filters.paths), json.dumps(filters.in_paths))
+    yield from ((_TITLE, (title,)) for title in filters.titles)
+    yield from ((_FILE, (name,)) for name in filters.files)
+    for tag in filters.tags:
+        start = json.dumps(tag, ensure_ascii=False)[:-1]
+        yield _TAG, (f'{start}"', f"{start}/")
+    if filters.since:
+        yield f"{_DAY} >= ?", (filters.since,)
+    if filters.until:
+        yield f"{_DAY} <= ?", (filters.until,)
+    if filters.communities:
+        yield _COMMUNITY, (json.dumps(filters.communities),)
+
+
+def _of_properties(properties: Sequence[tuple[str, str]]) -> Iterator[_Condition]:
+    """Yield a condition for each name: that the property has one of the values given for it."""
+    for name in dict(properties):
+        values = [value for other, value in properties if other == name]
+        items = [(*as_number(value), value, value) for value in values]
+        bound = [one for item in items for one in (name, *item, *item)]
+        yield f"({' OR '.join([_PROPERTY] * len(values))})", bound
+
+
+def _any(sql: str, values: Sequence[str]) -> Iterator[_Condition]:
+    if values:
+        yield f"({' OR '.join([sql] * len(values))})", values

@@ -1,0 +1,335 @@
+"""Leases on pending ledger rows: rows are leased to a worker, then released, committed or parked.
+
+Every method runs its own transaction, except those that say that they run inside the caller's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+import apsw
+
+from pipelines.errors import StaleWorkError
+from pipelines.model import HIGH_PRIORITY, FoundFile, LeasedRow, iso_ago, seconds_since
+from pipelines.sqlite import first, one, select, transaction
+
+# `free_those_of_the_dead` notices a worker that dies on this machine; the timeout covers workers on other machines.
+LEASE_SECONDS = 300.0
+MAX_ATTEMPTS = 3
+APART = "apart"
+"""The `error_kind` of a row whose note takes so long to parse that it is parsed separately."""
+
+_BACKOFF_SECONDS = 2.0
+_LONGEST_BACKOFF = 60.0
+
+Stage = Literal["words", "vectors"]
+OWED: dict[Stage, str] = {
+    "words": "applied_generation < generation AND parked = 0",
+    "vectors": "embedded_generation < applied_generation AND applied_generation = generation AND parked = 0",
+}
+"""The SQL condition for a row of `vault_file` to be pending, per stage."""
+# A time further ahead than any lease or backoff was recorded before a reboot reset the clock.
+_FREE = f"(lease_token IS NULL OR lease_until <= :now OR lease_until > :now + {LEASE_SECONDS})"
+_TOGETHER = f"error_kind IS NOT '{APART}'"
+_DUE = f"(next_attempt_at IS NULL OR next_attempt_at <= :now OR next_attempt_at > :now + {_LONGEST_BACKOFF})"
+
+_LEASED = "SELECT path, raw, wanted_hash, generation, applied_generation, attempts FROM vault_file"
+_NEWEST = "ORDER BY priority DESC, mtime_ns DESC, path"
+_NOTICED_LAST = "ORDER BY priority DESC, wanted_hash IS NULL, dirty_since DESC"
+
+
+class Leases:
+    """The leases on the rows of `vault_file`, on a cache's connection. `clock` is monotonic, in seconds."""
+
+    def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
+        self._con = con
+        self._clock = clock
+
+    def owes(self, stage: Stage, *, together: bool = False) -> bool:
+        """Say whether a row is pending, due and free; `together`: one that is not set apart."""
+        return self._finds(f"{OWED[stage]} AND {_TOGETHER}" if together else OWED[stage])
+
+    def owes_saves(self) -> bool:
+        """Say whether the words of a save are pending, due and free."""
+        return self._finds(f"{OWED['words']} AND {_TOGETHER} AND priority >= {HIGH_PRIORITY}")
+
+    def owes_apart(self) -> bool:
+        """Say whether a row that is set apart is pending, due and free."""
+        return self._finds(f"{OWED['words']} AND error_kind = '{APART}'")
+
+    def _finds(self, condition: str) -> bool:
+        sql = f"SELECT 1 FROM vault_file WHERE {condition} AND {_FREE} AND {_DUE} LIMIT 1"
+        return first(self._con, sql, {"now": self._clock()}) is not None
+
+    def take(
+        self,
+        stage: Stage,
+        limit: int,
+        owner: str,
+        paths: Sequence[str] | None = None,
+        *,
+        together: bool = False,
+    ) -> list[LeasedRow]:
+        """Lease up to `limit` rows that are pending, due and free, and count the attempt.
+
+        The most urgent rows come first, and among these the newest, so a save does not wait for a bulk change. A row
+        that failed before is leased alone, so that whatever broke its batch cannot break other notes again.
+        `together`: leave out the rows that are set apart.
+        """
+        chosen = "" if paths is None else "AND path IN (SELECT value FROM json_each(:paths))"
+        left_out = f"AND {_TOGETHER}" if together else ""
+        sql = (
+            f"{_LEASED} WHERE {OWED[stage]} AND {_FREE} AND {_DUE} {chosen} {left_out} {_NEWEST} LIMIT :limit"
+        )
+        return self._lease(
+            sql, {"limit": limit} | ({} if paths is None else {"paths": json.dumps(paths)}), owner
+        )
+
+    def take_saves(self, limit: int, owner: str) -> list[LeasedRow]:
+        """Lease up to `limit` saves whose words are pending, due and free, and count the attempt.
+
+        One half are the newest by their files' times, which finds a note just written. The other half are those
+        discovered last, because a file that was moved here keeps its old time. Deletions come last.
+        """
+        owed = (
+            f"SELECT path FROM vault_file WHERE {OWED['words']} AND {_FREE} AND {_DUE} AND {_TOGETHER}"
+            f" AND priority >= {HIGH_PRIORITY}"
+        )
+        sql = (
+            f"{_LEASED} WHERE path IN (SELECT path FROM ({owed} {_NEWEST} LIMIT :half)"
+            f" UNION SELECT path FROM ({owed} {_NOTICED_LAST} LIMIT :half)) {_NEWEST}"
+        )
+        return self._lease(sql, {"half": limit // 2}, owner)
+
+    def take_apart(self, owner: str) -> list[LeasedRow]:
+        """Lease the newest row that is set apart, due and free, if there is one, and count the attempt."""
+        condition = f"{OWED['words']} AND {_FREE} AND {_DUE} AND error_kind = '{APART}'"
+        return self._lease(f"{_LEASED} WHERE {condition} {_NEWEST} LIMIT 1", {}, owner)
+
+    def _lease(self, sql: str, bindings: dict[str, Any], owner: str) -> list[LeasedRow]:
+        now, token = self._clock(), secrets.token_hex(8)
+        with transaction(self._con):
+            rows = select(self._con, sql, bindings | {"now": now})
+            if rows and rows[0][5] > 0:
+                rows = rows[:1]
+            rows = [row for row in rows if row[5] == 0 or row is rows[0]]
+            self._con.executemany(
+                "UPDATE vault_file SET lease_token = ?, lease_until = ?, lease_owner = ?,"
+                " attempts = attempts + 1 WHERE path = ?",
+                ((token, now + LEASE_SECONDS, owner, row[0]) for row in rows),
+            )
+        return [
+            LeasedRow(path, os.fsdecode(raw), wanted, generation, applied, attempts + 1, token)
+            for path, raw, wanted, generation, applied, attempts in rows
+        ]
+
+    def set_apart(self, row: LeasedRow, reason: str) -> None:
+        """Release a row untried; only `take_apart` leases it until its content changes."""
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                " attempts = max(0, attempts - 1), error_kind = ?, error = ? WHERE path = ? AND lease_token = ?",
+                (APART, reason, row.path, row.token),
+            )
+
+    def renew(self, row: LeasedRow, sha: str) -> None:
+        """Extend the lease of a row while its content `sha` is being indexed.
+
+        Raises StaleWorkError as `claim` does.
+        """
+        with transaction(self._con):
+            self.claim(row, sha)
+            self._con.execute(
+                "UPDATE vault_file SET lease_until = ? WHERE path = ?",
+                (self._clock() + LEASE_SECONDS, row.path),
+            )
+
+    def release(self, rows: Sequence[LeasedRow]) -> None:
+        """Release rows untried: the attempt does not count."""
+        with transaction(self._con):
+            self._con.executemany(
+                "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                " attempts = max(0, attempts - 1) WHERE path = ? AND lease_token = ?",
+                ((row.path, row.token) for row in rows),
+            )
+
+    def release_all_of(self, owners: Collection[str]) -> None:
+        """Release everything that these owners hold after the disk failed: the attempt does not count."""
+        if owners:
+            with transaction(self._con):
+                self._con.execute(
+                    "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                    " attempts = max(0, attempts - 1) WHERE lease_owner IN (SELECT value FROM json_each(?))",
+                    (json.dumps(list(owners)),),
+                )
+
+    def postpone(self, row: LeasedRow, kind: str, reason: str, *, counted: bool = True) -> None:
+        """Release a row after a failure that may pass; it is due again after a growing pause.
+
+        A failure that is not the note's fault does not count as an attempt (`counted` false).
+        """
+        pause = min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2 ** (row.attempts - 1))
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL,"
+                " attempts = attempts - ?, next_attempt_at = ?, error_kind = ?, error = ?"
+                " WHERE path = ? AND lease_token = ?",
+                (0 if counted else 1, self._clock() + pause, kind, reason, row.path, row.token),
+            )
+
+    def free_those_of_the_dead(self, alive: Callable[[str], bool]) -> None:
+        """Release the leases of owners that no longer live; the attempt still counts."""
+        owners = select(
+            self._con, "SELECT DISTINCT lease_owner FROM vault_file WHERE lease_token IS NOT NULL"
+        )
+        dead = [owner for (owner,) in owners if not alive(owner)]
+        if dead:
+            with transaction(self._con):
+                self._con.execute(
+                    "UPDATE vault_file SET lease_token = NULL, lease_until = NULL, lease_owner = NULL"
+                    " WHERE lease_owner IN (SELECT value FROM json_each(?))",
+                    (json.dumps(dead),),
+                )
+
+    def claim(self, row: LeasedRow, sha: str | None) -> int:
+        """Return the generation under which content `sha` may be committed (inside the caller's transaction).
+
+        Raises StaleWorkError if another worker holds the lease by now, or if a newer generation wants other content.
+        """
+        current = first(
+            self._con,
+            "SELECT generation, wanted_hash, lease_token FROM vault_file WHERE path = ?",
+            (row.path,),
+        )
+        if current is None or current[2] != row.token:
+            raise StaleWorkError(f"another worker has taken over {row.path!r}; nothing was written")
+        if current[0] != row.generation and current[1] != sha:
+            raise StaleWorkError(
+                f"{row.path!r} changed while it was being indexed; the newer content is next"
+            )
+        return int(current[0])
+
+    def applied(
+        self, row: LeasedRow, generation: int, found: FoundFile, sha: str, *, embedded: bool, at: str
+    ) -> None:
+        """Record that content is indexed (inside the caller's transaction); `at` is an ISO time."""
+        self._con.execute(
+            "UPDATE vault_file SET applied_generation = :g,"
+            " embedded_generation = CASE WHEN :embedded THEN :g ELSE embedded_generation END,"
+            " indexed_hash = :sha, wanted_hash = :sha, raw = :raw, size = :size, mtime_ns = :mtime,"
+            " inode = :inode, attempts = 0, next_attempt_at = NULL, error_kind = NULL, error = NULL,"
+            " lease_token = NULL, lease_until = NULL, lease_owner = NULL, indexed_at = :at WHERE path = :path",
+            {
+                "g": generation,
+                "embedded": embedded,
+                "sha": sha,
+                "raw": os.fsencode(found.raw),
+                "size": found.size,
+                "mtime": found.mtime_ns,
+                "inode": found.inode,
+                "at": at,
+                "path": row.path,
+            },
+        )
+
+    def embedded(self, row: LeasedRow) -> None:
+        """Record that all of a note's vectors are stored (inside the caller's transaction)."""
+        self._con.execute(
+            "UPDATE vault_file SET embedded_generation = applied_generation, attempts = 0,"
+            " next_attempt_at = NULL, error_kind = NULL, error = NULL,"
+            " lease_token = NULL, lease_until = NULL, lease_owner = NULL WHERE path = ?",
+            (row.path,),
+        )
+
+    def removed(self, row: LeasedRow) -> tuple[str | None, int]:
+        """Delete the row of a path whose deletion is applied (inside the caller's transaction).
+
+        Returns the hash of the bytes that were indexed, None if none were, and the inode of the file.
+        """
+        sql = "DELETE FROM vault_file WHERE path = ? RETURNING indexed_hash, inode"
+        sha, inode = one(self._con, sql, (row.path,))
+        return sha, int(inode)
+
+    def parked(self, row: LeasedRow, kind: str, reason: str, *, indexed: bool) -> None:
+        """Park a note until it changes (inside the caller's transaction); `indexed`: its words stay indexed."""
+        self._con.execute(
+            "UPDATE vault_file SET parked = 1, error_kind = ?, error = ?, lease_token = NULL,"
+            " lease_until = NULL, lease_owner = NULL,"
+            " indexed_hash = CASE WHEN ? THEN indexed_hash END WHERE path = ?",
+            (kind, reason, indexed, row.path),
+        )
+
+
+# Report whether a cache's pending work makes progress: how long it waits, when a note was last indexed, why not.
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Pending work: how many notes need words, how many vectors; the oldest has waited for `oldest_s` seconds.
+
+    `done_s`: seconds since the last note was indexed, None: never. `is_leased`: a process is working on some of it.
+    `reason`: the error of one of the waiting notes.
+    """
+
+    words: int
+    vectors: int
+    oldest_s: float
+    done_s: float | None
+    is_leased: bool
+    reason: str | None
+
+
+def waiting(con: apsw.Connection) -> Waiting | None:
+    """Return what is pending in a cache, or None if nothing is."""
+    words, vectors, oldest, leased = one(
+        con,
+        f"SELECT coalesce(sum({OWED['words']}), 0), coalesce(sum({OWED['vectors']}), 0),"
+        f" min(CASE WHEN {OWED['words']} THEN dirty_since END),"
+        " coalesce(max(lease_token IS NOT NULL AND lease_until > :now AND lease_until <= :now + :lease), 0)"
+        f" FROM vault_file WHERE ({OWED['words']}) OR ({OWED['vectors']})",
+        {"now": time.monotonic(), "lease": LEASE_SECONDS},
+    )
+    if not words and not vectors:
+        return None
+    (done,) = one(con, "SELECT max(indexed_at) FROM vault_file")
+    (reason,) = first(
+        con,
+        f"SELECT error FROM vault_file WHERE error IS NOT NULL AND (({OWED['words']}) OR ({OWED['vectors']}))"
+        " ORDER BY dirty_since LIMIT 1",
+    ) or (None,)
+    return Waiting(
+        words=words,
+        vectors=vectors,
+        oldest_s=max(0.0, time.monotonic() - oldest) if oldest is not None else 0.0,
+        done_s=None if done is None else seconds_since(done),
+        is_leased=bool(leased),
+        reason=reason,
+    )
+
+
+def was_worked_on(con: apsw.Connection, domain: str, seconds: float) -> bool:
+    """Say whether the history in `state.db` has a job that indexed notes of a domain within the last `seconds`."""
+    found = first(
+        con,
+        "SELECT 1 FROM job_history WHERE finished_at > ? AND state = 'done' AND notes > 0 AND domain = ? LIMIT 1",
+        (iso_ago(timedelta(seconds=seconds)), domain),
+    )
+    return found is not None
+
+
+def last_trouble(con: apsw.Connection, domain: str, seconds: float) -> str | None:
+    """Return the error of a domain's last job that failed or was postponed within the last `seconds`, or None."""
+    found = first(
+        con,
+        "SELECT error FROM job_history WHERE domain IN (SELECT value FROM json_each(?))"
+        " AND state IN ('put off', 'failed') AND finished_at > ? ORDER BY id DESC LIMIT 1",
+        (json.dumps([domain, "*"]), iso_ago(timedelta(seconds=seconds))),
+    )
+    return found[0] if found else None

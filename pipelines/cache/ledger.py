@@ -1,0 +1,343 @@
+"""The ledger: what is on disk compared with what is indexed.
+
+All pending work is recorded here and nowhere else, because the queue may be lost at any moment. Every method runs its
+own transaction, except those that say that they run inside the caller's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import apsw
+
+from pipelines.cache.leases import OWED
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, DiffEvent, EventKind, FoundFile, LeasedRow
+from pipelines.sqlite import first, one, select, transaction
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """The state of one path, for `why` and `GET /node`."""
+
+    path: str
+    wanted_hash: str | None
+    indexed_hash: str | None
+    pending: bool
+    vectors_pending: bool
+    parked: bool
+    attempts: int
+    error_kind: str | None
+    error: str | None
+    indexed_at: str | None
+
+
+def unread_hash(found: FoundFile, reason: str) -> str:
+    """Return a stand-in for the hash of content that could not be read; it changes only with `stat` or the reason."""
+    return f"unread:{reason}:{found.size}:{found.mtime_ns}:{found.inode}"
+
+
+def below(folder: str) -> tuple[str, str]:
+    """Return the range of keys below a folder (`""`: all keys): `path >= low AND path < high`."""
+    return (folder + "/", folder + "0") if folder else ("", "\U0010ffff")  # "0" follows "/"
+
+
+# The recorded time of a file that was gone when its note was about to be read; the note stays as it is indexed.
+_AWAY = -1
+
+
+def modified_at(mtime_ns: int) -> str:
+    """Return a file's time in the format of a note's row."""
+    return datetime.fromtimestamp(mtime_ns / 1e9, UTC).isoformat(timespec="seconds")
+
+
+class Ledger:
+    """The rows of `vault_file` on a cache's connection. `clock` is monotonic, in seconds."""
+
+    def __init__(self, con: apsw.Connection, clock: Callable[[], float] = time.monotonic) -> None:
+        self._con = con
+        self._clock = clock
+
+    def paths_below(self, folder: str) -> list[str]:
+        """Return the paths below a folder that the ledger believes to exist."""
+        low, high = below(folder)
+        sql = "SELECT path FROM vault_file WHERE wanted_hash IS NOT NULL AND path >= ? AND path < ?"
+        return [path for (path,) in select(self._con, sql, (low, high))]
+
+    def existing(self, paths: Collection[str]) -> set[str]:
+        """Return those of the paths that the ledger believes to exist."""
+        return set(self.hashes_of(paths))
+
+    def hashes_of(self, paths: Collection[str]) -> dict[str, str]:
+        """Return the hash on disk of each of the paths that the ledger believes to exist."""
+        found = select(
+            self._con,
+            "SELECT path, wanted_hash FROM vault_file WHERE wanted_hash IS NOT NULL"
+            " AND path IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(paths)),),
+        )
+        return dict(found)
+
+    def paths_of(self, hashes: Collection[str]) -> dict[str, str]:
+        """Return the paths whose file on disk has one of the hashes, with the hash; this reads every row."""
+        found = select(
+            self._con,
+            "SELECT path, wanted_hash FROM vault_file WHERE wanted_hash IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(hashes)),),
+        )
+        return dict(found)
+
+    def raws_after(self, path: str, count: int) -> list[tuple[str, str]]:
+        """Return up to `count` existing paths that sort after a path, with the names that open them."""
+        found = select(
+            self._con,
+            "SELECT path, raw FROM vault_file WHERE path > ? AND wanted_hash IS NOT NULL ORDER BY path LIMIT ?",
+            (path, count),
+        )
+        return [(found_path, os.fsdecode(raw)) for found_path, raw in found]
+
+    def settled(self) -> dict[str, str]:
+        """Return the hash of each note that is completely indexed, including vectors, and has nothing pending."""
+        found = select(
+            self._con,
+            "SELECT path, indexed_hash FROM vault_file WHERE applied_generation = generation"
+            " AND embedded_generation = generation AND parked = 0 AND indexed_hash IS NOT NULL",
+        )
+        return dict(found)
+
+    def known(self) -> int:
+        """Count the files that the ledger believes to exist."""
+        (count,) = one(self._con, "SELECT count(*) FROM vault_file WHERE wanted_hash IS NOT NULL")
+        return int(count)
+
+    def without_files(self, gone: Sequence[str], on_disk: AbstractSet[tuple[int, int]]) -> list[str]:
+        """Return the paths whose file (inode, size) is not on disk under another name either."""
+        files = select(
+            self._con,
+            "SELECT path, inode, size FROM vault_file WHERE wanted_hash IS NOT NULL"
+            " AND path IN (SELECT value FROM json_each(?))",
+            (json.dumps(gone),),
+        )
+        return [path for path, inode, size in files if (inode, size) not in on_disk]
+
+    def record(
+        self,
+        domain: str,
+        seen: Sequence[tuple[FoundFile, str]],
+        gone: Sequence[str],
+        *,
+        priority: int,
+    ) -> list[DiffEvent]:
+        """Record the files seen (file, hash) and the paths gone; return an event for each real difference."""
+        events = []
+        with transaction(self._con):
+            for found, sha in seen:
+                event = self._record_seen(domain, found, sha, priority)
+                if event:
+                    events.append(event)
+            for path in gone:
+                event = self._record_gone(domain, path, priority)
+                if event:
+                    events.append(event)
+        return events
+
+    def _record_seen(self, domain: str, found: FoundFile, sha: str, priority: int) -> DiffEvent | None:
+        row = first(
+            self._con,
+            "SELECT wanted_hash, generation, mtime_ns FROM vault_file WHERE path = ?",
+            (found.path,),
+        )
+        old, generation, time_ns = row or (None, 0, 0)
+        stat = (os.fsencode(found.raw), found.size, found.mtime_ns, found.inode)
+        if row and old == sha and time_ns != _AWAY:
+            self._con.execute(
+                "UPDATE vault_file SET raw = ?, size = ?, mtime_ns = ?, inode = ? WHERE path = ?",
+                (*stat, found.path),
+            )
+            # Only the time changed; if content is pending, the node gets its time together with the content.
+            self._con.execute(
+                "UPDATE vault_node SET modified_at = ? WHERE path = ?",
+                (modified_at(found.mtime_ns), found.path),
+            )
+            return None
+        if row is None:
+            self._con.execute(
+                "INSERT INTO vault_file (path, raw, size, mtime_ns, inode, wanted_hash, generation, priority,"
+                " dirty_since) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)",
+                (found.path, *stat, sha, priority, self._clock()),
+            )
+        else:
+            self._con.execute(
+                "UPDATE vault_file SET raw = ?, size = ?, mtime_ns = ?, inode = ? WHERE path = ?",
+                (*stat, found.path),
+            )
+            self._want(found.path, sha, priority)
+        kind: EventKind = "created" if old is None else "modified"
+        return DiffEvent(domain, found.path, kind, old, sha, generation + 1)
+
+    def _record_gone(self, domain: str, path: str, priority: int) -> DiffEvent | None:
+        row = first(self._con, "SELECT wanted_hash, generation FROM vault_file WHERE path = ?", (path,))
+        if row is None or row[0] is None:
+            return None
+        self._want(path, None, priority)
+        return DiffEvent(domain, path, "deleted", row[0], None, row[1] + 1)
+
+    def _want(self, path: str, sha: str | None, priority: int) -> None:
+        """Start a new generation of a row (inside the caller's transaction)."""
+        self._con.execute(
+            "UPDATE vault_file SET wanted_hash = :sha, generation = generation + 1,"
+            " dirty_since = CASE WHEN applied_generation < generation THEN dirty_since ELSE :now END,"
+            " priority = CASE WHEN applied_generation < generation THEN max(priority, :priority)"
+            " ELSE :priority END,"
+            " attempts = 0, next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0"
+            " WHERE path = :path",
+            {"path": path, "sha": sha, "priority": priority, "now": self._clock()},
+        )
+
+    def keep_indexed(self, row: LeasedRow) -> bool:
+        """Accept the indexed content as wanted and release the lease; say whether there is any.
+
+        When the file is back, it counts as changed whatever it contains: the pipeline may have changed meanwhile.
+        """
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE vault_file SET wanted_hash = indexed_hash, mtime_ns = ?,"
+                " embedded_generation = CASE WHEN EXISTS (SELECT 1 FROM vault_chunk c WHERE c.path = vault_file.path"
+                " AND c.has_vector = 0) THEN embedded_generation ELSE generation END,"
+                " applied_generation = generation, attempts = 0,"
+                " next_attempt_at = NULL, error_kind = NULL, error = NULL,"
+                " lease_token = NULL, lease_until = NULL, lease_owner = NULL"
+                " WHERE path = ? AND lease_token = ? AND indexed_hash IS NOT NULL",
+                (_AWAY, row.path, row.token),
+            )
+            return self._con.changes() > 0
+
+    def want_again(self, paths: Collection[str] | None = None) -> None:
+        """Mark rows (None: all) as never applied by this pipeline (inside the caller's transaction)."""
+        self._con.execute(
+            "UPDATE vault_file SET generation = generation + 1, applied_generation = 0, embedded_generation = 0,"
+            " dirty_since = CASE WHEN applied_generation < generation THEN dirty_since ELSE :now END,"
+            " priority = CASE WHEN applied_generation < generation THEN priority ELSE :low END, attempts = 0,"
+            " next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0"
+            " WHERE :paths IS NULL OR path IN (SELECT value FROM json_each(:paths))",
+            {
+                "now": self._clock(),
+                "low": LOW_PRIORITY,
+                "paths": None if paths is None else json.dumps(list(paths)),
+            },
+        )
+
+    def retry(self, path: str | None = None) -> int:
+        """Make a parked note (None: all of them) pending again; return how many there were."""
+        with transaction(self._con):
+            self._con.execute(
+                "UPDATE vault_file SET generation = generation + 1, dirty_since = ?, attempts = 0,"
+                " next_attempt_at = NULL, error_kind = NULL, error = NULL, parked = 0"
+                " WHERE parked = 1 AND (?2 IS NULL OR path = ?2)",
+                (self._clock(), path),
+            )
+            return self._con.changes()
+
+    def hasten(self, path: str) -> bool:
+        """Let a pending note take its turn with the saves; say whether it is pending."""
+        with transaction(self._con):
+            self._con.execute(
+                f"UPDATE vault_file SET priority = max(priority, ?) WHERE path = ? AND {OWED['words']}",
+                (HIGH_PRIORITY, path),
+            )
+            return self._con.changes() > 0
+
+    def pending(self, besides: Collection[str] = ()) -> tuple[int, float]:
+        """Return how many rows `besides` some paths are dirty, and for how many seconds the oldest one has been."""
+        count, oldest = one(
+            self._con,
+            f"SELECT count(*), min(dirty_since) FROM vault_file WHERE {OWED['words']}"
+            " AND path NOT IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(besides)),),
+        )
+        return count, max(0.0, self._clock() - oldest) if count else 0.0
+
+    def row(self, path: str) -> LedgerRow | None:
+        """Return the state of one path, or None if the ledger has never seen it."""
+        found = first(
+            self._con,
+            f"SELECT path, wanted_hash, indexed_hash, {OWED['words']}, {OWED['vectors']}, parked, attempts,"
+            " error_kind, error, indexed_at FROM vault_file WHERE path = ?",
+            (path,),
+        )
+        if found is None:
+            return None
+        path, wanted, indexed, pending, owed, parked, attempts, kind, error, at = found
+        return LedgerRow(
+            path, wanted, indexed, bool(pending), bool(owed), bool(parked), attempts, kind, error, at
+        )
+
+    def parked_rows(self) -> list[tuple[str, str, str]]:
+        """Return path, kind of error and reason of every parked note."""
+        sql = "SELECT path, error_kind, error FROM vault_file WHERE parked = 1 ORDER BY path"
+        return [(path, kind, reason) for path, kind, reason in select(self._con, sql)]
+
+    def stat_of(self, paths: Sequence[str]) -> dict[str, tuple[str, int, int, bool]]:
+        """Return for each path that is to stay: the name that opens it, size, mtime in ns, whether it is dirty."""
+        return {
+            path: (os.fsdecode(raw), size, mtime, bool(dirty))
+            for path, raw, size, mtime, dirty in select(
+                self._con,
+                "SELECT path, raw, size, mtime_ns, applied_generation < generation FROM vault_file"
+                " WHERE wanted_hash IS NOT NULL AND path IN (SELECT value FROM json_each(?))",
+                (json.dumps(paths),),
+            )
+        }
+
+
+# Which notes of a cache an earlier pipeline indexed, and the names of those pipelines.
+
+
+_INDEXED = "SELECT path FROM vault_file WHERE indexed_hash IS NOT NULL AND applied_generation"
+
+
+def replace_pipeline(con: apsw.Connection, name: str) -> None:
+    """Name another pipeline as the current one, before its notes are wanted (inside the caller's transaction).
+
+    The names before it are kept while notes remain that this pipeline has not indexed.
+    """
+    before = _earlier(con) if first(con, f"{_INDEXED} = 0 LIMIT 1") else []
+    con.executemany(
+        "INSERT OR REPLACE INTO vault_meta VALUES (?, ?)",
+        [("pipeline", name), ("earlier_pipelines", " ".join({*before, _current(con)}))],
+    )
+
+
+def want_version(con: apsw.Connection, ledger: Ledger, version: str | None) -> list[str]:
+    """Make the notes pending that a pipeline indexed, by its version or whole name; None: those of earlier ones.
+
+    Return their paths. Until they are indexed again, they are found as they are. A note that waits for this pipeline
+    counts for every earlier one that left notes.
+    """
+    with transaction(con):
+        paths = [path for (path,) in select(con, f"{_INDEXED} = 0 ORDER BY path")]
+        if version is not None and not any(_is_of(name, version) for name in _earlier(con)):
+            paths = []
+        if version is not None and _is_of(_current(con), version):
+            paths += [path for (path,) in select(con, f"{_INDEXED} > 0 ORDER BY path")]
+        ledger.want_again(paths)
+    return paths
+
+
+def _current(con: apsw.Connection) -> str:
+    (name,) = one(con, "SELECT value FROM vault_meta WHERE key = 'pipeline'")
+    return str(name)
+
+
+def _earlier(con: apsw.Connection) -> Sequence[str]:
+    found = first(con, "SELECT value FROM vault_meta WHERE key = 'earlier_pipelines'")
+    return found[0].split() if found else []
+
+
+def _is_of(name: str, version: str) -> bool:
+    return version in (name, name.partition(":")[0])

@@ -1,1 +1,0 @@
-"""The vault on the disk: safe reads and writes, ignore rules, identity."""

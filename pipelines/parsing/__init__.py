@@ -1,1 +1,0 @@
-"""What is written in a note: frontmatter, headings, links, tags, privacy."""

@@ -1,1 +1,0 @@
-"""Turn a question into ranked notes: each layer is a function from hits to hits."""

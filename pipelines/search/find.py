@@ -1,0 +1,252 @@
+"""Answer a question from one or more domains: rank the notes, check the disk, merge, cut excerpts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.cache import passages
+from pipelines.cache import passages as store
+from pipelines.cache.cache import Cache, Vector
+from pipelines.cache.passages import Quantized, quantized_of_chunks
+from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError
+from pipelines.notes import lexical
+from pipelines.search.domains import Asked, Placed, cosines_of, newest
+from pipelines.search.excerpts import (
+    Excerpt,
+    Sentence,
+    excerpt,
+    read_passage,
+    split_sentences,
+    whole_sentences,
+)
+from pipelines.search.fusion import Hit, stage
+from pipelines.search.rank import Source, depth_for
+from pipelines.search.thresholds import Match
+from pipelines.search.vectors import quantize
+from pipelines.vault import files as vault
+
+_BEYOND = 400  # characters before and after a passage, for the sentences that it cuts off
+_Stat = tuple[str, int, int, bool]
+Similarities = Callable[[Sequence[str], Quantized | None], Sequence[float] | None]
+"""Return sentences' similarities to the question, by their vectors if prepared; None if it would take too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A note among the answers: its best chunk, its place in each layer, whether the file changed since indexing.
+
+    `stale` is None if that is unknown, because the vault is unavailable. `sentences` are the quantized vectors of the
+    chunk's sentences if they are prepared. `match`: its rating, None before it is judged. `around`: the text before
+    and after the chunk.
+    """
+
+    domain: str
+    hit: Hit
+    chunk: passages.ChunkRow
+    ranks: Mapping[str, int]
+    stale: bool | None
+    sentences: Quantized | None
+    match: Match | None = None
+    around: tuple[str, str] = ("", "")
+
+
+def find(
+    sources: Sequence[Source],
+    query: str,
+    k: int,
+    *,
+    root: Path,
+    present: bool,
+    now: datetime,
+    depth: int | None = None,
+) -> tuple[list[Found], dict[str, CacheError]]:
+    """Return the `k` best notes of some domains for a question, and the error of each domain that failed.
+
+    `depth`: how many passages each retriever returns, if not what `k` needs. A note whose file is gone is left out.
+    While the vault is unavailable (`present` false), nothing can be checked: no hit is left out or called stale.
+    """
+    asked = Asked(sources)
+    return _first(asked, lambda: asked.rank(query, depth or depth_for(k), now), k, root, present=present)
+
+
+def find_newest(
+    sources: Sequence[Source], query: str, k: int, *, root: Path, present: bool
+) -> tuple[list[Found], dict[str, CacheError]]:
+    """Return the `k` newest notes that pass what a question has besides words, as `find` does the best."""
+    asked = Asked(sources)
+    return _first(asked, lambda: newest(asked, query), k, root, present=present)
+
+
+def _first(
+    asked: Asked, order: Callable[[], Sequence[Placed]], k: int, root: Path, *, present: bool
+) -> tuple[list[Found], dict[str, CacheError]]:
+    kept: list[tuple[Placed, bool | None]]
+    with asked.snapshots():
+        ranked = order()
+        if present:
+            files = asked.each(lambda s: s.cache.ledger.stat_of(_paths_of(s, ranked)))
+            kept = [*islice(_on_disk(ranked, files, root), k)]
+        else:
+            kept = [(one, None) for one in ranked[:k]]
+        chunks = asked.each(lambda s: _chunks_of(s, [one for one, _ in kept]))
+    found = []
+    for one, stale in kept:
+        slug, chunk_id = one.source.domain.slug, one.hit.chunk_id
+        rows, around, quantized, cosines = chunks.get(slug, ({}, {}, {}, {}))
+        if row := rows.get(chunk_id):
+            own, hit = quantized.get(chunk_id), one.hit.after({}, cosine=cosines.get(chunk_id))
+            found.append(Found(slug, hit, row, one.ranks, stale, own, around=around[chunk_id]))
+    return found, asked.failed
+
+
+def _paths_of(source: Source, ranked: Sequence[Placed]) -> list[str]:
+    return [one.hit.path for one in ranked if one.source is source]
+
+
+def _chunks_of(
+    source: Source, kept: Sequence[Placed]
+) -> tuple[dict[int, passages.ChunkRow], dict[int, tuple[str, str]], dict[int, Quantized], dict[int, float]]:
+    hits, cache = [one.hit for one in kept if one.source is source], source.cache
+    ids = [hit.chunk_id for hit in hits]
+    return (
+        passages.chunk_rows(cache, ids),
+        passages.text_around(cache, ids, _BEYOND),
+        quantized_of_chunks(cache, ids),
+        cosines_of(source, hits),
+    )
+
+
+@stage("excerpts")
+def excerpts(
+    found: Sequence[Found], query: str, similarities: Mapping[str, Similarities]
+) -> list[tuple[Excerpt, bool]]:
+    """Cut each answer's excerpt, by its domain's similarities; also return whether these chose the sentences."""
+    terms = lexical.query_terms(query)
+    cut = []
+    for one in found:
+        sentences = split_sentences(one.chunk.text)
+        similar = (
+            similarities[one.domain]([s.text for s in sentences], one.sentences)
+            if one.domain in similarities
+            else None
+        )
+        cut.append((_excerpt_of(one, sentences, terms, similar), similar is not None))
+    return cut
+
+
+def _excerpt_of(
+    one: Found, sentences: Sequence[Sentence], terms: Sequence[str], similar: Sequence[float] | None
+) -> Excerpt:
+    """Cut the excerpt of a hit's passage; its ranges are in the passage."""
+    own, (before, after) = one.chunk.text, one.around
+    text, at = before + own + after, len(before)
+    shown = excerpt(read_passage(one.hit.path, text), whole_sentences(text, at, sentences), terms, similar)
+    ranges = tuple((max(start - at, 0), min(end - at, len(own))) for start, end in shown.sentences)
+    if shown.text:
+        return replace(shown, sentences=ranges)
+    # A name may look like Markdown; and a passage of nothing but embeds is shown as it is written.
+    written = " ".join(" ".join(own[start:end] for start, end in ranges).split())
+    return Excerpt(one.chunk.title if one.chunk.is_names_alone else written[:_BEYOND], (), ranges)
+
+
+def _on_disk(
+    ranked: Sequence[Placed], files: Mapping[str, Mapping[str, _Stat]], root: Path
+) -> Iterator[tuple[Placed, bool]]:
+    """Yield each hit whose file exists, and whether the file changed since it was indexed: one `stat` per note."""
+    for one in ranked:
+        known = files.get(one.source.domain.slug, {}).get(one.hit.path)
+        if known is not None:
+            raw, size, mtime_ns, dirty = known
+            file = vault.look(root, raw)
+            if file is not None:
+                yield one, dirty or (file.size, file.mtime_ns) != (size, mtime_ns)
+
+
+# The vectors of sentences: prepared after indexing, or computed within a question's time budget.
+
+
+BUDGET_SECONDS = 0.03
+"""Time budget for encoding one answer's sentences; past it, excerpts are chosen by matching words."""
+_KEPT = 20_000
+# About thirty sentences: the longest that a save has to wait.
+_TEXTS_AT_ONCE = 4
+
+Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+"""Return one unit vector per text, with the prefix of questions: shape (len(texts), dimension)."""
+
+
+def prepare(cache: Cache, encode: Encode, enough: Callable[[], bool]) -> int:
+    """Encode and store the sentences of texts that have none yet, until `enough`; return how many sentences."""
+    done = 0
+    while texts := store.owed_texts(cache, _TEXTS_AT_ONCE):
+        split = {text_hash: [s.text for s in split_sentences(text)] for text_hash, text in texts.items()}
+        # Store an empty result for a text whose sentences have no vectors, so that it is not retried for ever.
+        quantized = {text_hash: np.empty((0, cache.meta.dimension), np.int8) for text_hash in texts}
+        sentences = list(dict.fromkeys(s for several in split.values() for s in several))
+        with suppress(BadVectorError):
+            of = dict(zip(sentences, quantize(encode(sentences))[0], strict=True))
+            quantized |= {
+                text_hash: np.array([of[s] for s in several]) for text_hash, several in split.items()
+            }
+        store.keep_quantized(cache, quantized)
+        done += len(sentences)
+        if enough():
+            break
+    return done
+
+
+def _cosines(quantized: Quantized, question: Vector) -> list[float]:
+    vectors = quantized.astype(np.float32)
+    found: list[float] = (vectors @ question / np.linalg.norm(vectors, axis=1)).tolist()
+    return found
+
+
+class SentenceVectors:
+    """The vectors of the last 20,000 sentences, by one model. Safe to use from several threads."""
+
+    def __init__(self, encode: Encode, clock: Callable[[], float] = time.monotonic) -> None:
+        self._encode = encode
+        self._clock = clock
+        self._kept: OrderedDict[str, npt.NDArray[np.float16]] = OrderedDict()
+        self._turn = threading.Lock()
+
+    def similarities(self, question: Vector) -> Similarities:
+        """Return the function that computes sentences' similarities to a question; its time budget starts now."""
+        deadline = self._clock() + BUDGET_SECONDS
+
+        def similar(sentences: Sequence[str], prepared: Quantized | None) -> list[float] | None:
+            if prepared is not None and len(prepared) == len(sentences):
+                return _cosines(prepared, question)
+            with self._turn:
+                new = [s for s in dict.fromkeys(sentences) if s not in self._kept]
+                if new and self._clock() >= deadline:
+                    return None
+            try:
+                if new:
+                    self._keep(new, self._encode(new))
+            except (BadVectorError, ModelUnavailableError):
+                return None
+            with self._turn:
+                vectors = [self._kept.get(s) for s in sentences]
+            if any(vector is None for vector in vectors):
+                return None  # other threads evicted some of them meanwhile
+            return [float(vector.astype(np.float32) @ question) for vector in vectors if vector is not None]
+
+        return similar
+
+    def _keep(self, sentences: Sequence[str], vectors: npt.NDArray[np.float32]) -> None:
+        with self._turn:
+            self._kept |= zip(sentences, vectors.astype(np.float16), strict=True)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)

@@ -1,0 +1,165 @@
+"""Rate each hit of a question strong, weak or none, from all that is known about it.
+
+`match`, `answers` and `is_answer` are this rating at every door. docs/quality.md, "Is it an answer", has the
+measurements behind the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from math import log, log1p
+from operator import add
+
+from pipelines.cache import passages
+from pipelines.cache.cache import Cache
+from pipelines.cache.passages import ChunkRow, quantized_of_chunks
+from pipelines.notes import lexical
+from pipelines.search.bm25 import Statistics
+from pipelines.search.fusion import Hit
+from pipelines.search.rank import Source, nearest_pieces
+from pipelines.search.thresholds import Language, Match, content_words, language_of, thresholds_of
+
+JUDGED_TOGETHER = 10
+"""Number of hits, from the top, whose best rating is the match of an answer, whatever number is requested."""
+
+WEAK, STRONG = 1.0, 2.0
+"""The least evidence of a hit that is a weak or a strong match."""
+
+_AMONG = 0.7
+"""The least evidence of a weak match where another hit is one: a vault that answers is likely to do so twice."""
+
+_UNKNOWN = 0.54
+"""The nearness of a hit whose cosine says nothing: no vector, or a model or language that was not measured."""
+
+_FOREIGN = 0.64
+"""The nearness at the noise of a language that the model separates badly."""
+
+_SENTENCE = 0.15
+"""How much nearer a question is to the best sentence of a passage than to the whole of it."""
+
+_CERTAIN = 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A hit to rate: its domain's source, its best passage, and what the ranking left on it."""
+
+    source: Source
+    hit: Hit
+    chunk: ChunkRow
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What a passage has of a question's words: their share, weighted by rarity, and whether it has the phrase."""
+
+    share: float
+    is_phrase: bool
+
+
+def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> list[Match]:
+    """Rate hits of one question to these domains, in the order of the hits. Raises CacheError.
+
+    The evidence for a hit is its nearness plus `s ln(1 + n)`, where s is the share of the question's n words that
+    its passage has, each weighted by its inverse document frequency over all domains asked, so that a word that no
+    note has weighs most. The nearness is 0 at the model's weak cosine and 1 at its strong one. A hit that the
+    question names, or that has the whole question as a phrase (or a quoted one, if there is nothing else), is strong;
+    one with all of its words is not none. If any of the first ten hits is a match, less evidence makes others weak.
+    """
+    wanted, language = lexical.wanted(query), language_of(lexical.without_unwanted(query))
+    weights = wanted.weights if wanted else {}
+    terms = {term: weights[term] for term in content_words(weights, language)}
+    by_domain: dict[str, list[Judged]] = {}
+    for one in hits:
+        by_domain.setdefault(one.source.domain.slug, []).append(one)
+    phrases: Sequence[str] = lexical.whole_phrases(query)
+    if not lexical.operators(query).required:  # without quotes, `sort by` says no more than `sort`
+        phrases = [one for one in phrases if len(content_words(one.split(), language)) > 1]
+    words = _words(by_domain, sources, terms, phrases)
+    nearness = {slug: _nearness(own, language) for slug, own in by_domain.items()}
+    evidence = []
+    for one in hits:
+        slug, chunk = one.source.domain.slug, one.hit.chunk_id
+        own = words[slug, chunk]
+        is_certain = one.hit.is_named or own.is_phrase
+        value = nearness[slug][chunk] + own.share * log1p(len(terms))
+        evidence.append(STRONG if is_certain else max(value, WEAK if own.share > _CERTAIN else value))
+    weak = _AMONG if max(evidence[:JUDGED_TOGETHER], default=0.0) >= WEAK else WEAK
+    return ["strong" if value >= STRONG else "weak" if value >= weak else "none" for value in evidence]
+
+
+def _nearness(hits: Sequence[Judged], language: Language | None) -> dict[int, float]:
+    """Return how near each hit's passage, or its best sentence, is to the question: 0 is weak, 1 is strong."""
+    source = hits[0].source
+    bars = thresholds_of(source.cache.meta.model)
+    cosines = {one.hit.chunk_id: one.hit.scores["cosine"] for one in hits if "cosine" in one.hit.scores}
+    nearness = {one.hit.chunk_id: _UNKNOWN for one in hits}
+    if source.vector is None or not bars.calibrated:
+        return nearness
+    best = nearest_pieces(cosines, quantized_of_chunks(source.cache, list(cosines)), source.vector)
+    for one in hits:
+        chunk, own = one.hit.chunk_id, language_of(one.chunk.text)
+        spoken = language or own or "en"
+        if chunk not in cosines or own not in (None, spoken):
+            continue
+        piece = best.get(chunk, cosines[chunk])
+        if spoken == "en":
+            cosine = max(cosines[chunk], piece - _SENTENCE)
+            nearness[chunk] = (cosine - bars.weak) / (bars.strong - bars.weak)
+        elif spoken in bars.foreign:
+            nearness[chunk] = _FOREIGN + piece - bars.foreign[spoken]
+    return nearness
+
+
+def _words(
+    by_domain: Mapping[str, Sequence[Judged]],
+    sources: Collection[Source],
+    terms: Mapping[str, int],
+    phrases: Sequence[str],
+) -> dict[tuple[str, int], _Words]:
+    """Return what each hit has of the question's weighted terms and of its phrases, by domain and passage.
+
+    A long section is cut into overlapping windows, which may separate the words of the question. The windows before
+    and after a passage therefore count as part of it.
+    """
+    every = list(dict.fromkeys([*terms, *phrases]))
+    windows = {
+        slug: _windows(own[0].source.cache, [one.chunk for one in own]) for slug, own in by_domain.items()
+    }
+    ids = {slug: [*chain.from_iterable(own.values())] for slug, own in windows.items()}
+    wanted = lexical.Wanted(dict.fromkeys(every, 1))
+    lookups = {one.domain.slug: one.look_up(wanted, ids.get(one.domain.slug, ())) for one in sources}
+    idfs = _idfs(reduce(add, (one.statistics for one in lookups.values()))) if lookups else []
+    worths = [terms[term] * idf for term, idf in zip(terms, idfs, strict=False)]
+    evidence = {}
+    for slug, own in windows.items():
+        having = lookups[slug].having(ids[slug])
+        for chunk, around in own.items():
+            had = sum(worth for worth, has in zip(worths, having, strict=False) if not has.isdisjoint(around))
+            is_phrase = any(not having[every.index(one)].isdisjoint(around) for one in phrases)
+            evidence[slug, chunk] = _Words(had / sum(worths) if worths else 0.0, is_phrase)
+    return evidence
+
+
+def _idfs(over: Statistics) -> list[float]:
+    """Return the inverse document frequency of each word, above 0 for any. Robertson and Zaragoza, 2009."""
+    return [log(1 + (over.chunks - count + 0.5) / (count + 0.5)) for count in over.having]
+
+
+def _windows(cache: Cache, chunks: Sequence[ChunkRow]) -> dict[int, list[int]]:
+    """Return, by chunk id, the chunk itself and the chunks before and after it that overlap with it."""
+    around = passages.chunks_around(cache, [chunk.chunk_id for chunk in chunks], 1)
+    return {
+        chunk.chunk_id: [
+            chunk.chunk_id,
+            *(
+                other.chunk_id
+                for other in around.get(chunk.path, ())
+                if other.chunk_id != chunk.chunk_id and other.start < chunk.end and chunk.start < other.end
+            ),
+        ]
+        for chunk in chunks
+    }

@@ -1,0 +1,95 @@
+"""Correct the misspelt words of a question by the words of the notes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from rapidfuzz.distance import OSA
+
+from pipelines.cache import search
+from pipelines.notes import lexical
+from pipelines.notes.lexical import fold_letters
+from pipelines.search.rank import Source
+
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+# A word of a question that may be misspelt: letters alone, without a sign that means something.
+_TYPED = re.compile(r"(?<!\S)[\"'(\u201c\u201e]*([^\W\d_]{4,30})[\"'),.;:!?\u201d\u201c]*(?!\S)")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_LONG = 12  # letters of a word that may have two mistakes; a shorter one may have one
+_MAY_LACK_A_LETTER = 5  # letters; most words of four differ from another in one
+_FEW_UNKNOWN, _MOST_UNKNOWN = 2, 4  # each is compared with every stem of its first letter
+_SHORTEST_STEM = 3
+_LONGEST_ENDING = 7
+_MOST_STEMS = 12
+_MOST_TEXTS = 5
+
+
+def corrected(sources: Sequence[Source], query: str, count_tokens: CountTokens) -> str | None:
+    """Return a question with the words that were probably meant for those that no note has; None if there are none.
+
+    A word is replaced by one that begins with the same letter and differs by one letter (inserted, left out, wrong or
+    swapped with the next), or by two if it has twelve letters; of four letters, two may be swapped. A word that is
+    one token to the model is spelled well, and the notes are about something else; so they are if they have few of
+    the words. Only what the asker may see counts. Raises CacheError.
+    """
+    typed = list(dict.fromkeys(_TYPED.findall(query)))[: lexical.MOST_TERMS]
+    words = [one for one in typed if not one.isupper() and lexical.telling_words(one)]
+    unknown = _unknown(sources, words) if words else []
+    if not 0 < len(unknown) <= min(_MOST_UNKNOWN, max(_FEW_UNKNOWN, len(words) / 2)):
+        return None
+    tokens = dict(zip(unknown, count_tokens(unknown), strict=True))
+    meant = {word: near for word in unknown if tokens[word] > 1 and (near := _meant(sources, word))}
+    spelled = _TYPED.sub(lambda match: match[0].replace(match[1], meant.get(match[1], match[1])), query)
+    return spelled if meant else None
+
+
+def _unknown(sources: Sequence[Source], words: Sequence[str]) -> list[str]:
+    """Return the words that no note has."""
+    terms = [" ".join(lexical.index_tokens(word)) for word in words]
+    wanted = lexical.Wanted(dict.fromkeys(terms, 1))
+    counts = [one.look_up(wanted, ()).statistics.having for one in sources]
+    known = {term for having in counts for term, count in zip(wanted.weights, having, strict=True) if count}
+    return [word for word, term in zip(words, terms, strict=True) if term not in known]
+
+
+def _meant(sources: Sequence[Source], typed: str) -> str | None:
+    """Return the word of a note that is spelled most like this one, in its case; None if none is near."""
+    word = fold_letters(typed)
+    near: Counter[str] = Counter()
+    for one in sources:
+        for stem in _stems_near(search.stems_beginning(one.cache, word[0]), word):
+            for text in search.texts_with_stem(one.cache, stem, one.hidden, _MOST_TEXTS):
+                near.update(found for found in _WORD.findall(text) if _is_near(word, fold_letters(found)))
+    best = min(
+        near,
+        key=lambda one: (OSA.distance(word, fold_letters(one)), -len(one), -near[one], one),
+        default=None,
+    )
+    if best is None:
+        return None
+    return best.lower() if typed.islower() else best.title()
+
+
+def _is_near(word: str, other: str) -> bool:
+    if len(word) < _MAY_LACK_A_LETTER and sorted(word) != sorted(other):
+        return False
+    return word[0] == other[0] and OSA.distance(word, other) <= _mistakes(word)
+
+
+def _mistakes(word: str) -> int:
+    return 1 if len(word) < _LONG else 2
+
+
+def _stems_near(stems: Sequence[str], word: str) -> list[str]:
+    """Return the stems that a word may have that is spelled like this one, the nearest first."""
+    most = _mistakes(word) + 1  # a stem may end in another letter than its word
+    near = {
+        stem: min(OSA.distance(word[: len(stem) + more], stem, score_cutoff=most) for more in (-1, 0, 1))
+        for stem in stems
+        if max(_SHORTEST_STEM, len(word) - _LONGEST_ENDING) <= len(stem) <= len(word) + most
+    }
+    return sorted(
+        (stem for stem in near if near[stem] <= most), key=lambda stem: (near[stem], -len(stem), stem)
+    )[:_MOST_STEMS]

@@ -1,0 +1,181 @@
+"""A cache's vectors in memory, quantized to bytes: they select the candidates, the stored vectors decide.
+
+A scan of 25,000 quantized vectors of 384 dimensions takes 0.25 ms on a processor with VNNI. For every query tried,
+the exact nearest sixty were among the best seventy-five (docs/notes/performance.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.cache import search as store
+from pipelines.cache.cache import Cache, Vector
+from pipelines.search.bm25 import Compared
+from pipelines.sqlite import snapshot
+
+_LARGEST = 127
+_AT_ONCE = 4_000
+_CANDIDATES = 2  # as a multiple of the requested number
+_NO_CHUNK = -1
+_FIRST_ROOM = 1_024
+_SIZES = 16
+_EVERY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Quantized vectors as rows, the scale of each, and the chunk of each row; a free row has no chunk."""
+
+    quantized: npt.NDArray[np.int8]
+    scales: npt.NDArray[np.float32]
+    ids: npt.NDArray[np.int64]
+
+    def first(self, count: int) -> _Table:
+        """Return at least `count` rows plus one, rounded up: oneDNN compiles and caches a kernel per shape."""
+        step = max(1, len(self.ids) // _SIZES)
+        end = (count // step + 1) * step
+        return _Table(self.quantized[:end], self.scales[:end], self.ids[:end])
+
+
+def quantize(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """Return vectors as signed bytes, and the scale of each: shapes (..., dimension), (...)."""
+    scales = np.abs(vectors).max(axis=-1) / _LARGEST
+    return np.round(vectors / scales[..., np.newaxis]).astype(np.int8), scales
+
+
+class QuantizedVectors:
+    """The quantized vectors of one cache file. One thread keeps them up to date (`follow`); any thread may ask."""
+
+    def __init__(self, dimension: int) -> None:
+        import torch  # noqa: PLC0415 - takes seconds; a process that asks has already loaded it
+
+        self._torch: Any = torch
+        self._table = _room_for(_FIRST_ROOM, dimension)
+        self._rows: dict[int, int] = {}
+        self._freed: list[int] = []
+        self._followed: int | None = None
+
+    def __len__(self) -> int:
+        """Return how many chunks are known."""
+        return len(self._rows)
+
+    def follow(self, cache: Cache) -> None:
+        """Take in only what was committed since the last call. Raises CacheError."""
+        with snapshot(cache.con):
+            self._take_in(cache)
+
+    def _take_in(self, cache: Cache) -> None:
+        last, changed = store.chunk_changes(cache, self._followed)
+        there = store.chunks_with_vectors(cache, changed)
+        known = self._rows.keys() if changed is None else self._rows.keys() & changed
+        for chunk in known - there:
+            row = self._rows.pop(chunk)
+            self._table.ids[row] = _NO_CHUNK
+            self._freed.append(row)
+        # Not a set difference, which would visit all rows for each commit.
+        new = sorted(chunk for chunk in there if chunk not in self._rows)
+        for start in range(0, len(new), _AT_ONCE):
+            self._add(store.vectors_of_chunks(cache, new[start : start + _AT_ONCE]))
+        self._followed = last
+
+    def _add(self, vectors: dict[int, Vector]) -> None:
+        while len(self._rows) + len(vectors) > len(self._table.ids):
+            self._grow()
+        for chunk, vector in vectors.items():
+            row = self._freed.pop() if self._freed else len(self._rows)
+            self._table.quantized[row], self._table.scales[row] = quantize(vector)
+            self._table.ids[row] = chunk  # after its vector: until then the row has no chunk
+            self._rows[chunk] = row
+
+    def _grow(self) -> None:
+        old = self._table
+        size, dimension = old.quantized.shape
+        table = _room_for(2 * size, dimension)
+        for name in ("quantized", "scales", "ids"):
+            getattr(table, name)[:size] = getattr(old, name)
+        self._table = table
+
+    def compare(self, cache: Cache, after: int, upto: int, most: int) -> Compared:
+        """Compare with the cache which chunks with ids in (after, upto] are known, and some of their vectors.
+
+        Only for the thread that calls `follow`. Raises CacheError.
+        """
+        with snapshot(cache.con):
+            self._take_in(cache)
+            stored = store.chunks_with_vectors_between(cache, after, upto)
+            known = {chunk for chunk in self._rows if after < chunk <= upto}
+            both = np.random.default_rng().permutation(sorted(stored & known))[:most]
+            vectors = store.vectors_of_chunks(cache, both.tolist())
+        differing = [chunk for chunk, vector in vectors.items() if not self._has(chunk, vector)]
+        return Compared(1 + len(vectors), int(stored != known) + len(differing))
+
+    def _has(self, chunk: int, vector: Vector) -> bool:
+        row, (quantized, scale) = self._rows[chunk], quantize(vector)
+        table = self._table
+        return bool(
+            table.ids[row] == chunk
+            and table.scales[row] == scale
+            and np.array_equal(table.quantized[row], quantized)
+        )
+
+    def nearest(
+        self, cache: Cache, vector: Vector, depth: int, only: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return chunk ids (of `only` these) with their exact cosine to a unit vector, nearest first."""
+        exact = store.cosines(cache, vector, self._candidates(vector, _CANDIDATES * depth, only))
+        return sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+
+    def _candidates(self, vector: Vector, count: int, only: Sequence[int] | None) -> list[int]:
+        # A row that is being added or removed may be missing here; `first` returns spare rows.
+        table = self._table.first(len(self._rows) + len(self._freed))
+        question, _ = quantize(vector)
+        scores = self._product(table.quantized, question).astype(np.float32) * table.scales
+        allowed = table.ids != _NO_CHUNK if only is None else np.isin(table.ids, np.fromiter(only, np.int64))
+        scores[~allowed] = -np.inf
+        count = min(count, int(allowed.sum()))
+        if count == 0:
+            return []
+        found: list[int] = table.ids[_best(scores, count)].tolist()
+        return found
+
+    def _product(self, matrix: npt.NDArray[np.int8], question: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
+        # `reshape`, because a view by `[:, None]` has a stride of 0, which torch misreads.
+        column = self._torch.from_numpy(question.reshape(-1, 1))
+        # torch has no public function for int8 times int8 on a CPU.
+        found = self._torch._int_mm(self._torch.from_numpy(matrix), column)  # noqa: SLF001
+        product: npt.NDArray[np.int32] = found.numpy()[:, 0]
+        return product
+
+    def is_right(self) -> bool:
+        """Say whether this machine multiplies bytes correctly; the operation is not part of torch's public API."""
+        chance = np.random.default_rng(0)
+        matrix = chance.integers(-_LARGEST, _LARGEST, (256, self._table.quantized.shape[1])).astype(np.int8)
+        try:
+            product = self._product(matrix, matrix[0])
+        except (RuntimeError, AttributeError, NotImplementedError):
+            return False
+        return bool((product == matrix.astype(np.int64) @ matrix[0].astype(np.int64)).all())
+
+
+def _best(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
+    """Return the rows of the `count` largest scores; every 16th score gives a lower bound for the rest."""
+    some = scores[::_EVERY]
+    place = min(max(1, count // 4), len(some))
+    bound = np.partition(some, -place)[-place]
+    rows = np.flatnonzero(scores >= bound)
+    if len(rows) < count:
+        rows = np.arange(len(scores))
+    return rows[np.argpartition(scores[rows], -count)[-count:]]
+
+
+def _room_for(rows: int, dimension: int) -> _Table:
+    return _Table(
+        np.zeros((rows, dimension), np.int8),
+        np.zeros(rows, np.float32),
+        np.full(rows, _NO_CHUNK, np.int64),
+    )

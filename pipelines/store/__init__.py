@@ -1,1 +1,0 @@
-"""SQL over the caches and `state.db`; no other package executes SQL."""

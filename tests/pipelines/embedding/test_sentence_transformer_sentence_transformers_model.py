@@ -1,0 +1,28 @@
+import logging
+import shutil
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from pipelines.embedding.sentence_transformer import load_any
+
+
+def test_no_text_is_padded_beyond_the_window(tiny_model):
+    model = load_any(tiny_model, 30, "cpu", "float32")
+    lengths = set()
+    model._model.register_forward_pre_hook(lambda _, given: lengths.add(given[0]["input_ids"].shape[1]))
+    for n in range(1, 60):
+        model.vectors(model.tokens(["bread " * n]), 1)
+    assert lengths == {8, 16, 24, 30}
+
+
+def test_weights_that_a_model_does_not_use_are_no_words_among_the_answers(tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model, tmp_path / "more")
+    file = next(folder.rglob("model.safetensors"))
+    save_file(load_file(file) | {"cls.predictions.bias": torch.zeros(3)}, file, {"format": "pt"})
+    said, handler = [], logging.Handler()
+    handler.emit = said.append
+    logging.getLogger("transformers").addHandler(handler)
+    load_any(folder, 30, "cpu", "float32")
+    logging.getLogger("transformers").removeHandler(handler)
+    assert said == []

@@ -1,0 +1,43 @@
+"""The filter `min_similarity`: only passages that are near enough to the question."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.cache.search import cosines
+from pipelines.filters import Filters, parse_filters
+from pipelines.search.operators import passing_chunks
+from pipelines.search.thresholds import MINILM, lowest_cosine
+
+
+@pytest.fixture
+def written(house):
+    for name, text in {"a": "garden soil compost", "b": "river boat sail", "c": "market price share"}.items():
+        house.write(f"{name}.md", f"# {name}\n\n{text}")
+    house.index()
+    return house.cache
+
+
+def test_only_passages_with_that_cosine_pass(written, house):
+    (question,) = house.embedder.encode_documents(["garden soil"])
+    known = cosines(written, question, [1, 2, 3])
+    for lowest in (-1.0, *known.values(), 1.0):
+        found = passing_chunks(written, Filters(min_similarity=lowest), (), question)
+        assert set(found) == {chunk for chunk, cosine in known.items() if cosine >= lowest}
+    nearest = max(known, key=known.get)
+    both = parse_filters([("path", "b.md"), ("min_similarity", "-1")])
+    assert len(passing_chunks(written, both, (), question)) == 1
+    assert nearest not in passing_chunks(
+        written, Filters(min_similarity=-1.0), {"a.md", "b.md", "c.md"}, question
+    )
+
+
+def test_without_the_questions_vector_nothing_is_known_to_be_near(written):
+    assert passing_chunks(written, Filters(min_similarity=-1.0), (), None) == []
+    assert passing_chunks(written, Filters(), (), None) is None
+
+
+def test_strong_and_weak_are_the_models_thresholds():
+    assert lowest_cosine("all-MiniLM-L6-v2", "strong") == MINILM.strong
+    assert lowest_cosine("all-MiniLM-L6-v2", "weak") == MINILM.weak
+    assert lowest_cosine("all-MiniLM-L6-v2", 0.25) == 0.25
