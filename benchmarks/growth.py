@@ -38,8 +38,7 @@ from pipelines.notes.markdown import read_note
 from pipelines.sqlite import one
 from queue_config.settings import Settings
 from tests.tiny import build_tiny_model
-from workers.models import chosen_chunking
-from workers.resources import Resources
+from workers.resources import Resources, chosen_chunking
 
 CHART = Path(__file__).parents[1] / "docs" / "growth.svg"
 SIZES = (1_000, 10_000, 100_000)

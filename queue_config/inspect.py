@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from queue_config.messages import ForeignMessageError
-from queue_config.queue import Queue, RedisQueue
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from queue_config.queue import ForeignMessageError, Queue, RedisQueue
 
 PEEKED = 64
 """Upper bound on the messages read per priority to find a waiting task: the queue may be long."""
@@ -126,3 +128,29 @@ def empty(huey: Queue) -> int:
 def kind(huey: Queue) -> Literal["embedded", "redis"]:
     """Return the kind of queue."""
     return "redis" if isinstance(huey, RedisQueue) else "embedded"
+
+
+# Read the facts that a Redis reports about itself, without touching the queue.
+
+
+_PATIENCE_SECONDS = 5.0
+
+
+class RedisFacts(NamedTuple):
+    """A server's version, and what it does when its memory is full; None: it does not say."""
+
+    version: str
+    eviction: str | None
+
+
+def read_facts(url: str) -> RedisFacts:
+    """Return what the server at a URL says of itself. Raises RedisError where it cannot be asked."""
+    with Redis.from_url(
+        url, socket_timeout=_PATIENCE_SECONDS, socket_connect_timeout=_PATIENCE_SECONDS
+    ) as server:
+        version = str(server.info("server")["redis_version"])
+        try:
+            eviction = server.config_get("maxmemory-policy").get("maxmemory-policy")
+        except ResponseError:  # many hosted servers refuse CONFIG
+            eviction = None
+    return RedisFacts(version, eviction)

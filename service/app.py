@@ -18,7 +18,6 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from pipelines.errors import EverindexError
-from pipelines.heartbeat import heartbeat, process_name
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
 from service.dashboard.map_page import graph_page
@@ -52,6 +51,7 @@ from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
 from service.usecases.traversal import Traversal
 from workers.complaints import model_reported
+from workers.heartbeat import heartbeat, process_name
 from workers.resources import Resources
 from workers.vault_paths import locate_vault
 

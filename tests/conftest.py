@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pipelines.open_files import raise_limit
 from tests.sweeps import ALL
 from tests.tiny import build_tiny_model
+from workers.heartbeat import raise_limit
 
 settings.register_profile(
     # A change is judged by the same examples everywhere; the full run looks for new ones. No machine is too slow.
@@ -65,8 +65,8 @@ SLOW = (
     "pipelines/vault/test_ignore.py",
     "pipelines/vault/test_ignore_globs.py",
     "pipelines/vault/test_write_safe_replace.py",
-    "queue_config/test_messages.py",
     "queue_config/test_queue.py",
+    "queue_config/test_queue_messages.py",
     "queue_config/test_settings.py",
     "service/commands/test_commands.py",
     "service/commands/test_demo.py",
@@ -85,15 +85,15 @@ SLOW = (
     "test_deploy.py",
     "upgrades",
     "whole",
-    "workers/test_background.py",
     "workers/test_flood.py",
-    "workers/test_models.py",
-    "workers/test_parsing.py",
-    "workers/test_review_state.py",
-    "workers/test_signals.py",
-    "workers/test_sweeping.py",
+    "workers/test_jobs_parsing.py",
+    "workers/test_resources_models.py",
+    "workers/test_run_background.py",
+    "workers/test_run_signals.py",
+    "workers/test_tag_context_review_state.py",
     "workers/test_tagging.py",
     "workers/test_tasks.py",
+    "workers/test_tasks_sweeping.py",
 )
 """What starts processes or a browser, waits for them, computes for seconds, or makes a sweep.
 

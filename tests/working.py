@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.heartbeat import heartbeat
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
-from workers.requested import make_request_task
+from workers.heartbeat import heartbeat
 from workers.resources import Resources
-from workers.tasks import make_tasks
+from workers.tasks import make_request_task, make_tasks
 
 SOIL = {"Soil.md": "# Soil\n\nclay\n"}
 _LOOK_SECONDS = 0.01

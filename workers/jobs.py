@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import structlog
 from huey.api import Task
 
 from pipelines.errors import DomainPausedError, EverindexError
+from pipelines.state.health import Problems
 from queue_config.logs import Trouble
 from queue_config.queue import QUEUE_ERRORS
 from workers.resources import Resources
@@ -35,7 +37,7 @@ def require_running(resources: Resources, slug: str) -> None:
 
 @contextmanager
 def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
-    """Log one line per job: what it did, how long it took, or why it failed; `workers.signals` records the same."""
+    """Log one line per job: what it did, how long it took, or why it failed; `workers.run` records the same."""
     started = time.monotonic()
     result: dict[str, Any] = dict(fields)
     task.doing = result
@@ -52,3 +54,65 @@ def job(task: Task, domain: str, **fields: Any) -> Iterator[dict[str, Any]]:
         else:
             _put_off.over()
             log.info("job done", ms=round((time.monotonic() - started) * 1000), **result)
+
+
+# Report a note among the problems while its parsing takes long.
+
+
+PARSING = "parsing"
+"""The kind of these problems."""
+
+REPORTED_SECONDS = 30.0
+"""After how many seconds of parsing a note is reported."""
+
+
+@contextmanager
+def reports_of_parsing(problems: Problems) -> Iterator[Callable[[str, float], None]]:
+    """Yield a function that takes a note's path and its seconds of parsing so far; reports end with the context."""
+    reported: set[str] = set()
+
+    def said(path: str, seconds: float) -> None:
+        if seconds >= REPORTED_SECONDS and path not in reported:
+            reported.add(path)
+            problems.report(
+                PARSING,
+                path,
+                f"{path!r} has taken more than {REPORTED_SECONDS:.0f} s to parse: it is found when that is done, and"
+                " other notes do not wait for it; thousands of brackets take longest, so check whether it is a note",
+            )
+
+    try:
+        yield said
+    finally:
+        for path in reported:
+            problems.clear(PARSING, path)
+
+
+def forget_reports(problems: Problems) -> None:
+    """Clear the reports of a worker that died before it could do so."""
+    for problem in problems.reported():
+        if problem.kind == PARSING:
+            problems.clear(PARSING, problem.subject)
+
+
+# The memory of the worker process.
+
+
+_M_ARENA_MAX = -8
+"""As glibc's malloc.h calls it."""
+_ARENAS = 2
+
+
+def share_arenas() -> None:
+    """Let all threads that start from now on allocate from two arenas of glibc's, not from up to eight per core.
+
+    An arena keeps much of the most that it ever held, and the threads that embed and read come and go.
+    """
+    with suppress(AttributeError, OSError):  # other C libraries have no arenas
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+def return_memory() -> None:
+    """Return to the system what is free but kept, in milliseconds; for the end of work that needed much."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -19,7 +22,8 @@ from pipelines.cache.schema import CacheMeta, check_model
 from pipelines.documents.read import Files, options_of
 from pipelines.documents.sandbox import Sandbox
 from pipelines.domains import Registry
-from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_model
+from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.models import EMBEDDED_MODEL, ModelInfo, find_downloaded, find_model
 from pipelines.errors import (
     CacheMissingError,
     ConfigurationError,
@@ -28,11 +32,12 @@ from pipelines.errors import (
     ModelNotAllowedError,
 )
 from pipelines.formats import FormatName
-from pipelines.heartbeat import lives, process_name
 from pipelines.indexing.deletions import DeletionBrake
 from pipelines.indexing.ingest import Ingest, chunking_of, pipeline_name
 from pipelines.model import ChunkSettings, DateOrder, Domain
+from pipelines.notes.chunk import chunk_settings
 from pipelines.notes.privacy import is_private_place
+from pipelines.sqlite import FileId, file_id
 from pipelines.state.health import Problems, Processes, Vanished
 from pipelines.state.note_log import NoteEvent, NoteLog
 from pipelines.state.state import State
@@ -42,15 +47,178 @@ from pipelines.vault.obsidian import read_daily_format
 from queue_config.logs import Trouble
 from queue_config.queue import ONCE_SECONDS, NotRecordedError, Queue, open_queue
 from queue_config.settings import Settings
-from workers.embedders import Embedders
-from workers.models import chosen_chunking, chosen_model, recorded_model
-from workers.stores import Stores
+from workers.heartbeat import lives, process_name
 from workers.vault_paths import locate_vault, not_there
+
+# A process's connections to `state.db` and to the caches: one per thread, opened at first use.
+
+
+Store = TypeVar("Store")
+
+log = structlog.get_logger()
+
+
+class Stores:
+    """A process's connections to the databases of a state folder, one per thread and kind."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._own = threading.local()
+        self.replaced = 0
+        """How often a cache's file was deleted or replaced while it was open."""
+
+    def of(self, kind: Callable[[Path], Store]) -> Store:
+        """Return this thread's connection of a kind, which is a class that opens the `state.db` of a folder."""
+        opened: dict[Callable[[Path], Store], Store] = self._own.__dict__.setdefault("opened", {})
+        if kind not in opened:
+            opened[kind] = kind(self._folder)
+        return opened[kind]
+
+    def cache(self, slug: str, opener: Callable[[Path], Cache], *, writable: bool) -> Cache:
+        """Return this thread's connection to a domain's current cache.
+
+        It is reopened when another cache became current, when the file was deleted or replaced, because writes to a
+        deleted file are lost, and when the tables of this version were added to it.
+        """
+        path = self.of(State).cache_path(slug)
+        held: dict[tuple[str, bool], tuple[Cache, FileId | None]] = self._own.__dict__.setdefault(
+            "caches", {}
+        )
+        cache, opened = held.get((slug, writable), (None, None))
+        if cache and cache.is_outgrown():
+            held.pop((slug, writable))
+            cache.close()
+            cache = None
+        if cache and (cache.path != path or opened != file_id(path)):
+            if cache.path == path:
+                self.replaced += 1
+                log.error("the index was deleted or replaced while it was open", file=str(path))
+            held.pop((slug, writable))
+            cache.close()
+            cache = None
+        if cache is None:
+            cache = opener(path)
+            held[slug, writable] = cache, file_id(path)
+        return cache
+
+
+# The models that a process has loaded, and the number of threads that they may use.
+
+
+LAST_QUERY_FILE = "last-query"
+OPENVINO_FOLDER = "openvino"
+# How long after a question the workers leave one core to the query worker.
+_QUERY_QUIET_SECONDS = 30.0
+
+
+class Embedders:
+    """A process's loaded models by name; each is loaded at first use.
+
+    `find` returns the information about a model. `workers` returns the known worker processes and whether each lives.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        find: Callable[[str], ModelInfo],
+        workers: Callable[[], Mapping[str, bool]],
+        *,
+        openvino: bool,
+    ) -> None:
+        self._folder = folder
+        self._find = find
+        self._workers = workers
+        self._openvino = folder / OPENVINO_FOLDER if openvino else None
+        self._loading = threading.Lock()
+        self._loaded: dict[str, Embedder] = {}
+
+    def get(self, model: str, threads: int | None = None) -> Embedder:
+        """Return the loaded model of that name; loading takes seconds. A broken one is loaded again."""
+        with self._loading:
+            if not self.has_loaded(model):
+                embedder = Embedder(
+                    self._find(model), threads=threads or self.threads(), openvino=self._openvino
+                )
+                if embedder.warning:
+                    log.warning("a model runs in a slower mode", model=model, reason=embedder.warning)
+                self._loaded[model] = embedder
+            return self._loaded[model]
+
+    def bulk(self, model: str) -> Embedder:
+        """Return the loaded model of that name, set to the number of threads that bulk work may use now."""
+        embedder = self.get(model)
+        embedder.use_threads(self.threads())
+        return embedder
+
+    def has_loaded(self, model: str) -> bool:
+        """Say whether the model of that name is already loaded, and works."""
+        return model in self._loaded and not self._loaded[model].is_broken
+
+    def leave_a_core(self) -> None:
+        """Make the bulk work of all processes leave a core free for a while, because a question is being answered."""
+        with suppress(OSError):  # questions are answered even on a full or read-only disk
+            (self._folder / LAST_QUERY_FILE).touch()
+
+    def threads(self) -> int:
+        """Return how many threads bulk work may use.
+
+        One core stays free while questions come; the workers of this machine share the others.
+        """
+        cores = os.cpu_count() or 1
+        with suppress(OSError):  # no question was asked yet
+            if time.time() - (self._folder / LAST_QUERY_FILE).stat().st_mtime < _QUERY_QUIET_SECONDS:
+                cores -= 1
+        here = f"{socket.gethostname()}:"
+        workers = sum(alive and name.startswith(here) for name, alive in self._workers().items())
+        return max(1, cores // max(1, workers))
+
+
+# Choose a domain's model and what it reads: as the settings say, or else as its vault says.
+#
+# A model that only the vault names has to be on this machine already.
+
+
+_find_model = lru_cache(find_model)
+_find_downloaded = lru_cache(find_downloaded)
+
+
+def chosen_model(settings: Settings, named: str | None) -> ModelInfo:
+    """Return the model that the settings choose, or else the one that a vault names.
+
+    Raises ModelUnavailableError, and ModelNotAllowedError if only the vault names the model.
+    """
+    name = settings.embedding_model or named
+    return _find_model(name) if name is None or name in settings.chosen_models else _find_downloaded(name)
+
+
+def chosen_chunking(settings: Settings, info: ModelInfo, domain: Domain) -> ChunkSettings:
+    """Return how a domain's notes are split for a model, and which context is embedded with each passage."""
+    return chunk_settings(
+        info.window,
+        settings.chunk_target_words,
+        settings.chunk_overlap_words,
+        settings.embedding_context or domain.embedding_context,
+    )
+
+
+def recorded_model(settings: Settings, name: str, root: Path) -> ModelInfo:
+    """Return the model that an existing index was built with. Raises ModelUnavailableError.
+
+    Folders inside the vault are refused, and only models named in the settings are downloaded.
+    """
+    folder = Path(name)
+    if name in settings.chosen_models or (
+        folder.is_absolute() and folder.is_dir() and not folder.resolve().is_relative_to(root)
+    ):
+        return _find_model(name)
+    try:
+        return _find_downloaded(name)
+    except ModelNotAllowedError as error:
+        raise ModelNotAllowedError(f"an index was built with another model: {error}") from error
+
 
 GOOD_DOMAINS_FILE = "domains.good.yaml"
 _NOT_ALLOWED = "model not allowed"
-
-log = structlog.get_logger()
 
 
 class Resources:

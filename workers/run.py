@@ -2,35 +2,315 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import structlog
+from huey.api import Task
+from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 from redis.exceptions import RedisError
 
+from pipelines.cache.cache import Cache
+from pipelines.cache.passages import owes_sentences
+from pipelines.child import Child
 from pipelines.errors import EverindexError
-from pipelines.heartbeat import heartbeat
+from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
+from pipelines.indexing.dates import date_notes as date_notes_of
+from pipelines.indexing.dates import dates_are_behind
 from pipelines.maintenance.backup import sweep_leftovers
+from pipelines.model import LOW_PRIORITY, LOWEST_PRIORITY, Domain
+from pipelines.search.find import prepare
+from pipelines.state.health import Processes
+from pipelines.state.jobs import History, Result
 from pipelines.state.note_log import NoteLog
 from pipelines.state.state import EMBEDDER, REFUSED, EmbedderFacts, RefusedMessages
+from queue_config.inspect import waiting, waits
+from queue_config.logs import Trouble
 from queue_config.queue import Queue
 from queue_config.settings import Settings
 from workers.attention import AttentionSweep
-from workers.background import make_upkeep_tasks, sweep_upkeep
 from workers.complaints import Complaint, model_reported
-from workers.memory import share_arenas
-from workers.parsing import forget_reports
-from workers.requested import make_request_task
+from workers.heartbeat import heartbeat, lives, process_name
+from workers.jobs import SLICE_SECONDS, forget_reports, is_paused, job, require_running, share_arenas
 from workers.resources import Resources
-from workers.signals import Recorder, recorded
-from workers.sweeping import load_models, sweep
+from workers.tag_context import TaggingContext
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks
-from workers.tagging_context import TaggingContext
-from workers.tasks import Tasks, make_tasks
+from workers.tasks import Tasks, load_models, make_request_task, make_tasks, owes, sweep
+
+# Background work beside indexing: ranks, dates by git, and sentence vectors for excerpts.
+
+
+COMMUNITIES = "communities"
+"""The kind of the problem that a domain's communities were not computed by the configured method."""
+_AGAIN_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepTasks:
+    """The registered tasks; calling one enqueues it."""
+
+    recompute_graph: Callable[[str], Any]
+    prepare_sentences: Callable[[str], Any]
+    date_notes: Callable[[str], Any]
+    ranking: set[str]
+    """The domains whose graph this process is computing."""
+    dating: set[str]
+    """The domains whose notes this process is dating."""
+    failed: dict[str, float]
+    """When Louvain's method last failed, by domain (monotonic, in seconds)."""
+    child: Child
+    """Runs Louvain's method."""
+
+
+def make_upkeep_tasks(huey: Queue, resources: Resources) -> UpkeepTasks:
+    """Register the tasks on a queue. `resources` are not used before a task runs."""
+
+    # It takes seconds in a vault of 100,000 notes, in libraries that let other threads run meanwhile.
+    @huey.task(name="recompute_graph", priority=LOW_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
+    def recompute_graph(domain: str, task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return
+        tasks.ranking.add(domain)
+        try:
+            with job(task, domain) as doing:
+                cache = resources.cache(found)
+                # While this task waited for another domain's, an identical one may have run.
+                behind = cache.edges.ranks_behind() or ranks_are_otherwise(cache, found)
+                doing.update(ranked=_rank(resources, tasks, found, cache) if behind else 0)
+        finally:
+            tasks.ranking.discard(domain)
+
+    @huey.task(name="prepare_sentences", priority=LOWEST_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def prepare_sentences(domain: str, task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return
+        with job(task, domain) as doing:
+            require_running(resources, domain)
+            doing.update(sentences=_prepare_some(huey, resources, resources.cache(found)))
+            hint_at_upkeep(huey, tasks, resources, found)
+
+    # Git may take seconds.
+    @huey.task(name="date_notes", priority=LOW_PRIORITY, aside=True, context=True)  # type: ignore[untyped-decorator]
+    def date_notes(domain: str, task: Task) -> None:
+        found = resources.registry().get(domain)
+        if found is None:
+            return
+        tasks.dating.add(domain)
+        try:
+            with job(task, domain) as doing:
+                order = resources.date_order(found)
+                doing.update(dated=date_notes_of(resources.root, resources.cache(found), found, order))
+        finally:
+            tasks.dating.discard(domain)
+
+    tasks = UpkeepTasks(recompute_graph, prepare_sentences, date_notes, set(), set(), {}, Child())
+    return tasks
+
+
+def _rank(resources: Resources, tasks: UpkeepTasks, domain: Domain, cache: Cache) -> int:
+    """Rank a domain; while its communities were not computed by the configured method, report that as a problem."""
+    ranked = rank_domain(cache, domain, tasks.child)
+    if ranked.problem:
+        tasks.failed[domain.slug] = time.monotonic()
+        resources.problems().report(COMMUNITIES, domain.slug, ranked.problem)
+    else:
+        tasks.failed.pop(domain.slug, None)
+        resources.problems().clear(COMMUNITIES, domain.slug)
+    return ranked.notes
+
+
+def _are_otherwise(tasks: UpkeepTasks, domain: Domain, cache: Cache) -> bool:
+    """Say whether a domain's ranks used other settings than its own; false for ten minutes after a failure."""
+    failed = tasks.failed.get(domain.slug)
+    waits = failed is not None and time.monotonic() - failed < _AGAIN_SECONDS
+    return not waits and ranks_are_otherwise(cache, domain)
+
+
+def _prepare_some(huey: Queue, resources: Resources, cache: Cache) -> int:
+    """Work for about a second; stop as soon as any other task waits."""
+    started = time.monotonic()
+    encode = resources.embedders.bulk(cache.meta.model).encode_queries
+    return prepare(
+        cache, encode, lambda: bool(waiting(huey, 1)) or time.monotonic() - started >= SLICE_SECONDS
+    )
+
+
+def hint_at_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources, domain: Domain) -> None:
+    """Enqueue what is due in a domain unless it already waits."""
+    cache = resources.cache(domain)
+    is_ranked = domain.slug in tasks.ranking or waits(huey, "recompute_graph", LOW_PRIORITY, domain.slug)
+    if not is_ranked and (cache.edges.ranks_due() or _are_otherwise(tasks, domain, cache)):
+        tasks.recompute_graph(domain.slug)
+    is_dated = domain.slug in tasks.dating or waits(huey, "date_notes", LOW_PRIORITY, domain.slug)
+    if not is_dated and dates_are_behind(resources.root, cache, resources.date_order(domain)):
+        tasks.date_notes(domain.slug)
+    if (
+        not is_paused(resources, domain.slug)
+        and not owes(cache)
+        and resources.embedders.has_loaded(cache.meta.model)
+        and owes_sentences(cache)
+        and not waits(huey, "prepare_sentences", LOWEST_PRIORITY, domain.slug)
+    ):
+        tasks.prepare_sentences(domain.slug)
+
+
+def sweep_upkeep(huey: Queue, tasks: UpkeepTasks, resources: Resources) -> None:
+    """Enqueue what is due in all domains."""
+    if resources.present():
+        for domain in resources.domains():
+            hint_at_upkeep(huey, tasks, resources, domain)
+
+
+# Record huey's signals as job history: each job's start and end, its result, and the lines that it logged.
+
+
+_SIGNALS = (SIGNAL_EXECUTING, SIGNAL_COMPLETE, SIGNAL_ERROR)
+_MOST_LINES = 40
+_LONGEST_LINE = 500
+# The job's own columns already contain these, and a line begins with some of them.
+_SAID_ELSEWHERE = frozenset(
+    {"task", "task_id", "domain", "process", "timestamp", "level", "event", "exception"}
+)
+
+
+class _Doing(threading.local):
+    """The job that the calling thread works on; one at a time."""
+
+    history: History | None = None
+    number: int | None = None
+    started: float = 0.0
+    unwritten: tuple[int, Result] | None = None
+    lines: list[str] | None = None
+
+
+class Recorder(logging.Handler):
+    """Receives huey's signals and every log record. History is best effort: jobs also run on a full disk."""
+
+    def __init__(self, state: Path) -> None:
+        super().__init__()
+        self._state = state
+        self._doing = _Doing()
+        self._trouble = Trouble("job history cannot be written; jobs run without it")
+
+    def signal(self, signal: str, task: Task, error: Exception | None = None) -> None:
+        """Record a job's start or end."""
+        try:
+            if signal == SIGNAL_EXECUTING:
+                self._begin(task)
+            else:
+                self._end(task, error)
+        except EverindexError as met:
+            self._trouble.met(str(met))
+
+    def _begin(self, task: Task) -> None:
+        doing = self._doing
+        doing.started, doing.lines, doing.number = time.monotonic(), [], None
+        history = self._history()
+        domain, paths = _named(task)
+        enqueued_at = getattr(task, "enqueued_at", None)
+        doing.number = history.start(
+            task.id,
+            task.name,
+            domain,
+            worker=process_name(),
+            paths=paths,
+            waited_ms=None if enqueued_at is None else max(0.0, (time.time() - enqueued_at) * 1000),
+        )
+
+    def _end(self, task: Task, error: Exception | None) -> None:
+        doing = self._doing
+        lines, doing.lines = doing.lines or [], None
+        number, doing.number = doing.number, None
+        if number is not None:
+            ran_ms = (time.monotonic() - doing.started) * 1000
+            doing.unwritten = (number, _result(getattr(task, "doing", {}), error, ran_ms, lines))
+            self._history()
+            self._trouble.over()  # only now: a full disk may have space for a beginning and none for an end
+
+    def _history(self) -> History:
+        """Return this thread's history after writing what is left over. Raises CacheError, StateError."""
+        doing = self._doing
+        if doing.history is None:
+            doing.history = History(self._state)
+        if doing.unwritten:
+            doing.history.finish(*doing.unwritten)
+            doing.unwritten = None
+        return doing.history
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a log line of the job that this thread works on."""
+        lines = self._doing.lines
+        if lines is not None and len(lines) < _MOST_LINES:
+            lines += [line[:_LONGEST_LINE] for line in _lines(record)][: _MOST_LINES - len(lines)]
+
+    def sweep(self, days: float, rows: int) -> None:
+        """Mark the jobs of dead workers as lost, and delete old ones. Raises CacheError."""
+        history, processes = self._history(), Processes(self._state)
+        ages = {process.name: age for process, age in processes.recent()}
+        processes.close()
+        history.lose(lambda worker: lives(worker, ages.get(worker)))
+        history.prune(days, rows)
+
+
+@contextmanager
+def recorded(huey: Queue, resources: Resources) -> Iterator[Recorder]:
+    """Record the jobs of this process while the context is active."""
+    recorder = Recorder(resources.place.state)
+    huey.signal(*_SIGNALS)(recorder.signal)
+    logging.getLogger().addHandler(recorder)
+    try:
+        yield recorder
+    finally:
+        logging.getLogger().removeHandler(recorder)
+        huey.disconnect_signal(recorder.signal, *_SIGNALS)
+
+
+def _named(task: Task) -> tuple[str, list[str]]:
+    """Return the domain (`*`: all) and the notes named in a task's message."""
+    first = task.args[0] if task.args else None
+    if task.name == "index_notes":
+        return task.args[0], [event["path"] for event in task.args[1]]
+    if task.name in ("retry_parked", "index_note"):
+        return "*", [first] if first else []
+    return first if isinstance(first, str) and task.name != "reconcile_vault" else "*", []
+
+
+def _result(doing: dict[str, Any], error: Exception | None, ran_ms: float, lines: list[str]) -> Result:
+    postponed = doing.get("postponed")
+    return Result(
+        state="failed" if error else "put off" if postponed else "done",
+        ran_ms=ran_ms,
+        notes=doing.get("words", 0) + doing.get("vectors", 0),
+        paths=doing.get("paths", ()),
+        attempt=doing.get("attempt", 1),
+        error=f"{type(error).__name__}: {error}" if error else postponed,
+        log=lines,
+        saved_ms=doing.get("saved_ms", {}),
+        embedded=doing.get("embedded", 0),
+    )
+
+
+def _lines(record: logging.LogRecord) -> list[str]:
+    """Return a record as lines of text, from structlog's fields or a library's message."""
+    if not isinstance(record.msg, dict):
+        return f"{record.levelname.lower()} {record.getMessage()}".splitlines()
+    said = record.msg
+    fields = [f"{k}={v}" for k, v in said.items() if k not in _SAID_ELSEWHERE and not k.startswith("_")]
+    first = " ".join([said.get("timestamp", ""), said.get("level", ""), str(said.get("event")), *fields])
+    return [first.strip(), *str(said.get("exception", "")).splitlines()]
+
 
 SWEEP_SECONDS = 2.0
 _STOP_SECONDS = 8.0

@@ -24,10 +24,10 @@ from pipelines.vault.atomic import write_atomic
 from pipelines.vault.write import UNCLAIMED, Late, late_writes, leftovers, settle
 from queue_config.inspect import waits
 from queue_config.queue import Queue
-from workers import review_state
-from workers.renaming import has_unfinished
+from workers import tag_context
+from workers.renames import has_unfinished
+from workers.tag_context import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TaggingContext, vocabulary_problem
 from workers.tagging import TagTasks
-from workers.tagging_context import QUEUE_PROBLEM, VOCABULARY_PROBLEM, TaggingContext, vocabulary_problem
 
 QUIET_SECONDS = 5.0
 """How many seconds a queue must be unchanged before it is read."""
@@ -170,7 +170,7 @@ class TagSweep:
     def _review_due(self, domain: Domain) -> bool:
         """Say whether a queue must be processed: its inputs changed, and its file is quiet."""
         now = self.clock()
-        present = review_state.current(self.context, domain)
+        present = tag_context.current(self.context, domain)
         said = self.context.resources.state().get(REVIEWED, domain.slug)
         last = said.value if said else None
         if domain.slug not in self.seen or self.seen[domain.slug][0] != present[0]:

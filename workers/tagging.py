@@ -25,11 +25,11 @@ from pipelines.tagging.apply import take_accepted_back, undo
 from pipelines.tagging.propose import due, propose
 from pipelines.tagging.review import Reviewed, review
 from queue_config.queue import Queue
-from workers import review_state
+from workers import tag_context
 from workers.attention import chosen
 from workers.jobs import job
-from workers.renaming import finish_renames, rename_tags, take_back_renames
-from workers.tagging_context import QUEUE_PROBLEM, TaggingContext
+from workers.renames import finish_renames, rename_tags, take_back_renames
+from workers.tag_context import QUEUE_PROBLEM, TaggingContext
 
 _SLICE_SECONDS = 1.0
 
@@ -136,7 +136,7 @@ def review_now(context: TaggingContext, domain: Domain, *, apply: bool) -> dict[
     context.resources.require_present()
     finish_renames(context, domain)  # what a crash interrupted
     problems = context.resources.problems()
-    before = review_state.current(context, domain)
+    before = tag_context.current(context, domain)
     try:
         done = review(context.reviewing(domain, apply=apply), now_iso())
     except NoteChangedError:
@@ -148,7 +148,7 @@ def review_now(context: TaggingContext, domain: Domain, *, apply: bool) -> dict[
         raise
     problems.clear(QUEUE_PROBLEM, domain.slug)
     chosen(context.resources, {path for path, _ in done.promotion.applied}, "promoted")
-    context.resources.state().put(REVIEWED, review_state.after(context, domain, done, before), domain.slug)
+    context.resources.state().put(REVIEWED, tag_context.after(context, domain, done, before), domain.slug)
     return _plain(done)
 
 

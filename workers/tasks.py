@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,24 +10,123 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+import structlog
 from huey.api import Task
 
 from pipelines.cache.cache import Cache
 from pipelines.cache.graph import saved_ms
+from pipelines.cache.vectors import reclaim
 from pipelines.errors import CacheError
+from pipelines.indexing.deletions import WINDOW_SECONDS
 from pipelines.indexing.ingest import Ingest, Outcome, embed_owed, index_saved, index_words
 from pipelines.indexing.ingest import index_apart as index_apart_of
 from pipelines.indexing.parse import ApartParser
-from pipelines.indexing.reconcile import Report
-from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
-from pipelines.state.state import EMBEDDING_SPEED, RELOADED, EmbeddingSpeed
-from queue_config.inspect import waiting, waits
+from pipelines.indexing.reconcile import Report, check_paths, reconcile, record_comparison, rehash
+from pipelines.model import HIGH_PRIORITY, LOW_PRIORITY, REQUEST_PRIORITY, SAVE_PRIORITY, DiffEvent, Domain
+from pipelines.sqlite import bound_journal
+from pipelines.state.state import EMBEDDING_SPEED, LOOKED_AT, REHASHED, RELOADED, EmbeddingSpeed
+from pipelines.vault import files
+from queue_config.inspect import is_among_next, waiting, waits
 from queue_config.queue import Queue
-from workers.comparing import compare
-from workers.jobs import SLICE_SECONDS, is_paused, job, require_running
-from workers.memory import return_memory
-from workers.parsing import reports_of_parsing
+from workers.jobs import SLICE_SECONDS, is_paused, job, reports_of_parsing, require_running, return_memory
 from workers.resources import Resources
+
+# The task that indexes one note at once, because someone waits for it.
+
+
+RequestNote = Callable[[str, str | None], None]
+"""Enqueues the task: takes the note's path (its key), and the request's id, or None if no reply is awaited."""
+
+
+def make_request_task(huey: Queue, resources: Resources, index_notes: Callable[..., Any]) -> RequestNote:
+    """Register the task on a queue; `index_notes` enqueues the task of that name."""
+
+    # It may run twice or late: it only compares a file with the ledger.
+    @huey.task(name="index_note", priority=REQUEST_PRIORITY, context=True)  # type: ignore[untyped-decorator]
+    def index_note(path: str, request: str | None, task: Task) -> None:
+        with job(task, "*", path=path) as doing:
+            quiet = _look_at(huey, resources, index_notes, path)
+            doing.update(settled=quiet)
+            if request is not None:
+                resources.state().put(LOOKED_AT, quiet, request)
+
+    def enqueue(path: str, request: str | None) -> None:
+        huey.reopen_if_replaced()
+        if request is not None or not is_among_next(huey, "index_note", REQUEST_PRIORITY, path):
+            index_note(path, request)
+
+    return enqueue
+
+
+def _look_at(huey: Queue, resources: Resources, index_notes: Callable[..., Any], path: str) -> bool:
+    """Record a note's change in the ledger, and enqueue it as a save; say whether the file was quiet.
+
+    Raises VaultNotFoundError, CacheError.
+    """
+    resources.require_present()
+    caches = resources.caches()
+    reports = check_paths(
+        resources.root,
+        resources.registry(),
+        caches,
+        {files.path_on_disk(resources.root, path)},
+        max_bytes=resources.settings.max_note_bytes,
+        brake=resources.brake(),
+    )
+    huey.reopen_if_replaced()
+    for slug, report in reports.items():
+        ledger = caches[slug].ledger
+        ledger.retry(path)
+        # It may be one of many that a scan found, and one that is parked is tried again.
+        if ledger.hasten(path) and not waits(huey, "index_notes", SAVE_PRIORITY, slug):
+            index_notes(slug, [asdict(event) for event in report.events])
+    return not any(report.unsettled for report in reports.values())
+
+
+# Compare disk and ledgers and record the result, for the tasks and the one-shot commands alike.
+
+
+_UNSEEN = "unseen"
+_MOST_NAMED = 5
+
+
+def compare(resources: Resources, *, settle: bool = False, confirmed: bool = False) -> dict[str, Report]:
+    """Compare disk and ledgers, and record each difference.
+
+    `settle`: deletions wait until no more notes vanish. `confirmed`: held deletions are applied.
+    Raises VaultNotFoundError.
+    """
+    resources.require_present()
+    started = time.monotonic()
+    caches = resources.caches()
+    reports = reconcile(
+        resources.root,
+        resources.registry(),
+        caches,
+        max_bytes=resources.settings.max_note_bytes,
+        brake=resources.brake(settle=settle, confirmed=confirmed),
+    )
+    for domain in resources.domains():
+        caches[domain.slug].drop_unused_vectors()
+        reclaim(caches[domain.slug])
+    _complain(resources, next(iter(reports.values())).complaints)
+    resources.vanished().prune(WINDOW_SECONDS)
+    record_comparison(resources.state(), reports, round((time.monotonic() - started) * 1000))
+    return reports
+
+
+def _complain(resources: Resources, complaints: Sequence[str]) -> None:
+    """Report files that are not read and rules that do not apply, contrary to what a person may expect."""
+    if not complaints:
+        resources.problems().clear(_UNSEEN)
+        return
+    more = len(complaints) - _MOST_NAMED
+    resources.problems().report(
+        _UNSEEN,
+        "",
+        "; ".join(complaints[:_MOST_NAMED]) + (f"; and {more} more like these" if more > 0 else ""),
+    )
+
 
 # More saves at once are a bulk change, which is drained words first.
 SAVES_PER_TASK = 64
@@ -265,3 +365,62 @@ def _slice(huey: Queue, resources: Resources, domain: Domain, cache: Cache, inge
 
 def _save_waits(huey: Queue) -> bool:
     return any(task.priority >= HIGH_PRIORITY for task in waiting(huey, 1))
+
+
+# Background work of a worker besides jobs: find forgotten work, load models, and rehash all notes in turn.
+
+
+_DAY_SECONDS = 24 * 3600.0
+
+log = structlog.get_logger()
+
+
+def load_models(huey: Queue, tasks: Tasks, resources: Resources) -> None:
+    """Load the models of all caches without pending words, and hint at the vectors that waited for them.
+
+    Loading takes seconds: within a task it would delay saves, and while words are indexed it would slow them down.
+    Raises ModelUnavailableError.
+    """
+    for domain in resources.domains():
+        cache = resources.cache(domain)
+        if not resources.embedders.has_loaded(cache.meta.model) and not cache.leases.owes(
+            "words", together=True
+        ):
+            resources.embedders.get(cache.meta.model)
+            hint(huey, tasks, domain, cache)
+
+
+def sweep(huey: Queue, tasks: Tasks, resources: Resources) -> None:
+    """Hint at pending work that no worker has and no hint announces, because a worker died or the queue was lost."""
+    huey.reopen_if_replaced()
+    if not resources.present():
+        log.warning("the vault is not there; work waits", vault=str(resources.root))
+        return
+    broken_off = frozenset(resources.broken_off)
+    for domain in resources.domains():
+        cache = resources.cache(domain)
+        cache.leases.free_those_of_the_dead(resources.is_at_work)
+        cache.leases.release_all_of(broken_off)
+        bound_journal(cache.con)
+        hint(huey, tasks, domain, cache)
+    resources.broken_off -= broken_off
+
+
+def rehash_share(huey: Queue, tasks: Tasks, resources: Resources, every: float) -> None:
+    """Rehash a slice of the notes; called every `every` seconds, this covers every note once a day."""
+    state = resources.state()
+    for domain in resources.domains():
+        cache = resources.cache(domain)
+        count = math.ceil(cache.ledger.known() * min(1.0, every / _DAY_SECONDS))
+        cursor = state.get(REHASHED, domain.slug)
+        report, last = rehash(
+            resources.root,
+            domain.slug,
+            cache,
+            cursor.value if cursor else "",
+            count,
+            max_bytes=resources.settings.max_note_bytes,
+        )
+        state.put(REHASHED, last, domain.slug)
+        if report.events:
+            hint(huey, tasks, domain, cache)

@@ -31,7 +31,7 @@ from pipelines.vault.identity import (
     read_id,
 )
 from queue_config.folders import state_home
-from queue_config.private import NotPrivateError, check_secrets, secure_folder
+from queue_config.secrets import NotPrivateError, check_secrets, secure_folder
 
 VAULT_FILE = "vault.json"
 

@@ -161,7 +161,7 @@ def nearest_pieces(
 
 
 Attended = Callable[[Collection[str]], Mapping[str, float]]
-"""Return the attention of those of the notes that were chosen (`pipelines.attention`)."""
+"""Return the attention of those of the notes that were chosen (`workers.attention`)."""
 
 
 def unattended(_paths: Collection[str]) -> Mapping[str, float]:

@@ -56,7 +56,7 @@ def install(folder: Path | None, vault: Path | None, state: Path | None, port: i
 
 def _warn_of_environment(settings: Any, given: dict[str, Any]) -> None:
     from queue_config.folders import config_file  # noqa: PLC0415
-    from queue_config.setting_origins import provenance  # noqa: PLC0415
+    from queue_config.settings import provenance  # noqa: PLC0415
 
     named = {"vault", "state", "port"}
     rows = provenance(settings, given)

@@ -148,7 +148,7 @@ def _print_plain(lines: list[str]) -> None:
 @json_option
 def config(vault: Path | None, state: Path | None, port: int | None, *, as_json: bool) -> None:
     """Print each setting, its value and where it came from."""
-    from queue_config.setting_origins import provenance  # noqa: PLC0415
+    from queue_config.settings import provenance  # noqa: PLC0415
     from service.commands.render import print_config  # noqa: PLC0415
 
     given = options_given(vault, state, port)

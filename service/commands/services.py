@@ -245,7 +245,7 @@ def serve(vault: Path | None, state: Path | None, port: int | None, *, supervise
 
 
 def _end_with_state(settings: Settings) -> None:
-    from pipelines.heartbeat import end_with_state  # noqa: PLC0415
+    from workers.heartbeat import end_with_state  # noqa: PLC0415
     from workers.vault_paths import locate_vault  # noqa: PLC0415
 
     end_with_state(locate_vault(settings.vault, settings.state).state)

@@ -78,8 +78,11 @@ def settings_of(given: dict[str, Any]) -> Settings:
     """Return the settings; if only a state folder is given, use its vault. Raises ConfigurationError."""
     from pydantic import ValidationError  # noqa: PLC0415
 
-    from queue_config.setting_origins import explain  # noqa: PLC0415
-    from queue_config.settings import Settings, SettingsFileError  # noqa: PLC0415
+    from queue_config.settings import (  # noqa: PLC0415
+        Settings,
+        SettingsFileError,
+        explain,
+    )
     from workers.vault_paths import VAULT_FILE  # noqa: PLC0415
 
     try:
@@ -97,7 +100,7 @@ def settings_of(given: dict[str, Any]) -> Settings:
 @cache
 def _warn_of_old_names() -> None:
     """Warn on standard error, once per process, about settings under their former names."""
-    from queue_config.setting_origins import old_names  # noqa: PLC0415
+    from queue_config.settings import old_names  # noqa: PLC0415
     from service.commands.console import err  # noqa: PLC0415
 
     for warning in old_names():

@@ -14,7 +14,7 @@ from pathlib import Path
 from starlette.datastructures import Headers
 
 from pipelines.vault.atomic import write_atomic
-from queue_config.private import write_secret
+from queue_config.secrets import write_secret
 from service.runtime.proof import proof
 from workers.vault_paths import cannot_be_written
 

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from pipelines.errors import NotRunningError, ServiceError
 from pipelines.vault.atomic import write_atomic
 from queue_config.folders import state_home
-from queue_config.private import TOKEN
+from queue_config.secrets import TOKEN
 from service.runtime.proof import LOOPBACK, PROOF_PATH, new_nonce, proof
 from service.runtime.refusals import refusal
 from service.runtime.tokens import read_token

@@ -251,9 +251,9 @@ def wait_for_orphans(state: Path) -> None:
 
 def _pids(state: Path) -> list[int]:
     """Return the ids of this machine's processes that the state folder records."""
-    from pipelines.heartbeat import lives  # noqa: PLC0415
     from pipelines.state.health import Processes  # noqa: PLC0415
     from pipelines.state.state import STATE_FILE  # noqa: PLC0415
+    from workers.heartbeat import lives  # noqa: PLC0415
 
     if not (state / STATE_FILE).exists():
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.errors import StateError
-from queue_config.private import TOKEN, NotPrivateError, read_secret
+from queue_config.secrets import TOKEN, NotPrivateError, read_secret
 from workers.vault_paths import cannot_be_written
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pipelines.attention import attention_of
 from pipelines.errors import NotFoundError
 from pipelines.model import as_iso
 from pipelines.state.attention import Attention, Chosen, How
 from pipelines.vault import files
+from workers.attention import attention_of
 from workers.resources import Resources
 
 

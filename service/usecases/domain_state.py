@@ -14,8 +14,7 @@ from pipelines.model import ChunkSettings, Domain
 from pipelines.state.state import EMBEDDING_SPEED
 from service.usecases.notes import uncounted
 from service.usecases.schemas.health import ReembedCost
-from workers.models import chosen_chunking, recorded_model
-from workers.resources import Resources
+from workers.resources import Resources, chosen_chunking, recorded_model
 
 
 def state_of(resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:

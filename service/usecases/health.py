@@ -19,7 +19,6 @@ from pipelines.cache.cache import Cache
 from pipelines.cache.leases import last_trouble, waiting, was_worked_on
 from pipelines.cache.search import generation, is_refining, visible_generation
 from pipelines.errors import CacheError
-from pipelines.heartbeat import lives
 from pipelines.indexing.reconcile import last_comparison
 from pipelines.model import Domain
 from pipelines.sqlite import snapshot
@@ -32,6 +31,7 @@ from service.usecases.notes import uncounted
 from service.usecases.phrases import added, counted, moment
 from service.usecases.schemas.health import DomainHealth, Health
 from service.usecases.schemas.search import IndexState
+from workers.heartbeat import lives
 from workers.resources import Resources
 
 _LITTLE_SPACE = 5_000_000

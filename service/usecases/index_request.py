@@ -20,8 +20,7 @@ from service.usecases.schemas.changes import IndexAnswer, IndexState
 from service.usecases.search import SearchService
 from service.usecases.setbacks import paused_because
 from service.usecases.worker_replies import wait_for_answer
-from workers.requested import RequestNote, make_request_task
-from workers.tasks import make_tasks
+from workers.tasks import RequestNote, make_request_task, make_tasks
 
 PATIENCE_SECONDS = 30.0
 """How long a request waits for its note."""

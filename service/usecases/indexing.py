@@ -21,9 +21,8 @@ from pipelines.model import Counts, Domain
 from pipelines.search.find import prepare
 from pipelines.state.note_log import NoteLog
 from service.usecases.phrases import added, counted, not_asked_for
-from workers.comparing import compare
-from workers.models import chosen_chunking
-from workers.resources import Resources
+from workers.resources import Resources, chosen_chunking
+from workers.tasks import compare
 
 Progress = Callable[[str, Counts], None]
 

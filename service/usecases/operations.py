@@ -12,7 +12,6 @@ from statistics import median
 from pipelines.cache.cache import Cache
 from pipelines.cache.graph import edges_and_communities
 from pipelines.errors import CacheError, NotFoundError
-from pipelines.heartbeat import lives
 from pipelines.model import Domain, iso_ago, now_iso, seconds_since
 from pipelines.state.jobs import NEWEST, History, Job, JobFilter, JobOrder
 from pipelines.state.state import EMBEDDER, EMBEDDING_SPEED, WATCHER
@@ -38,6 +37,7 @@ from service.usecases.schemas.operations import (
     SeriesPoint,
     WatcherState,
 )
+from workers.heartbeat import lives
 from workers.jobs import is_paused
 from workers.resources import Resources
 from workers.tasks import make_tasks

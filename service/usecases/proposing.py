@@ -15,7 +15,7 @@ from pipelines.tagging.vocabulary import find
 from pipelines.vault import files
 from service.usecases.audience import OWNER, Audience
 from service.usecases.search import SearchService
-from workers.tagging_context import TaggingContext
+from workers.tag_context import TaggingContext
 
 MOST_WAITING = 20
 """How many tags of one client may wait for the operator."""

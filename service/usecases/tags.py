@@ -39,8 +39,8 @@ from service.usecases.schemas.tags import (
 )
 from service.usecases.search import SearchService
 from service.usecases.worker_replies import wait_for_answer
+from workers.tag_context import TaggingContext, vocabulary_problem
 from workers.tagging import TagTasks, make_tag_tasks
-from workers.tagging_context import TaggingContext, vocabulary_problem
 
 _PATIENCE_SECONDS = 60.0
 

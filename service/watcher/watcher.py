@@ -15,7 +15,6 @@ from watchdog.events import DirModifiedEvent, FileSystemEvent, FileSystemEventHa
 
 from pipelines.domains import DOMAINS_FILE
 from pipelines.errors import EverindexError
-from pipelines.heartbeat import heartbeat
 from pipelines.indexing.reconcile import check_paths
 from pipelines.state.state import WATCHER, WatcherFacts
 from pipelines.vault import files as vault
@@ -27,9 +26,9 @@ from service.runtime.watch_limits import why_poll
 from service.watcher.debouncer import Debouncer
 from service.watcher.observer import Observation
 from workers.complaints import Complaint
+from workers.heartbeat import heartbeat
 from workers.resources import Resources
-from workers.sweeping import rehash_share
-from workers.tasks import Tasks, announce, make_tasks, reconcile_now
+from workers.tasks import Tasks, announce, make_tasks, reconcile_now, rehash_share
 
 _LONGEST_SETTLE = 3.0
 _IDLE_SECONDS = 0.1

@@ -16,8 +16,8 @@ from service.http.sessions import Sessions
 from service.runtime.sockets import bind
 from service.runtime.tokens import read_token
 from workers.resources import Resources
+from workers.tag_context import TaggingContext
 from workers.tagging import make_tag_tasks
-from workers.tagging_context import TaggingContext
 from workers.tasks import make_tasks
 
 

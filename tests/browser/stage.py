@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pipelines.heartbeat import process_name
 from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion, now_iso
 from pipelines.state.health import Process, Processes
 from pipelines.state.jobs import History, Result
@@ -18,6 +17,7 @@ from pipelines.state.state import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed
 from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
+from workers.heartbeat import process_name
 from workers.resources import Resources
 
 HOSTILE = "<img src=x onerror=alert(1)> \"quoted\" & 'apostrophe'"

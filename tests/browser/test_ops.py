@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from pipelines.heartbeat import process_name
 from pipelines.state.jobs import History, Result
 from pipelines.state.state import HELD
 from tests.browser.serving import working
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE
 from tests.sweeps import ALL
+from workers.heartbeat import process_name
 from workers.tasks import make_tasks
 
 PAGES = {

@@ -36,11 +36,9 @@ from queue_config.settings import Settings
 from service.usecases.indexing import rebuild_caches
 from service.usecases.maintenance import repair_caches, verify_caches
 from tests.working import commit_all
-from workers.background import make_upkeep_tasks, sweep_upkeep
-from workers.embedders import Embedders
-from workers.resources import Resources
-from workers.sweeping import load_models, rehash_share, sweep
-from workers.tasks import announce, make_tasks, reconcile_now
+from workers.resources import Embedders, Resources
+from workers.run import make_upkeep_tasks, sweep_upkeep
+from workers.tasks import announce, load_models, make_tasks, reconcile_now, rehash_share, sweep
 
 DAY_SECONDS = 24 * 3600.0
 LARGEST_NOTE_MB = 0.05

@@ -24,9 +24,9 @@ from pipelines.errors import EverindexError
 from pipelines.model import Suggestion
 from pipelines.tagging.propose import ProposalContext
 from pipelines.vault import in_folder
+from workers.tag_context import TaggingContext
 from workers.tag_sweep import TagSweep
 from workers.tagging import make_tag_tasks, review_now, take_back
-from workers.tagging_context import TaggingContext
 
 from . import places
 from .life import Service, World, make_models
@@ -42,7 +42,7 @@ MODULES = (
     "pipelines.state.tags",
     "pipelines.state.tags",
     "pipelines.tagging",
-    "workers.tagging_context",
+    "workers.tag_context",
     "workers.tag_sweep",
     "workers.tagging",
 )

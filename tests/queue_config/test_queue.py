@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queue_config.inspect import Waiting, waiting
-from queue_config.messages import ForeignMessageError
-from queue_config.queue import QUEUE_ERRORS, QUEUE_FILE, RedisQueue, open_queue
+from queue_config.queue import QUEUE_ERRORS, QUEUE_FILE, ForeignMessageError, RedisQueue, open_queue
 from tests.consumer import work
 
 STRANGER = b"0" * 32

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from queue_config.folders import config_file, state_home
-from queue_config.setting_origins import explain, old_names, provenance
-from queue_config.settings import Settings
+from queue_config.settings import Settings, explain, old_names, provenance
 
 PLAIN = ("EMBEDDING_MODEL", "DOMAIN", "REDIS_URL")
 """The names that are read without the prefix, too."""

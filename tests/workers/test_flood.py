@@ -10,9 +10,8 @@ import pytest
 from pipelines.indexing.reconcile import check_paths
 from pipelines.model import SAVE_PRIORITY, DiffEvent
 from queue_config.inspect import COUNTED, OTHERS, PEEKED, waiting, waiting_by_task
-from workers.background import make_upkeep_tasks, sweep_upkeep
-from workers.sweeping import sweep
-from workers.tasks import announce, hint, make_tasks
+from workers.run import make_upkeep_tasks, sweep_upkeep
+from workers.tasks import announce, hint, make_tasks, sweep
 
 FLOOD = 1_500
 

@@ -21,12 +21,12 @@ from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once
 from workers.attention import _RECORDER
-from workers.comparing import compare
-from workers.renaming import rename_tags
+from workers.renames import rename_tags
 from workers.resources import Resources
+from workers.tag_context import TaggingContext
 from workers.tag_sweep import QUIET_SECONDS, TagSweep
 from workers.tagging import make_tag_tasks, review_now, take_back
-from workers.tagging_context import TaggingContext
+from workers.tasks import compare
 
 TAXONOMY = "# Tags\n\n- soil: what plants stand in\n- compost: rotted leaves\n"
 
@@ -338,7 +338,7 @@ def test_a_run_that_dies_is_finished_as_the_same_change_and_taken_back_whole(ren
             raise KeyboardInterrupt
         return replace_if_unchanged(*arguments)
 
-    monkeypatch.setattr("workers.renaming.replace_if_unchanged", dying)
+    monkeypatch.setattr("workers.renames.replace_if_unchanged", dying)
     try:
         rename_tags(renaming.context, [renaming.domain], dry_run=False)
     except KeyboardInterrupt:
@@ -367,7 +367,7 @@ def test_taking_back_that_dies_is_done_again(renaming, monkeypatch):
             raise KeyboardInterrupt
         return replace_if_unchanged(*arguments)
 
-    monkeypatch.setattr("workers.renaming.replace_if_unchanged", dying)
+    monkeypatch.setattr("workers.renames.replace_if_unchanged", dying)
     with pytest.raises(KeyboardInterrupt):
         undo(renaming)
     monkeypatch.undo()
@@ -507,7 +507,7 @@ def test_renames_of_several_domains_that_die_are_finished_in_all_and_taken_back_
             raise KeyboardInterrupt
         return replace_if_unchanged(*arguments)
 
-    monkeypatch.setattr("workers.renaming.replace_if_unchanged", dying)
+    monkeypatch.setattr("workers.renames.replace_if_unchanged", dying)
     with pytest.raises(KeyboardInterrupt):
         rename_all(domains)
     monkeypatch.undo()

@@ -10,8 +10,8 @@ from pipelines.model import HIGH_PRIORITY
 from pipelines.state.state import RELOADED, Clocks
 from queue_config.queue import ONCE_SECONDS
 from tests.consumer import work
+from workers.tag_context import TaggingContext
 from workers.tagging import make_tag_tasks
-from workers.tagging_context import TaggingContext
 from workers.tasks import make_tasks
 
 

@@ -12,7 +12,7 @@ import psutil
 
 from pipelines.errors import ConfigurationError, SqliteTooOldError
 from pipelines.maintenance.databases import try_library
-from queue_config.setting_origins import unknown_variables
+from queue_config.settings import unknown_variables
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 
 _LITTLE_MEMORY = 1_000_000_000

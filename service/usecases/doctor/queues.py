@@ -29,7 +29,7 @@ def check_queue(looked_at: Installation) -> Iterator[Finding]:
 def _of_redis(url: str) -> Iterator[Finding]:
     from redis.exceptions import RedisError  # noqa: PLC0415 - most installations have none
 
-    from queue_config.redis_server import read_facts  # noqa: PLC0415
+    from queue_config.inspect import read_facts  # noqa: PLC0415
 
     try:
         facts = read_facts(url)

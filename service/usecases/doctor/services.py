@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.errors import ConfigurationError, EverindexError
-from queue_config.private import NotPrivateError, check_secrets
+from queue_config.secrets import NotPrivateError, check_secrets
 from service.runtime.client import running
 from service.runtime.listeners import listener, service_on
 from service.runtime.sockets import bind

@@ -12,11 +12,11 @@ from pipelines.errors import DomainsFileError, ModelUnavailableError
 from pipelines.indexing.ingest import chunking_of
 from pipelines.maintenance.databases import current_caches, damage, meta_of
 from pipelines.state.state import STATE_FILE
-from queue_config.private import SECRETS, NotPrivateError, check_owner, check_secrets
+from queue_config.secrets import SECRETS, NotPrivateError, check_owner, check_secrets
 from service.usecases.doctor.finding import Finding, Installation, cured, failure, ok, warning
 from service.usecases.domain_state import describe_change
 from service.usecases.health import storage_problem
-from workers.models import chosen_chunking, recorded_model
+from workers.resources import chosen_chunking, recorded_model
 from workers.vault_paths import was_indexed, why_not_indexed
 
 _LITTLE_SPACE = 1_000_000_000

@@ -15,13 +15,13 @@ from typing import Any
 import click
 import pytest
 
-from pipelines.heartbeat import process_name
 from queue_config.settings import Settings
 from service.cli import app, main
 from service.runtime.client import announced
 from service.usecases.indexing import index_once
 from tests.queue_config.test_visible import is_obeyed
 from tests.whole.conftest import free_port
+from workers.heartbeat import process_name
 from workers.resources import Resources
 
 # They run until they are stopped, or install themselves: without a vault they end at once.

@@ -28,7 +28,7 @@ from pipelines import formats
 from pipelines.formats import install_command
 from pipelines.state.state import State
 from queue_config.folders import config_file, state_home
-from queue_config.private import QUEUE_KEY, TOKEN, read_secret
+from queue_config.secrets import QUEUE_KEY, TOKEN, read_secret
 from queue_config.settings import Settings
 from service.cli import app
 from service.runtime import watch_limits

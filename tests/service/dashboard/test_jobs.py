@@ -13,11 +13,11 @@ from typing import get_args
 import pytest
 
 import workers
-from pipelines.heartbeat import process_name
 from pipelines.state.jobs import History, Result, SortKey
 from service.dashboard.wording import BACKGROUND, TASKS, clock, task
 from tests.browser.stage import make_stage
 from tests.service.dashboard.test_pages import shown, signed_in
+from workers.heartbeat import process_name
 
 JOBS = 120
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from markupsafe import escape
 from starlette.testclient import TestClient
 
-from pipelines.heartbeat import process_name
 from pipelines.model import now_iso
 from pipelines.state.jobs import History, Result
 from pipelines.state.tags import Proposals
@@ -28,8 +27,9 @@ from service.usecases.indexing import index_once
 from tests.browser.serving import cookie_of
 from tests.browser.stage import HOSTILE, HOSTILE_FILE, HOSTILE_PIPE, make_stage
 from tests.working import indexed
-from workers.comparing import compare
+from workers.heartbeat import process_name
 from workers.resources import Resources
+from workers.tasks import compare
 
 PORT = 8741
 BROWSER = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}

@@ -12,7 +12,6 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from pipelines.heartbeat import process_name
 from pipelines.model import Suggestion
 from pipelines.state.health import Process, Processes
 from pipelines.state.jobs import History, Result
@@ -21,6 +20,7 @@ from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from service.http.metrics import add_metrics
 from service.usecases.operations import Operations
+from workers.heartbeat import process_name
 from workers.resources import Resources
 from workers.tasks import make_tasks
 

@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from pipelines.errors import StateError
-from queue_config.private import TOKEN as TOKEN_SECRET
-from queue_config.private import write_secret
+from queue_config.secrets import TOKEN as TOKEN_SECRET
+from queue_config.secrets import write_secret
 from queue_config.settings import Settings
 from service.app import create_app
 from service.http import sessions as sessions_module

@@ -11,7 +11,7 @@ from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from service.mcp.notices import _Watch
 from service.usecases.indexing import index_once
-from workers.comparing import compare
+from workers.tasks import compare
 
 PATIENCE = 120
 

@@ -18,8 +18,7 @@ from queue_config.settings import Settings
 from service.cli import app
 from service.usecases.evaluation import compare, measure, measure_steps, not_indexed
 from service.usecases.search import SearchService
-from workers.embedders import LAST_QUERY_FILE
-from workers.resources import Resources
+from workers.resources import LAST_QUERY_FILE, Resources
 
 DOMAINS = "notes: {legacy: true}\nreports:\n  decay: {mode: ranked_grouped}\n"
 NOTES = {

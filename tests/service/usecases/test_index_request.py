@@ -18,10 +18,8 @@ from service.usecases.indexing import index_once
 from service.usecases.search import SearchService
 from tests.canaries import HIDDEN, NOTES, leaks
 from tests.working import idle_worker, indexed, worker
-from workers.comparing import compare
-from workers.requested import make_request_task
 from workers.resources import Resources
-from workers.tasks import make_tasks
+from workers.tasks import compare, make_request_task, make_tasks
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from pipelines.heartbeat import process_name
 from pipelines.model import LOW_PRIORITY, FoundFile, Suggestion
 from pipelines.state.health import Process, Processes
 from pipelines.state.jobs import History, Result
@@ -31,9 +30,9 @@ from service.usecases.indexing import index_once
 from service.usecases.operations import Operations, _percentile
 from service.usecases.search import SearchService
 from tests.consumer import work
+from workers.heartbeat import process_name
 from workers.resources import Resources
-from workers.sweeping import sweep
-from workers.tasks import make_tasks
+from workers.tasks import make_tasks, sweep
 
 
 @pytest.fixture(params=["embedded", "redis"])

@@ -12,7 +12,7 @@ from queue_config.settings import Settings
 from service.usecases.indexing import index_once
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
-from workers.renaming import rename_tags
+from workers.renames import rename_tags
 from workers.resources import Resources
 
 

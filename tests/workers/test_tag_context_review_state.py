@@ -8,9 +8,9 @@ from pipelines.model import Suggestion, now_iso
 from pipelines.tagging.review import review
 from queue_config.settings import Settings
 from service.usecases.indexing import index_once
-from workers import review_state
+from workers import tag_context
 from workers.resources import Resources
-from workers.tagging_context import TaggingContext
+from workers.tag_context import TaggingContext
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def propose(context, path):
 
 def reviewed(context, domain):
     """Process the queue; return what was known before, and what the review did."""
-    before = review_state.current(context, domain)
+    before = tag_context.current(context, domain)
     return before, review(context.reviewing(domain, apply=False), now_iso())
 
 
@@ -50,27 +50,27 @@ def queue_of(context, domain):
 def test_what_a_review_wrote_is_what_is_there(context, domain):
     before, done = reviewed(context, domain)
     assert done.written
-    left = review_state.after(context, domain, done, before)
-    assert left == review_state.current(context, domain) != before
+    left = tag_context.after(context, domain, done, before)
+    assert left == tag_context.current(context, domain) != before
 
 
 def test_an_edit_and_a_proposal_each_change_the_state(context, domain):
     reviewed(context, domain)
-    seen = [review_state.current(context, domain)]
+    seen = [tag_context.current(context, domain)]
     page = queue_of(context, domain)
     page.write_text(page.read_text() + "A line of mine.\n")
-    seen.append(review_state.current(context, domain))
+    seen.append(tag_context.current(context, domain))
     propose(context, "b.md")
-    seen.append(review_state.current(context, domain))
+    seen.append(tag_context.current(context, domain))
     assert seen[0].file != seen[1].file
     assert seen[0].proposals == seen[1].proposals != seen[2].proposals
 
 
 def test_a_waiting_tag_is_shown_as_new_once_the_vocabulary_lost_it(context, domain):
     before, done = reviewed(context, domain)
-    left = review_state.after(context, domain, done, before)
+    left = tag_context.after(context, domain, done, before)
     (context.resources.root / "_taxonomy.md").write_text("# Tags\n\n- water: what plants drink\n")
-    assert left != review_state.current(context, domain)
+    assert left != tag_context.current(context, domain)
     reviewed(context, domain)
     assert "not in the vocabulary yet" in queue_of(context, domain).read_text()
 
@@ -79,9 +79,9 @@ def test_an_edit_during_a_review_is_still_to_be_read(context, domain):
     before, done = reviewed(context, domain)
     page = queue_of(context, domain)
     page.write_text(page.read_text().replace("[ ]", "[x]"))
-    left = review_state.after(context, domain, done, before)
-    assert left != review_state.current(context, domain)
+    left = tag_context.after(context, domain, done, before)
+    assert left != tag_context.current(context, domain)
 
 
 def test_a_queue_without_a_file_has_a_state(context, domain):
-    assert review_state.current(context, domain).file is None
+    assert tag_context.current(context, domain).file is None

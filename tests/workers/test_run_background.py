@@ -15,9 +15,8 @@ from pipelines.graph.ranking import rank_domain
 from pipelines.model import LOW_PRIORITY, DateOrder, FoundFile
 from queue_config.inspect import waiting
 from tests.consumer import work
-from workers.background import make_upkeep_tasks, sweep_upkeep
-from workers.sweeping import load_models
-from workers.tasks import make_tasks, reconcile_now
+from workers.run import make_upkeep_tasks, sweep_upkeep
+from workers.tasks import load_models, make_tasks, reconcile_now
 
 
 @pytest.fixture
@@ -108,7 +107,7 @@ def test_a_graph_is_not_asked_for_again_while_it_is_computed(resources, queue, u
         go_on.wait(60)
         return rank_domain(*given)
 
-    monkeypatch.setattr("workers.background.rank_domain", compute)
+    monkeypatch.setattr("workers.run.rank_domain", compute)
     sweep_upkeep(queue, upkeep, resources)
     with ThreadPoolExecutor(1) as queue.aside:
         queue.execute(queue.dequeue())
@@ -153,7 +152,7 @@ def test_a_method_that_fails_is_a_problem_until_it_works_and_is_not_tried_withou
     assert read_communities(cache)
     sweep_upkeep(queue, upkeep, resources)
     assert "recompute_graph" not in [w.task for w in waiting(queue)]
-    monkeypatch.setattr("workers.background._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("workers.run._AGAIN_SECONDS", 0.0)
     sweep_upkeep(queue, upkeep, resources)
     work(queue)
     assert resources.problems().reported() == []

@@ -6,12 +6,12 @@ import resource
 import subprocess
 import sys
 
-from pipelines.open_files import report_limit
 from pipelines.state.health import Problems
+from workers.heartbeat import report_limit
 
 PROGRAM = """
 import resource
-from pipelines.open_files import raise_limit
+from workers.heartbeat import raise_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 900))
 raise_limit()
 print(resource.getrlimit(resource.RLIMIT_NOFILE))

@@ -8,9 +8,8 @@ from pipelines.indexing.reconcile import last_comparison
 from queue_config.settings import Settings
 from service.usecases.health import find_problems
 from service.usecases.indexing import index_once
-from workers.comparing import compare
 from workers.resources import Resources
-from workers.tasks import make_tasks, reconcile_now
+from workers.tasks import compare, make_tasks, reconcile_now
 
 DOMAINS = "took_ms:\n  path: took_ms\n"
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 import redis
 
-from queue_config.redis_server import read_facts
+from queue_config.inspect import read_facts
 
 
 @pytest.fixture

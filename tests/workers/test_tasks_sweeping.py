@@ -7,8 +7,7 @@ import os
 from pipelines.model import LOW_PRIORITY, FoundFile
 from pipelines.state.state import REHASHED
 from tests.consumer import work
-from workers.sweeping import load_models, rehash_share, sweep
-from workers.tasks import make_tasks, reconcile_now
+from workers.tasks import load_models, make_tasks, reconcile_now, rehash_share, sweep
 
 DAY = 24 * 3600.0
 

@@ -20,7 +20,7 @@ from pipelines.tagging.vocabulary import TAXONOMY_LIMIT
 from pipelines.vault import files as vault
 from pipelines.vault import paths
 from pipelines.vault.write import replace_if_unchanged
-from workers.tagging_context import TaggingContext
+from workers.tag_context import TaggingContext
 
 
 def rename_tags(

@@ -10,7 +10,7 @@ import pytest
 
 ARENAS_OF_EIGHT_THREADS = """
 import ctypes, sys, threading
-from workers.memory import share_arenas
+from workers.jobs import share_arenas
 if sys.argv[1] == "shared":
     share_arenas()
 together = threading.Barrier(8)
@@ -41,7 +41,7 @@ def arenas(how):
 
 KEPT_AND_RETURNED = """
 import psutil
-from workers.memory import return_memory
+from workers.jobs import return_memory
 blocks = [bytearray(100_000) for _ in range(1_000)]
 last = bytearray(100_000)
 del blocks

@@ -11,9 +11,9 @@ import time
 import psutil
 import pytest
 
-from pipelines.heartbeat import heartbeat, lives, process_name
 from pipelines.state.health import SILENT_SECONDS, Process, Processes
 from pipelines.state.state import Clocks
+from workers.heartbeat import heartbeat, lives, process_name
 
 
 class Times:

@@ -10,15 +10,13 @@ import pytest
 import structlog
 
 from pipelines.errors import StorageUnavailableError
-from pipelines.heartbeat import process_name
 from pipelines.indexing.reconcile import check_paths
 from pipelines.state.jobs import History, JobFilter
 from tests.consumer import work
-from workers.background import make_upkeep_tasks
+from workers.heartbeat import process_name
 from workers.jobs import job
-from workers.signals import recorded
-from workers.sweeping import sweep
-from workers.tasks import announce, make_tasks, reconcile_now
+from workers.run import make_upkeep_tasks, recorded
+from workers.tasks import announce, make_tasks, reconcile_now, sweep
 
 
 @pytest.fixture
@@ -121,7 +119,7 @@ def test_a_job_that_fails_says_why_and_shows_its_log(queue, recompute, history, 
     def broken(*_):
         raise ZeroDivisionError("that was wrong")
 
-    monkeypatch.setattr("workers.background.rank_domain", broken)
+    monkeypatch.setattr("workers.run.rank_domain", broken)
     structlog.configure(
         processors=[
             structlog.stdlib.add_log_level,
@@ -230,7 +228,7 @@ def test_a_message_of_an_older_version_has_no_wait(queue, recompute, history):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pipelines.heartbeat import process_name
+from workers.heartbeat import process_name
 from pipelines.state.jobs import History
 History(Path(sys.argv[1])).start("id", "drain", "vault", worker=process_name())
 os.kill(os.getpid(), signal.SIGKILL)

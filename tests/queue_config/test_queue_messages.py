@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from queue_config.messages import read_key
-from queue_config.private import QUEUE_KEY
+from queue_config.queue import read_key
+from queue_config.secrets import QUEUE_KEY
 from tests.racers import race
 
 
@@ -33,7 +33,7 @@ def test_processes_that_start_together_agree_on_one_key(tmp_path):
     folders = [tmp_path / f"{number:03}" for number in range(200)]
     for folder in folders:
         folder.mkdir()
-    answers = race("from queue_config.messages import read_key", "read_key(folder).hex()", tmp_path)
+    answers = race("from queue_config.queue import read_key", "read_key(folder).hex()", tmp_path)
     stored = [(folder / QUEUE_KEY.name).read_text().strip() for folder in folders]
     assert answers == [stored] * len(answers)
     assert {file.name for folder in folders for file in folder.iterdir()} == {QUEUE_KEY.name}

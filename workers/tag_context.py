@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from pipelines.cache.cache import Cache
+from pipelines.cache.notes import indexed_hashes
+from pipelines.errors import NoteError, UnsafePathError
 from pipelines.model import Domain, Taxonomy
 from pipelines.state.note_log import NoteLog
+from pipelines.state.state import ReviewState
 from pipelines.state.tags import Proposals
 from pipelines.tagging import propose, review
 from pipelines.tagging import vocabulary as taxonomy
 from pipelines.tagging.apply import Notes
 from pipelines.tagging.claude import NEWEST_HAIKU, HaikuProposer
 from pipelines.tagging.local import LocalProposer
+from pipelines.tagging.review import Reviewed, on_disk
 from pipelines.tagging.vocabulary import TaxonomyFile
-from pipelines.vault import files
+from pipelines.vault import files, paths
 from pipelines.vault.atomic import write_atomic
 from workers.resources import Resources
 
@@ -125,3 +131,50 @@ class TaggingContext:
                 base_url=settings.anthropic_base_url,
             )
         return self._haiku
+
+
+# The state of a review queue: what was last read of it, and whether it has changed since.
+
+
+_TICK_SECONDS = 0.02
+"""Longer than a tick of a file system's clock, so that a later edit gets another modification time than the page."""
+
+
+def current(context: TaggingContext, domain: Domain) -> ReviewState:
+    """Return a value that changes whenever the queue must be processed.
+
+    It depends on the file, the proposals, the vocabulary, and the notes whose tags wait.
+    """
+    proposals = context.proposals()
+    notes = indexed_hashes(context.resources.reader(domain), proposals.open_paths(domain.slug))
+    return ReviewState(
+        file=_stat(context, domain.within(domain.review_queue)),
+        proposals=proposals.version(domain.slug),
+        vocabulary=_stat(context, domain.within(domain.taxonomy)),
+        notes=hashlib.sha256(json.dumps(notes).encode()).hexdigest(),
+    )
+
+
+def after(context: TaggingContext, domain: Domain, done: Reviewed, before: ReviewState) -> ReviewState:
+    """Return the state in which a review left the queue.
+
+    `before` is the state when the review began. If the file was edited since the review, or the vocabulary or a note
+    since its beginning, the result differs from the current state, so that the edit is read.
+    """
+    if done.written:
+        time.sleep(_TICK_SECONDS)
+    file, content = _stat(context, domain.within(domain.review_queue)), None
+    with suppress(NoteError):
+        content = on_disk(context.reviewing(domain, apply=False))
+    return ReviewState(
+        file if content == done.page else before.file, done.version, before.vocabulary, before.notes
+    )
+
+
+def _stat(context: TaggingContext, path: str) -> tuple[int, int, int] | None:
+    try:
+        root = context.resources.root
+        info = paths.look(root, files.path_on_disk(root, path))
+    except (OSError, UnsafePathError):
+        return None
+    return info.st_size, info.st_mtime_ns, info.st_ino

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.attention import attention_of, follow_notes, weight
 from pipelines.cache.cache import Cache
 from pipelines.cache.schema import CacheMeta
 from pipelines.model import LOW_PRIORITY, FoundFile
 from pipelines.state.attention import Attention
+from workers.attention import attention_of, follow_notes, weight
 
 DAY = 24 * 3600.0
 

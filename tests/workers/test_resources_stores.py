@@ -11,7 +11,7 @@ from pipelines.cache.schema import CacheMeta
 from pipelines.state.health import Problems
 from pipelines.state.jobs import History
 from pipelines.state.state import State
-from workers.stores import Stores
+from workers.resources import Stores
 
 META = CacheMeta("a-model", 4, "a-way-to-cut")
 

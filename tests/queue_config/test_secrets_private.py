@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_config.private import (
+from queue_config.secrets import (
     QUEUE_KEY,
     TOKEN,
     NotPrivateError,

@@ -7,10 +7,9 @@ from pipelines.indexing.ingest import Outcome
 from pipelines.indexing.reconcile import check_paths
 from pipelines.state.jobs import History, JobFilter
 from tests.consumer import work
-from workers.parsing import REPORTED_SECONDS, forget_reports, reports_of_parsing
-from workers.signals import recorded
-from workers.sweeping import sweep
-from workers.tasks import announce, make_tasks, reconcile_now
+from workers.jobs import REPORTED_SECONDS, forget_reports, reports_of_parsing
+from workers.run import recorded
+from workers.tasks import announce, make_tasks, reconcile_now, sweep
 
 
 def test_heavy_notes_of_a_save_and_of_a_scan_are_found_one_job_each(resources, queue):

@@ -14,8 +14,8 @@ from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.errors import ModelNotAllowedError
 from queue_config.settings import Settings
 from service.usecases.health import find_problems
-from workers.comparing import compare
 from workers.resources import Resources
+from workers.tasks import compare
 
 
 def resources_of(vault, tmp_path, **settings):
