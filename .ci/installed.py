@@ -67,7 +67,7 @@ def serve(folder: str) -> None:
                 raise SystemExit(f"the best answer is {best}")
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/static/style.css") as answer:
                 served = answer.read()
-            if served != (INSTALLED / "service/dashboard/static/style.css").read_bytes():
+            if served != (INSTALLED / "service/web/static/style.css").read_bytes():
                 raise SystemExit("the style sheet that is served is another")
         finally:
             demo.send_signal(signal.SIGINT)

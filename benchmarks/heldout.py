@@ -35,7 +35,7 @@ from pipelines.notes.links import link_names_of, name_key, resolve
 from pipelines.notes.markdown import read_note
 from pipelines.search.rank import Source, depth_for, rank_notes
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.resources import Resources
 
 VAULTS = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipelines.model import EmbeddingContext
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.resources import Resources
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.freshness import Service
 from benchmarks.made_up import WORDS, word, write_vault
-from service.runtime.tokens import read_token
+from service.runtime.client import read_token
 
 
 def ask(base: str, token: str, until: float, seed: int, told: list[tuple[int, float]]) -> None:

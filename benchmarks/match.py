@@ -22,7 +22,7 @@ from rich.console import Console
 from benchmarks.judged import COLLECTIONS, DATA, VAULTS, JudgedSet, prepare
 from benchmarks.quality import NOW, asked_anew, markdown
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from service.usecases.paging import Page
 from service.usecases.search import SearchService
 from workers.resources import Resources

@@ -33,7 +33,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from benchmarks.search import serving
 from pipelines.embedding.models import EMBEDDED_MODEL
-from service.runtime.tokens import read_token
+from service.runtime.client import read_token
 
 _VAULT = Path(__file__).parents[1] / "examples" / "vault"
 _WARM_UP = 20

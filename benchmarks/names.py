@@ -33,9 +33,9 @@ from pipelines.search.ablation import WITHOUT, Way, as_it_is, without
 from pipelines.search.evaluate import ndcg
 from pipelines.search.names import fold_name
 from queue_config.settings import Settings
-from service.usecases.evaluation import paths_of
-from service.usecases.indexing import index_once
-from service.usecases.schemas.search import LONGEST_QUERY
+from service.schemas.search import LONGEST_QUERY
+from service.usecases.explain import paths_of
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from workers.resources import Resources
 

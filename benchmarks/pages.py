@@ -32,7 +32,7 @@ from benchmarks.search import serving, wait
 from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from tests.tiny import build_tiny_model
 from workers.resources import Resources
 

@@ -27,7 +27,7 @@ from pipelines.indexing.ingest import embed_owed, index_words
 from pipelines.indexing.reconcile import reconcile
 from pipelines.search.find import prepare
 from queue_config.settings import Settings
-from service.usecases.schemas.search import LONGEST_QUERY
+from service.schemas.search import LONGEST_QUERY
 from workers.resources import Resources
 
 # 200 words are a chunk for a model with a window of 256 tokens: a passage has fewer, with its heading and links.

@@ -16,7 +16,7 @@ from benchmarks.search import serving, wait
 from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.resources import Resources
 
 _PROJECT = Path(__file__).parents[1]

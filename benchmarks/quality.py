@@ -29,7 +29,7 @@ from pipelines.cache.cache import Vector
 from pipelines.model import EmbeddingContext
 from pipelines.search.ablation import WITHOUT, Way, as_it_is, steps, without
 from pipelines.search.evaluate import Figures, Verdict, holm, judge, mean, ndcg, verdict_of
-from service.usecases.evaluation import measure, paths_of
+from service.usecases.explain import measure, paths_of
 from service.usecases.search import SearchService
 from workers.resources import Resources
 

@@ -47,8 +47,7 @@ from benchmarks.passages import (
     write_vault,
 )
 from pipelines.embedding.models import EMBEDDED_MODEL
-from service.runtime.client import running
-from service.runtime.tokens import read_token
+from service.runtime.client import read_token, running
 
 _WARM_UP = 20
 _PATIENCE = 600.0

@@ -34,7 +34,7 @@ from pipelines.notes.frontmatter import distinct
 from pipelines.notes.markdown import parse_note
 from pipelines.tagging.local import EmbeddedNote, LocalProposer, Vector, tag_text
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.resources import Resources
 
 VAULTS = ("vault-dnd5e", "vault-knowledge-garden")

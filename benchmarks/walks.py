@@ -32,7 +32,7 @@ from pipelines.model import Domain
 from pipelines.search.thresholds import thresholds_of
 from pipelines.search.walk import Effort, Found, deep, explore, explore_from, fast
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.resources import Resources
 
 LINKED = ("vault-tasks-docs", "vault-foam-docs", "vault-kepano")

@@ -20,36 +20,33 @@ from starlette.routing import Route
 from pipelines.errors import EverindexError
 from queue_config.logs import Trouble
 from queue_config.settings import Settings
-from service.dashboard.map_page import graph_page
-from service.dashboard.pages import add_ops
-from service.dashboard.search_page import add_pages, make_templates
+from service.http.auth import Guard, Sessions
 from service.http.errors import add_problems
 from service.http.limits import THREADS, Limits
 from service.http.metrics import add_metrics
 from service.http.openapi import describe
-from service.http.routes.changes import add_changes
-from service.http.routes.context import add_context
-from service.http.routes.evidence import add_evidence
-from service.http.routes.links import add_graph
-from service.http.routes.operations import add_operations
-from service.http.routes.search import add_requests, add_search
-from service.http.routes.tags import add_tags
-from service.http.routes.titles import add_names
-from service.http.routes.traversal import add_traversal
-from service.http.security import Guard
+from service.http.routes import (
+    add_changes,
+    add_context,
+    add_evidence,
+    add_graph,
+    add_names,
+    add_requests,
+    add_search,
+    add_traversal,
+)
+from service.http.routes_ops import add_operations, add_tags
 from service.http.server import STOPPING, serve
-from service.http.sessions import Sessions
 from service.mcp.endpoint import PATH, Endpoint
-from service.runtime.client import announced
-from service.runtime.proof import LOOPBACK
+from service.runtime.client import LOOPBACK, announced, read_token
 from service.runtime.sockets import bind
-from service.runtime.tokens import read_token
-from service.usecases.links import Graph
+from service.usecases.links import Graph, Traversal
 from service.usecases.operations import Operations
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
-from service.usecases.traversal import Traversal
+from service.web.ops import add_ops
+from service.web.search import add_pages, graph_page, make_templates
 from workers.complaints import model_reported
 from workers.heartbeat import heartbeat, process_name
 from workers.resources import Resources
@@ -158,8 +155,8 @@ def _add_routes(app: FastAPI, questions: SearchService, sessions: Sessions) -> E
 
 
 def _server_for_agents(questions: SearchService, names: TitleSearch, traversal: Traversal) -> Server[Any]:
-    from service.mcp.factory import make_server  # noqa: PLC0415 - it loads the MCP library
     from service.mcp.library import Library  # noqa: PLC0415 - likewise
+    from service.mcp.server import make_server  # noqa: PLC0415 - it loads the MCP library
 
     return make_server(Library(questions, names, traversal))
 

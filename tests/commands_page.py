@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import click
 
-from service.cli import _SECTIONS, app
+from service.cli.main import _SECTIONS, app
 from tests.structure import ROOT
 
 PAGE = ROOT / "docs" / "commands.md"

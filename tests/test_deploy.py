@@ -24,7 +24,7 @@ from pydantic import AliasChoices
 from pipelines.errors import ConfigurationError
 from pipelines.vault.identity import DOT_FOLDER, ID_FILE
 from queue_config.settings import Settings
-from service.cli import app
+from service.cli.main import app
 from service.runtime import systemd
 
 ROOT = Path(__file__).parent.parent

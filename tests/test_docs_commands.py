@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from service.cli import app
+from service.cli.main import app
 from tests.commands_page import EVERYWHERE, PAGE, cell, described, render
 
 

@@ -80,7 +80,7 @@ def printing(path):
 
 def test_only_the_console_prints():
     """Whatever it prints is made safe to show; what prints by itself would not be."""
-    assert set(by_module(printing)) == {"service/commands/console.py"}
+    assert set(by_module(printing)) == {"service/cli/console.py"}
 
 
 def event_names(tree):

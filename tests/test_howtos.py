@@ -18,7 +18,7 @@ COPIED = (
 )
 RULES = (
     *(f"tests/test_{name}.py" for name in ("import_rules", "docs_commands", "docs_settings")),
-    *("tests/pipelines/test_filters.py", "tests/service/test_cli.py"),
+    *("tests/pipelines/test_filters.py", "tests/service/cli/test_main_cli.py"),
 )
 TITLE = re.compile(r"^(Create|Change) `([^`]+)`:$")
 FENCE = re.compile(r"^```(\w+)$")

@@ -33,7 +33,7 @@ MAY_IMPORT = {
         "workers.vault_paths",
         "workers.watchers",
     ),
-    "service.commands.services": (
+    "service.cli.run": (
         "service",
         "pipelines",
         "queue_config",
@@ -47,29 +47,26 @@ MAY_IMPORT = {
 """What of ours a module may import: the longest name that holds the module decides."""
 
 BELOW = {
-    "service.cli": ("service.commands",),
-    "service.commands": (
+    "service.cli": (
         "service.app",
-        "service.watcher",
         "service.mcp",
-        "service.usecases",
-        "service.usecases.schemas",
         "service.runtime",
+        "service.schemas",
+        "service.usecases",
+        "service.watcher",
     ),
     "service.app": (
-        "service.dashboard",
-        "service.http.routes",
         "service.http",
         "service.mcp",
-        "service.usecases",
         "service.runtime",
+        "service.usecases",
+        "service.web",
     ),
-    "service.mcp": ("service.usecases", "service.usecases.schemas", "service.runtime"),
-    "service.dashboard": ("service.http", "service.usecases", "service.usecases.schemas"),
-    "service.http.routes": ("service.http", "service.usecases", "service.usecases.schemas"),
-    "service.http": ("service.usecases", "service.runtime"),
-    "service.usecases": ("service.usecases.schemas", "service.runtime"),
-    "service.usecases.schemas": (),
+    "service.mcp": ("service.runtime", "service.schemas", "service.usecases"),
+    "service.web": ("service.http", "service.schemas", "service.usecases"),
+    "service.http": ("service.runtime", "service.schemas", "service.usecases"),
+    "service.usecases": ("service.runtime", "service.schemas"),
+    "service.schemas": (),
     "service.watcher": ("service.runtime",),
     "service.runtime": (),
     "pipelines": (
@@ -133,7 +130,7 @@ BELOW = {
 The longest name that holds a module decides, so `pipelines` stands for its modules that lie in no folder.
 """
 
-DOORS = ("service.app", "service.dashboard", "service.http", "service.mcp.endpoint")
+DOORS = ("service.app", "service.http", "service.mcp.endpoint", "service.web")
 """The modules that may speak HTTP. The use cases may not: commands call them, too."""
 
 HEAVY = (
@@ -309,8 +306,8 @@ def test_every_module_of_service_and_pipelines_has_a_place():
         ("service.app", "from workers.tasks import make_tasks; import fastapi", []),
         ("service.usecases.search", "from fastapi import HTTPException", ["fastapi.HTTPException"]),
         ("service.usecases.links", "from starlette.requests import Request", ["starlette.requests.Request"]),
-        ("service.commands.services", "from workers.run import run_worker; import huey", ["huey"]),
-        ("service.commands.ask", "from workers.run import run_worker", ["workers.run.run_worker"]),
+        ("service.cli.run", "from workers.run import run_worker; import huey", ["huey"]),
+        ("service.cli.search", "from workers.run import run_worker", ["workers.run.run_worker"]),
         ("service.cli", "from workers.run import run_worker", ["workers.run.run_worker"]),
         (
             "service.runtime.supervisor",
@@ -328,18 +325,18 @@ def test_the_rules_find_what_breaks_them(module, text, expected):
     [
         ("service.usecases.tags", "from service.http import errors", ["service.http.errors"]),
         ("service.usecases.tags", "from service.usecases.search import SearchService", []),
-        ("service.usecases.tags", "from service.usecases.schemas.tags import Asked", []),
+        ("service.usecases.tags", "from service.schemas.tags import Asked", []),
         (
-            "service.usecases.schemas.tags",
+            "service.schemas.tags",
             "from service.usecases.tags import Tags",
             ["service.usecases.tags.Tags"],
         ),
         ("service.runtime.client", "from service import usecases", ["service.usecases"]),
         ("service.watcher.watcher", "import service.usecases.tags", ["service.usecases.tags"]),
-        ("service.http.errors", "from service.http.routes import tags", ["service.http.routes.tags"]),
-        ("service.http.routes.tags", "from service.http import limits", []),
-        ("service.http.routes.tags", "from service.dashboard import pages", ["service.dashboard.pages"]),
-        ("service.commands.ask", "from service import cli", ["service.cli"]),
+        ("service.http.errors", "from service.web import ops", ["service.web.ops"]),
+        ("service.http.routes_ops", "from service.http import limits", []),
+        ("service.http.routes_ops", "from service.web import ops", ["service.web.ops"]),
+        ("service.usecases.search", "from service import cli", ["service.cli"]),
         ("service.new", "from service.runtime import lock", []),
         ("pipelines.cache.filters", "from pipelines.filters import Filters", []),
         (
@@ -369,7 +366,7 @@ def test_only_the_doors_know_the_errors_of_http():
     assert by_module(errors_of_http) == {}
 
 
-@pytest.mark.parametrize("module", ["service.cli", "service.watcher.watcher"])
+@pytest.mark.parametrize("module", ["service.cli.main", "service.watcher.watcher"])
 def test_a_light_process_does_not_load_what_embeds(module):
     code = f"import sys, {module}; print(sorted({{'torch', 'sentence_transformers', 'transformers'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

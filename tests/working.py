@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.heartbeat import heartbeat
 from workers.resources import Resources
 from workers.tasks import make_request_task, make_tasks

@@ -24,9 +24,9 @@ from pipelines.state.state import EMBEDDING_SPEED, STATE_FILE
 from pipelines.state.tags import Proposals
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS
-from service.usecases.memory_check import memory_counts
-from service.usecases.notes import uncounted
+from service.usecases.memory import memory_counts
 from service.usecases.operations import Operations
+from service.usecases.status import uncounted
 
 _STAGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 

@@ -2,29 +2,80 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
 import json
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
 from pipelines.cache.notes import note_names, settling
+from pipelines.errors import CursorError
 from pipelines.filters import Filters
 from pipelines.search.scopes import filters_of
 from pipelines.vault.files import note_key
-from service.mcp.answers import Freshness, freshness_of, warnings_of
-from service.mcp.arguments import Filtered, Paged
-from service.mcp.cursors import cursor_key, seal, unseal
-from service.runtime.tokens import read_token
+from service.mcp.schemas import Filtered, Freshness, Paged, freshness_of, warnings_of
+from service.runtime.client import read_token
+from service.schemas.search import TitleHit
 from service.usecases.audience import Audience, agents
+from service.usecases.changes import IndexRequests
 from service.usecases.context import Contexts
 from service.usecases.evidence import Records
-from service.usecases.index_request import IndexRequests
-from service.usecases.proposing import Proposing
-from service.usecases.schemas.titles import TitleHit
+from service.usecases.links import Traversal
 from service.usecases.search import SearchService
+from service.usecases.tags import Proposing
 from service.usecases.titles import TitleSearch
-from service.usecases.traversal import Traversal
+
+# Cursors: where an answer continues, sealed so that a client can only give them back.
+#
+# A cursor carries a code (HMAC) under a key of this vault, over the state and over what was asked. A cursor that
+# was altered, made up, or taken from another request is refused.
+
+
+_CODE = 16
+_LONGEST = 1_000
+_OTHER = (
+    "this cursor does not continue this request: give back the cursor of the last answer, unchanged, with the same "
+    "arguments; or leave it out to begin again"
+)
+
+
+def cursor_key(token: str) -> bytes:
+    """Return the key that seals a vault's cursors, from its token."""
+    return hmac.digest(token.encode(), b"cursor of an agent", hashlib.sha256)
+
+
+def seal(key: bytes, asked: str, state: dict[str, Any]) -> str:
+    """Return the cursor for a state that continues what was asked."""
+    text = json.dumps(state, separators=(",", ":"), sort_keys=True).encode()
+    return base64.urlsafe_b64encode(_code(key, asked, text) + text).decode().rstrip("=")
+
+
+def unseal(key: bytes, asked: str, cursor: str) -> dict[str, Any]:
+    """Return the state in a cursor. Raises CursorError."""
+    try:
+        data = base64.b64decode(cursor[:_LONGEST] + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise CursorError(_OTHER) from None
+    code, text = data[:_CODE], data[_CODE:]
+    if not hmac.compare_digest(code, _code(key, asked, text)):
+        raise CursorError(_OTHER)
+    state: dict[str, Any] = json.loads(text)
+    return state
+
+
+def _code(key: bytes, asked: str, text: bytes) -> bytes:
+    # The length keeps what was asked and the state apart.
+    bound = asked.encode(errors="surrogatepass")
+    return hmac.digest(key, len(bound).to_bytes(8, "big") + bound + text, hashlib.sha256)[:_CODE]
+
 
 Entry = TypeVar("Entry")
 _LONGEST_CLIENT = 100
@@ -133,3 +184,27 @@ class Turn:
         if self.state.get("generation", generation) == generation:
             return []
         return ["the vault has changed since the first page: entries may be missing or appear twice"]
+
+
+# A request of a client: who sends it, in which session.
+
+
+Request = ServerRequestContext[Any]
+_SESSION = "mcp-session-id"
+
+
+def asked_by(library: Library, request: Request) -> Library:
+    """Return the library as the client of a request sees it, by the name in its envelope or handshake."""
+    said = request.session.client_params
+    return library.for_client(said.client_info.name if said and said.client_info else None)
+
+
+def session_of(request: Request) -> str:
+    """Return the name of the session of the earlier era in which a request came; standard streams have one."""
+    headers = getattr(request.request, "headers", {})
+    return str(headers.get(_SESSION, ""))
+
+
+def refused(text: str, **data: str) -> MCPError:
+    """Return the error for a request that cannot be answered as it is."""
+    return MCPError(INVALID_PARAMS, text, data or None)

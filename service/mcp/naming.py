@@ -8,9 +8,9 @@ from pipelines.errors import NotFoundError
 from pipelines.notes.links import NOTE_SUFFIXES
 from pipelines.vault import files
 from service.mcp.library import Library
-from service.mcp.uris import SCHEME, is_within, parse_uri
-from service.usecases.naming import bare_name, notes_called
-from service.usecases.schemas.titles import TitleHit
+from service.mcp.schemas import SCHEME, is_within, parse_uri
+from service.schemas.search import TitleHit
+from service.usecases.titles import bare_name, notes_called
 
 _LOOKED_AT = 20
 _SUGGESTED = 5

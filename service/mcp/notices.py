@@ -23,9 +23,8 @@ from mcp_types import (
 
 from pipelines.cache import notes
 from pipelines.errors import EverindexError
-from service.mcp.library import Library
-from service.mcp.requests import Request, asked_by, session_of
-from service.mcp.uris import parse_uri
+from service.mcp.library import Library, Request, asked_by, session_of
+from service.mcp.schemas import parse_uri
 
 _LOOK_SECONDS = 0.2
 _MOST_WATCHES = 1_000

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import hmac
 import http.client
 import json
 import os
+import re
+import secrets
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,14 +19,89 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlencode
 
-from pipelines.errors import NotRunningError, ServiceError
+from pipelines.errors import (
+    EverindexError,
+    FilterError,
+    NotComparableError,
+    NoteNotFoundError,
+    NotFoundError,
+    NotRunningError,
+    ServiceError,
+    StateError,
+    WorkerTimeoutError,
+)
 from pipelines.vault.atomic import write_atomic
 from queue_config.folders import state_home
-from queue_config.secrets import TOKEN
-from service.runtime.proof import LOOPBACK, PROOF_PATH, new_nonce, proof
-from service.runtime.refusals import refusal
-from service.runtime.tokens import read_token
-from workers.vault_paths import VAULT_FILE
+from queue_config.secrets import TOKEN, NotPrivateError, read_secret
+from workers.vault_paths import VAULT_FILE, cannot_be_written
+
+# How a service proves to a program that it is the vault's own, before the program sends it the token.
+#
+# Once a service has ended, any user's program can take its port. So the program first sends a random number, and
+# the service answers with its HMAC under the token, which both know. The HMAC covers the address that the
+# connection reached, so an attacker who listens elsewhere and relays the number to the service gets a useless
+# proof.
+
+
+LOOPBACK = "127.0.0.1"
+"""The address at which a program reaches the service of its machine."""
+PROOF_PATH = "/proof/"
+_NONCE = re.compile(r"[0-9a-f]{32}")
+
+
+def new_nonce() -> str:
+    """Return a new random number."""
+    return secrets.token_hex(16)
+
+
+def proof(token: str, nonce: str, host: str, port: int) -> str | None:
+    """Return the proof for a number by a service that knows the token, or None if the number is malformed."""
+    if not _NONCE.fullmatch(nonce):
+        return None
+    text = f"everindex service {host}:{port} {nonce}"
+    return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+# Turn a running service's refusals into the errors that the use cases raise, so that messages are the same.
+
+
+_ERRORS: dict[int, type[EverindexError]] = {
+    400: ServiceError,
+    404: NotFoundError,
+    409: NotComparableError,
+    422: FilterError,
+    504: WorkerTimeoutError,
+}
+
+
+def standing_of(known: Mapping[str, Any]) -> str:
+    """Return the state of a path as a sentence; `known` is the answer of `why`."""
+    reason = f": {known['reason']}" if known["reason"] else ""
+    state = "a folder" if known["state"] == "folder" else known["state"]
+    return f"{known['path']} is {state}{reason}"
+
+
+def refusal(address: str, status: int, detail: Any) -> EverindexError:
+    """Return the error that the service at an address answered with."""
+    if isinstance(detail, Mapping) and {"path", "state", "reason"} <= detail.keys():
+        return NoteNotFoundError(standing_of(detail), detail)
+    if status in _ERRORS:
+        return _ERRORS[status](str(detail))
+    return ServiceError(f"the service at {address} answered {status}: {detail}")
+
+
+# The token that programs show: a file of mode 0600 in the state folder, made at the first start.
+
+
+def read_token(state: Path) -> str:
+    """Return the vault's token, made at the first call (mode 0600). Raises StateError."""
+    try:
+        return read_secret(state, TOKEN)
+    except NotPrivateError as error:
+        raise StateError(str(error)) from error
+    except OSError as error:
+        raise cannot_be_written(state, error) from error
+
 
 SERVICE_FILE = "service.json"
 _PATIENCE_SECONDS = 150.0

@@ -7,7 +7,7 @@ import ipaddress
 import socket
 
 from pipelines.errors import ConfigurationError
-from service.runtime.proof import LOOPBACK
+from service.runtime.client import LOOPBACK
 
 
 def bind(port: int, host: str = LOOPBACK) -> socket.socket:

@@ -129,3 +129,15 @@ OWNER = Audience()
 def agents(resources: Resources, client: str | None = None) -> Audience:
     """Return what an agent's client sees: no private notes, unless the operator's settings open them to its name."""
     return OWNER if client in resources.settings.clients_that_see_private else Audience(resources)
+
+
+# The domains that a request names.
+
+
+def named_domains(resources: Resources, slug: str | None) -> list[Domain]:
+    """Return the domain of that name, or all where none is named. Raises DomainNotFoundError."""
+    domains = resources.domains()
+    found = [domain for domain in domains if slug in (None, domain.slug)]
+    if slug is not None and not found:
+        raise DomainNotFoundError(slug, [domain.slug for domain in domains])
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -17,22 +17,57 @@ from pipelines.search.quotes import Reason, check_citations, check_quote, status
 from pipelines.sqlite import snapshot
 from pipelines.state.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
 from pipelines.vault import files
-from service.usecases.audience import OWNER, Audience
-from service.usecases.evidence_shown import shown_hit, verified
-from service.usecases.schemas.evidence import (
+from service.schemas.evidence import (
     Cited,
     DeletedAnswer,
     RecordAnswer,
     RecordCitation,
+    RecordHit,
     RecordsAnswer,
     RecordSummary,
     Source,
+    VerifiedQuote,
     VerifyAnswer,
     WriteBack,
 )
-from service.usecases.schemas.search import SearchHit
+from service.schemas.search import SearchHit, place_of
+from service.usecases.audience import OWNER, Audience
 from service.usecases.search import SearchService
 from workers.attention import chosen
+
+# Turn evidence as it is stored and checked into the schemas of the answers.
+
+
+def shown_hit(
+    hit: EvidenceHit, texts: Mapping[str, str], source: Source, place: Locator | None = None
+) -> RecordHit:
+    """Return a hit of a record with the passage that the record stores; `texts` are its passages by hash."""
+    return RecordHit(
+        path=hit.path,
+        title=hit.title,
+        section=hit.section,
+        domain=hit.domain,
+        lines=(hit.first_line, hit.last_line),
+        excerpt=hit.excerpt,
+        score=hit.score,
+        position=hit.chunk,
+        text_hash=hit.text_hash,
+        text=texts[hit.text_hash] if hit.text_hash else None,
+        place=place_of(place),
+        **source.model_dump(),
+    )
+
+
+def verified(cited: Citation, reason: Reason, place: Locator | None = None) -> VerifiedQuote:
+    """Return a quote with its verdict, and its place in a document."""
+    return VerifiedQuote(
+        path=cited.path,
+        quote=cited.quote,
+        text_hash=cited.text_hashes[0] if len(cited.text_hashes) == 1 else None,
+        citation_verified=reason == "match",
+        citation_reason=reason,
+        place=place_of(place),
+    )
 
 
 @dataclass(frozen=True, slots=True)

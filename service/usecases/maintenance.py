@@ -4,24 +4,193 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from pipelines.cache.cache import Cache
 from pipelines.cache.leases import waiting
-from pipelines.errors import AlreadyRunningError, CacheCorruptError, NotRunningError
-from pipelines.maintenance.backup import restore_backup, write_backup
+from pipelines.cache.ledger import want_version
+from pipelines.cache.passages import owes_sentences
+from pipelines.cache.schema import CacheMeta
+from pipelines.cache.verify import damage
+from pipelines.errors import (
+    AlreadyRunningError,
+    CacheCorruptError,
+    CacheError,
+    CacheMissingError,
+    NotRunningError,
+)
+from pipelines.graph.ranking import rank_domain, ranks_are_otherwise
+from pipelines.indexing.dates import date_notes
+from pipelines.indexing.ingest import chunking_of
+from pipelines.indexing.reconcile import reconcile
+from pipelines.maintenance.backup import restore_backup, sweep_leftovers, work_folder, write_backup
+from pipelines.maintenance.databases import is_damaged, salvage
+from pipelines.maintenance.rebuild import build_beside, catch_up
 from pipelines.maintenance.verify import Difference, Verdict, repair, verify
 from pipelines.model import Counts, Domain
+from pipelines.search.find import prepare
+from pipelines.state.note_log import NoteLog
+from pipelines.state.state import STATE_FILE
 from service.runtime.lock import only_one
-from service.usecases.indexing import index_once
-from service.usecases.memory_check import memory_counts
-from service.usecases.phrases import counted
-from workers.resources import Resources
-from workers.tasks import make_tasks, reconcile_now
+from service.usecases.memory import memory_counts
+from service.usecases.text import added, counted, not_asked_for
+from workers.resources import Resources, chosen_chunking
+from workers.tasks import compare, make_tasks, reconcile_now
+
+# `everindex index`, `index --rebuild` and `reembed`: the pipeline in this process, without a queue.
+
 
 Progress = Callable[[str, Counts], None]
+
+
+def index_once(resources: Resources, progress: Progress, *, confirmed: bool = False) -> list[str]:
+    """Bring every cache up to date with the disk; return the lines to show. `confirmed` applies held deletions."""
+    resources.check_models()
+    reports = compare(resources, confirmed=confirmed)
+    sweep_leftovers(resources.place.state, resources.state())
+    resources.stores.of(NoteLog).prune(resources.settings.history_days, resources.settings.history_rows)
+    lines = []
+    for domain in resources.domains():
+        cache, report = resources.cache(domain), reports[domain.slug]
+        cache.leases.free_those_of_the_dead(resources.is_at_work)
+        besides, ingest = domain.configuration, resources.ingest(domain, cache)
+        embedded = catch_up(cache, ingest, partial(progress, domain.slug), besides)
+        date_notes(resources.root, cache, domain, resources.date_order(domain))
+        if cache.edges.ranks_behind() or ranks_are_otherwise(cache, domain):
+            lines += _rank(cache, domain)
+        counts = cache.counts(besides)
+        lines.append(
+            f"{domain.slug}: {report.new} new, {report.updated} changed, {report.removed} removed, "
+            f"{report.unchanged} as they were; {counted(embedded, 'text')} embedded; "
+            f"{counted(counts.notes, 'note')}, {counts.parked} parked, {counts.ignored} ignored"
+        )
+        if report.held:
+            lines.append(
+                f"{domain.slug}: {counted(report.held, 'deletion')} held; `everindex confirm-deletions` applies them"
+            )
+    for domain in resources.domains():
+        _prepare_sentences(resources, resources.cache(domain))
+    others = added(report.others for report in reports.values())
+    return [*lines, *([not_asked_for(others)] if others else [])]
+
+
+def rebuild_caches(resources: Resources, progress: Progress, *, only_other_models: bool = False) -> list[str]:
+    """Build each domain's next cache beside the current one and switch to it; return a line per domain."""
+    resources.require_present()
+    lines = []
+    for domain in resources.domains():
+        old = resources.state().cache_path(domain.slug)
+        if only_other_models and _is_as_configured(resources, domain):
+            continue
+        number = _next_number(resources, domain)
+        path = resources.state().numbered(domain.slug, number)
+        cache = resources.open_cache(path, resources.model_of(domain), domain)
+        cache.leases.free_those_of_the_dead(resources.is_at_work)  # an interrupted build's
+        embedded = build_beside(
+            resources.registry(),
+            cache,
+            resources.ingest(domain, cache),
+            partial(progress, domain.slug),
+        )
+        _prepare_sentences(resources, cache)
+        date_notes(resources.root, cache, domain, resources.date_order(domain))
+        lines += _rank(cache, domain)
+        resources.state().switch_cache(domain.slug, number)
+        # Saves between the last comparison and the switch went into the old cache.
+        reconcile(
+            resources.root,
+            resources.registry(),
+            {domain.slug: cache},
+            max_bytes=resources.settings.max_note_bytes,
+        )
+        counts = cache.counts(domain.configuration)
+        lines.append(
+            f"{domain.slug}: {counted(counts.notes, 'note')} in {path.name} with {cache.meta.model}, "
+            f"{counted(embedded, 'text')} embedded; {old.name} is kept"
+        )
+        cache.close()
+    return lines
+
+
+def _prepare_sentences(resources: Resources, cache: Cache) -> None:
+    """Compute ranks and sentence vectors, as the service does when nothing else waits."""
+    if owes_sentences(cache):
+        prepare(cache, resources.embedders.bulk(cache.meta.model).encode_queries, lambda: False)
+
+
+def _rank(cache: Cache, domain: Domain) -> list[str]:
+    """Compute a domain's ranks; return a line if its communities do not use the configured method."""
+    problem = rank_domain(cache, domain).problem
+    return [problem] if problem else []
+
+
+def _is_as_configured(resources: Resources, domain: Domain) -> bool:
+    """Say whether a domain's index has the model, the way of splitting notes and the context of the settings."""
+    try:
+        cache = Cache.open(resources.state().cache_path(domain.slug))
+    except CacheMissingError:
+        return True  # it will be built with the right ones
+    cache.close()
+    return _is_built_for(resources, domain, cache.meta)
+
+
+def _is_built_for(resources: Resources, domain: Domain, meta: CacheMeta) -> bool:
+    info = resources.model_of(domain)
+    return meta.model == info.name and chunking_of(meta.pipeline) == chosen_chunking(
+        resources.settings, info, domain
+    )
+
+
+def _next_number(resources: Resources, domain: Domain) -> int:
+    """Return the number of a sound interrupted build with the wanted settings, or the first one that is free."""
+    state = resources.state()
+    number = state.cache_number(domain.slug) + 1
+    while (path := state.numbered(domain.slug, number)).exists():
+        try:
+            with closing(Cache.open(path)) as cache:
+                fits = _is_built_for(resources, domain, cache.meta) and not damage(cache)
+        except CacheError:
+            fits = False
+        if fits:
+            break
+        number += 1
+    return number
+
+
+# Recover a damaged `state.db`: copy what is readable into a new one.
+
+
+def mend_state(state: Path) -> list[str]:
+    """Replace a damaged `state.db` by its readable rows; return the message for the user.
+
+    Raises AlreadyRunningError.
+    """
+    file = state / STATE_FILE
+    if not is_damaged(file):
+        return []
+    try:
+        with only_one(state), work_folder(state, "salvage") as folder:
+            done = salvage(state, folder)
+    except AlreadyRunningError as error:
+        raise AlreadyRunningError(
+            f"{file} is damaged, and Everindex runs on it; stop it (Ctrl-C, or its service), and rebuild again"
+        ) from error
+    decisions, changes = done.kept.get("tag_proposal", 0), done.kept.get("tag_audit", 0)
+    said = (
+        f"{file} was damaged: {sum(done.kept.values())} rows of it are kept, among them {decisions} proposals and"
+        f" decisions and {changes} changes of notes"
+    )
+    if done.cut:
+        said += f"; not all could be read of: {', '.join(done.cut)}"
+    return [
+        f"{said}. The damaged file is {done.aside}; `everindex restore FILE` brings back a backup's state"
+    ]
+
+
 Verdicts = dict[str, Verdict]
 # A save is in the ledger after at most 3 s (the debouncer's longest wait) plus the time to read it.
 _SETTLE_SECONDS = 4.0
@@ -177,3 +346,28 @@ def restore(resources: Resources, file: Path, *, same_notes: bool = False) -> li
         *(f"{domain}: restored as {path.name}" for domain, path in placed.items()),
         "`everindex up` or `everindex index` brings it up to date with the notes",
     ]
+
+
+# `everindex reembed --older` and `--version`: index the notes of a given pipeline again.
+
+
+def index_again(resources: Resources, progress: Progress, version: str | None = None) -> list[str]:
+    """Index the notes of a version of the pipeline again (None: of every earlier one); return a line per domain.
+
+    A running service does it, if there is one. Raises VaultNotFoundError, NotRunningError, ModelMismatchError.
+    """
+    resources.require_present()
+    resources.check_models()
+    caches = {domain.slug: resources.cache(domain) for domain in resources.domains()}
+    wanted = {slug: want_version(cache.con, cache.ledger, version) for slug, cache in caches.items()}
+    if not any(wanted.values()):
+        return ["no note was indexed by such a pipeline"]
+    complete_work(resources, progress)
+    return [_report(slug, cache, wanted[slug]) for slug, cache in caches.items()]
+
+
+def _report(slug: str, cache: Cache, wanted: list[str]) -> str:
+    failed = len({path for path, *_ in cache.ledger.parked_rows()}.intersection(wanted))
+    done = counted(len(wanted) - failed, "note")
+    line = f"{slug}: {done} indexed again by the pipeline {cache.meta.pipeline}"
+    return f"{line}; {failed} could not be, `everindex why` says why" if failed else line

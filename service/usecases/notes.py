@@ -1,86 +1,392 @@
-"""Single notes, as the index has them, and which of them are on disk."""
+"""The text of a note as it is on disk, with its sections as the index knows them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import PurePosixPath
 from typing import Any
 
 from pipelines.cache import graph, passages
 from pipelines.cache.cache import Cache
+from pipelines.errors import NO_NOTE, CacheMissingError, NoteError, NoteNotFoundError, NotFoundError
+from pipelines.indexing.parse import is_heavy
+from pipelines.indexing.reconcile import rules_of
+from pipelines.indexing.status import why
 from pipelines.model import Domain
+from pipelines.notes.encodings import decode
+from pipelines.notes.markdown import read_note as read_note_bytes
+from pipelines.notes.privacy import may_leave
+from pipelines.search.quotes import check_citations
+from pipelines.state.evidence import Evidence, EvidenceRecord
+from pipelines.state.note_log import NoteEntry, NoteLog
+from pipelines.vault import files
 from pipelines.vault import files as vault
+from service.runtime.client import standing_of
+from service.schemas.notes import LogEntry, NodeAnswer, NoteLogAnswer
+from service.schemas.search import Lines, Part, SimilarHit
 from service.usecases.audience import OWNER, Audience
-from service.usecases.schemas.locator import place_of
-from service.usecases.schemas.notes import Dates, NodeAnswer, NodeChunk
-from workers.resources import Resources
-
-Backlinks = Callable[[str, Audience], list[dict[str, Any]]]
+from service.usecases.search import SearchService
+from service.usecases.status import describe_note
+from service.usecases.titles import TitleSearch
 
 
-def describe_note(
-    domain: Domain, cache: Cache, path: str, backlinks: Backlinks, audience: Audience = OWNER
-) -> NodeAnswer | None:
-    """Return a note's row, links and chunks, or None if its domain has no such note.
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a note under its headings, outermost first, and its first and last line."""
 
-    A link to a file that the asker does not see is a broken one. A community's label is made of titles and tags of
-    all its notes, so only who sees all notes gets it.
+    headings: tuple[str, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteText:
+    """A note's text on disk. `stale`: the index has another version, whose sections these are.
+
+    `parts` are the places in a document that is not Markdown.
     """
-    node = passages.node(cache, path)
-    row = cache.ledger.row(path)
-    if node is None:
+
+    path: str
+    title: str
+    domain: str
+    text: str
+    tags: tuple[str, ...]
+    modified: str | None
+    dates: str | None
+    stale: bool
+    sections: tuple[Section, ...]
+    parts: tuple[Part, ...]
+
+
+def read_note(questions: SearchService, path: str, audience: Audience = OWNER) -> NoteText:
+    """Return the text of a note that the ledger knows.
+
+    Raises NoteNotFoundError, VaultNotFoundError, and NotFoundError if the file cannot be read.
+    """
+    path = files.note_key(path)
+    for domain, cache in questions.readers():
+        known = cache.ledger.stat_of([path]).get(path)
+        if known and audience.sees(domain.slug, path):
+            found = _read(questions, domain, cache, path, known[0], audience)
+            if found is not None:
+                return found
+    raise questions.no_such_note(path, audience)
+
+
+def _read(
+    questions: SearchService, domain: Domain, cache: Cache, path: str, raw: str, audience: Audience
+) -> NoteText | None:
+    """Return a note; None if its file may have become private since it was indexed."""
+    resources = questions.resources
+    try:
+        content = files.read(resources.root, raw, resources.settings.max_note_bytes)
+    except NoteError as error:
+        resources.require_present()
+        raise NotFoundError(str(error)) from error
+    if not (audience.judged(domain.slug, path, content.sha256) or is_public(domain, path, content.data)):
         return None
-    rank = graph.rank_of(cache, path)
-    written = graph.links_of(cache, path)
-    named = audience.named({link.meant for link in written if link.meant is not None})
-    return NodeAnswer(
-        **asdict(node) | {"dates": dates_of(node)},
+    node, row = passages.node(cache, path), cache.ledger.row(path)
+    chunks = passages.chunks_of(cache, path)
+    return NoteText(
+        path=path,
+        title=node.title if node else PurePosixPath(path).stem,
         domain=domain.slug,
-        links=passages.links_of(cache, path),
-        outlinks=[asdict(other) for other in graph.outlinks(cache, path) if other.path in named],
-        backlinks=backlinks(path, audience),
-        unresolved=[
-            asdict(replace(link, meant=None, ambiguous=False))
-            for link in written
-            if link.meant not in named and graph.may_be_broken(path)
-        ],
-        pagerank=rank.pagerank if rank else None,
-        centrality=rank.centrality if rank else None,
-        community=rank.community if rank else None,
-        community_label=rank.label if rank and audience.sees_all else None,
-        chunks=[_chunk(row) for row in passages.chunks_of(cache, path)],
-        indexed_at=row.indexed_at if row else None,
+        text=text_of(cache, path, content.data),
+        tags=tuple(node.tags) if node else (),
+        modified=node.modified if node else None,
+        dates=node.dates.said if node else None,
+        stale=row is None or row.indexed_hash != content.sha256,
+        sections=tuple(_sections(chunks)),
+        parts=tuple(_parts(chunks)),
     )
 
 
-def dates_of(node: passages.NodeRow) -> Dates:
-    """Return when a note was created and changed, with the sources in words."""
-    return Dates(**asdict(node.dates), said=node.dates.said)
+def text_of(cache: Cache, path: str, data: bytes) -> str:
+    """Return the text of a note: of Markdown the file's, of a document what the index has read from it."""
+    if files.is_markdown(path):
+        return decode(data)[0]
+    return passages.document_text([one for one in passages.chunks_of(cache, path) if not one.is_names_alone])
 
 
-def _chunk(row: passages.ChunkRow) -> NodeChunk:
-    return NodeChunk(
-        section=row.section,
-        heading_path=list(row.heading_path),
-        lines=(row.first_line, row.last_line),
-        place=place_of(row.place),
-        range=(row.start, row.end),
-        text=row.text,
+def is_public(domain: Domain, path: str, data: bytes) -> bool:
+    """Judge a version that the index does not have yet; one that takes long to parse is not shown before it has."""
+    if not files.is_markdown(path) or is_heavy(data):
+        return False
+    note = read_note_bytes(path, data)
+    kept = may_leave(
+        domain.privacy,
+        path=path,
+        text=note.text,
+        frontmatter=note.frontmatter,
+        tags=note.tags,
+        warnings=note.warnings,
     )
+    return kept is None
 
 
-def uncounted(resources: Resources, domain: Domain) -> set[str]:
-    """Return the indexed files that count as no notes.
+def _sections(chunks: Sequence[passages.ChunkRow]) -> list[Section]:
+    """Return the sections of a note in order; passages of one section count as one."""
+    found: list[Section] = []
+    for chunk in chunks:
+        headings = tuple(chunk.heading_path)
+        if found and found[-1].headings == headings:
+            found[-1] = Section(headings, found[-1].first, chunk.last_line)
+        elif chunk.start < chunk.end:
+            found.append(Section(headings, chunk.first_line, chunk.last_line))
+    return found
 
-    These are a domain's vocabularies and review queues, and notes whose files vanished: the index keeps them for a
-    while, and no answer has them.
+
+def _parts(chunks: Sequence[passages.ChunkRow]) -> Iterator[Part]:
+    """Yield the places in a document in order; passages of one place count as one."""
+    placed = (chunk for chunk in chunks if chunk.place)
+    for place, group in groupby(placed, key=lambda chunk: chunk.place.shown() if chunk.place else ""):
+        same = list(group)
+        yield Part(place=place, lines=Lines(first=same[0].first_line, last=same[-1].last_line))
+
+
+# What happened to a note, newest first.
+
+
+MOST_ENTRIES = 1_000
+
+
+def log_of_note(questions: SearchService, path: str, limit: int) -> NoteLogAnswer:
+    """Return the latest entries of a note's log, also of a note that is gone.
+
+    Raises NoteNotFoundError for a path that has no entry and is not in the ledger.
     """
-    return {*domain.configuration, *resources.vanished().waiting(domain.slug)}
+    path = files.note_key(path)
+    entries = log_entries(questions, path, limit)
+    if not entries:
+        known = questions.why(path)
+        if known["state"] in NO_NOTE or known["path"] != path:
+            raise questions.no_such_note(path)
+    return NoteLogAnswer(path=path, entries=entries)
 
 
-def on_disk(resources: Resources, cache: Cache, paths: Sequence[str]) -> set[str]:
-    """Return those of the paths whose files are there; all while the whole vault is unavailable."""
-    if not resources.present():
-        return set(paths)
-    files = cache.ledger.stat_of(paths).items()
-    return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}
+def log_entries(questions: SearchService, path: str, limit: int) -> list[LogEntry]:
+    """Return the latest entries of the log of a path; none if it has no log."""
+    found = questions.resources.stores.of(NoteLog).of_note(path, limit)
+    return [_shown(entry) for entry in found]
+
+
+def _shown(entry: NoteEntry) -> LogEntry:
+    said = asdict(entry)
+    other = said.pop("other_path")
+    # Only the half of a rename that is the removal has counted no passages.
+    was_removed = entry.passages is None
+    return LogEntry(
+        **said, renamed_to=other if was_removed else None, renamed_from=None if was_removed else other
+    )
+
+
+# The evidence records that name a note, as far as they are about it.
+
+
+_MOST_QUOTES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NoteQuote:
+    """A quote from the note, and whether the passages that its record stores contain it."""
+
+    text: str
+    verified: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NoteEvidence:
+    """A record that names the note; times are UTC, ISO 8601.
+
+    `lines` are those of the passage that answered, as they were at the time; None if the note was only cited.
+    `curated_at` is None until a result is written back. `quotes` are the first 20.
+    """
+
+    id: str
+    question: str
+    asked_at: str
+    curated_at: str | None
+    lines: tuple[int, int] | None
+    quotes: tuple[NoteQuote, ...]
+
+
+def evidence_of_note(store: Evidence, path: str, limit: int) -> list[NoteEvidence]:
+    """Return up to `limit` records that name a note, newest first."""
+    return [_about(path, record) for record in store.naming(path, limit)]
+
+
+def _about(path: str, record: EvidenceRecord) -> NoteEvidence:
+    lines = next(((hit.first_line, hit.last_line) for hit in record.hits if hit.path == path), None)
+    cited = [one for one in record.citations if one.path == path and one.quote][:_MOST_QUOTES]
+    checks = check_citations([(one.quote, one.text_hashes) for one in cited], record.texts)
+    quotes = (
+        NoteQuote(str(one.quote), check.reason == "match") for one, check in zip(cited, checks, strict=True)
+    )
+    return NoteEvidence(record.id, record.question, record.asked_at, record.curated_at, lines, tuple(quotes))
+
+
+# The file of a note that a request names, whether or not it is indexed yet.
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFile:
+    """A file that is indexed, or will be: its domain, its key, and its path on disk, relative to the vault."""
+
+    domain: Domain
+    key: str
+    raw: str
+
+
+def find_note_file(questions: SearchService, path: str, audience: Audience = OWNER) -> NoteFile:
+    """Return the file that a path names.
+
+    Raises NoteNotFoundError for a path that is no note's, is ignored, or that the asker does not see, and
+    VaultNotFoundError.
+    """
+    resources = questions.resources
+    resources.require_present()
+    root, registry, key = resources.root, resources.registry(), files.note_key(path)
+    raw, owner, rules = files.path_on_disk(root, key), registry.owner(key), rules_of(root, registry)
+    is_there = files.is_note(key) and not rules.for_file(raw) and files.look(root, raw) is not None
+    if owner in resources.domains() and is_there and not {"", ".", ".."} & set(key.split("/")):
+        found = NoteFile(owner, key, raw)
+        if audience.sees_all or _is_seen(questions, found, audience):
+            return found
+    elif audience.sees_all:
+        known = why(path, root, registry, rules, {})
+        raise NoteNotFoundError(standing_of(known), known)
+    raise questions.no_such_note(key, audience)
+
+
+def _is_seen(questions: SearchService, file: NoteFile, audience: Audience) -> bool:
+    """Say whether the asker may see a file, judged by its content, because the index may not have it yet."""
+    resources = questions.resources
+    try:
+        content = files.read(resources.root, file.raw, resources.settings.max_note_bytes)
+    except NoteError:
+        return False
+    try:
+        judged = audience.judged(file.domain.slug, file.key, content.sha256)
+    except CacheMissingError:  # a worker is about to make it
+        judged = False
+    return file.key not in file.domain.configuration and (
+        judged or is_public(file.domain, file.key, content.data)
+    )
+
+
+# A note as a person reads it: its text on the disk, and what the index knows about it.
+
+
+_SIMILAR = 6
+_EVIDENCE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedNote:
+    """A note at the other end of links: how many there are, and on which line the first one is."""
+
+    path: str
+    title: str
+    line: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNote:
+    """A note that is open before a reader.
+
+    `markdown`: it is Markdown; `text` is empty if not. `heavy`: it takes long to parse. `meant`: the file that each
+    target of its links means, or None; `documents`: those of these files that are not Markdown and are in the index.
+    `node` is None while nothing of the note is indexed. `links` are those of a document that is not Markdown.
+    """
+
+    path: str
+    title: str
+    text: str
+    markdown: bool
+    heavy: bool
+    meant: dict[str, str | None]
+    documents: frozenset[str]
+    standing: dict[str, Any]
+    node: NodeAnswer | None
+    links: list[LinkedNote]
+    backlinks: list[LinkedNote]
+    similar: list[SimilarHit]
+    evidence: list[NoteEvidence]
+
+
+class Reader:
+    """Opens notes."""
+
+    def __init__(self, questions: SearchService, names: TitleSearch) -> None:
+        self._questions = questions
+        self._names = names
+
+    def open(self, path: str, *, audience: Audience = OWNER) -> OpenNote:
+        """Return a note that the ledger knows.
+
+        Raises NoteNotFoundError, VaultNotFoundError, and NotFoundError if the file cannot be read.
+
+        Who does not see all notes gets no evidence records, whose questions are the owner's.
+        """
+        path = vault.note_key(path)
+        for domain, cache in self._questions.readers():
+            known = cache.ledger.stat_of([path]).get(path)
+            if known and audience.sees(domain.slug, path):
+                return self._open(path, known[0], domain, cache, audience)
+        raise self._questions.no_such_note(path, audience)
+
+    def _open(self, path: str, raw: str, domain: Domain, cache: Cache, audience: Audience) -> OpenNote:
+        resources = self._questions.resources
+        try:
+            content = vault.read(resources.root, raw, resources.settings.max_note_bytes)
+        except NoteError as error:
+            resources.require_present()
+            raise NotFoundError(str(error)) from error
+        if not audience.sees_all and not audience.judged(domain.slug, path, content.sha256):
+            raise self._questions.no_such_note(path, audience)
+        data, markdown = content.data, vault.is_markdown(path)
+        meant = graph.meant_by(cache, path)
+        named = audience.named({file for file in meant.values() if file is not None})
+        node = describe_note(domain, cache, path, self._questions.backlinks, audience)
+        return OpenNote(
+            path=path,
+            title=node.title if node else PurePosixPath(path).stem,
+            text=decode(data)[0] if markdown else "",
+            markdown=markdown,
+            heavy=markdown and is_heavy(data),
+            meant={written: file if file in named else None for written, file in meant.items()},
+            documents=self._documents(named),
+            standing=self._questions.why(path, audience=audience),
+            node=node,
+            links=self._linked(node.outlinks) if node and not markdown else [],
+            backlinks=self._linked(node.backlinks) if node else [],
+            similar=self._names.similar(path, _SIMILAR, audience=audience).results if node else [],
+            evidence=evidence_of_note(resources.stores.of(Evidence), path, _EVIDENCE)
+            if audience.sees_all
+            else [],
+        )
+
+    def _documents(self, files: Collection[str]) -> frozenset[str]:
+        """Return the files beside Markdown that a ledger knows."""
+        others = [file for file in files if not vault.is_markdown(file)]
+        return frozenset(
+            file for _, cache in self._questions.readers() for file in cache.ledger.stat_of(others)
+        )
+
+    def _linked(self, links: Iterable[Mapping[str, Any]]) -> list[LinkedNote]:
+        """Return each note at the other end of these links once, by its title, without files that are no notes."""
+        lines: dict[str, list[int]] = {}
+        counts: dict[str, int] = {}
+        for link in links:
+            lines.setdefault(link["path"], []).append(link["line"])
+            counts[link["path"]] = counts.get(link["path"], 0) + link["count"]
+        titles = {
+            note.path: note.title
+            for _, cache in self._questions.readers()
+            for note in graph.nodes(cache, lines)
+        }
+        found = [LinkedNote(path, title, min(lines[path]), counts[path]) for path, title in titles.items()]
+        return sorted(found, key=lambda link: (link.title.casefold(), link.path))

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from statistics import median
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.graph import edges_and_communities
-from pipelines.errors import CacheError, NotFoundError
-from pipelines.model import Domain, iso_ago, now_iso, seconds_since
+from pipelines.cache.graph import ParkedRow, edges_and_communities, parked_notes
+from pipelines.errors import CacheError, CacheMissingError, NotFoundError
+from pipelines.indexing.status import unforgotten
+from pipelines.model import Domain, as_iso, iso_ago, now_iso, seconds_since
+from pipelines.state.attention import Attention, Chosen, How
 from pipelines.state.jobs import NEWEST, History, Job, JobFilter, JobOrder
 from pipelines.state.state import EMBEDDER, EMBEDDING_SPEED, WATCHER
 from pipelines.state.tags import Proposals
+from pipelines.vault import files
 from queue_config import inspect
 from queue_config.queue import QUEUE_ERRORS, Queue
-from service.usecases.domains import named_domains
-from service.usecases.health import find_problems
-from service.usecases.notes import uncounted
-from service.usecases.parked import Parked
-from service.usecases.schemas.operations import (
+from service.schemas.operations import (
     DomainOverview,
     Emptied,
     JobItem,
     JobList,
     Overview,
+    ParkedChoice,
+    ParkedList,
+    ParkedNote,
+    ParkedPaths,
     Paused,
     ProcessState,
     QueueLine,
@@ -37,10 +42,143 @@ from service.usecases.schemas.operations import (
     SeriesPoint,
     WatcherState,
 )
+from service.usecases.audience import OWNER, Audience, named_domains
+from service.usecases.status import find_problems, uncounted
+from workers.attention import attention_of
 from workers.heartbeat import lives
 from workers.jobs import is_paused
 from workers.resources import Resources
-from workers.tasks import make_tasks
+from workers.tasks import Tasks, make_tasks
+
+# List, retry and forget parked notes.
+
+
+class Parked:
+    """The parked notes of a vault's domains."""
+
+    def __init__(self, resources: Resources, tasks: Tasks) -> None:
+        self._resources = resources
+        self._tasks = tasks
+
+    def each_domain(self, failed: dict[str, str]) -> Iterator[tuple[Domain, Cache]]:
+        """Yield the domains that have a cache, each with it; `failed` learns why others cannot be asked."""
+        for domain in self._resources.domains():
+            try:
+                yield domain, self._resources.reader(domain)
+            except CacheMissingError:
+                continue  # the watcher is about to make it
+            except CacheError as error:
+                failed[domain.slug] = str(error)
+
+    def of(self, domain: Domain, cache: Cache) -> list[ParkedRow]:
+        """Return a domain's parked notes but the forgotten ones. Raises CacheError."""
+        return self._shown_of(domain, parked_notes(cache))
+
+    def _shown_of(self, domain: Domain, rows: list[ParkedRow]) -> list[ParkedRow]:
+        return unforgotten(rows, self._resources.state(), domain.slug)
+
+    def _forgotten(self, domain: Domain) -> dict[str, int]:
+        """Return the notes that the operator forgot, each with the generation that failed."""
+        return self._resources.state().decisions.dismissed(domain.slug)
+
+    def _all(self) -> Iterator[tuple[Domain, list[ParkedRow]]]:
+        """Yield every domain that can be asked with its parked notes; the overview names the others."""
+        for domain, cache in self.each_domain({}):
+            try:
+                rows = parked_notes(cache)
+            except CacheError:
+                continue
+            yield domain, rows
+
+    def shown(self, *, audience: Audience = OWNER) -> ParkedList:
+        """List the parked notes; whether one that was never read is private is not known."""
+        notes: list[ParkedNote] = []
+        kinds: dict[str, int] = {}
+        forgotten = 0
+        for domain, rows in self._all():
+            hidden = audience.hidden(domain.slug)
+            rows = [row for row in rows if row.path not in hidden]  # noqa: PLW2901 - only these count
+            shown = self._shown_of(domain, rows)
+            forgotten += len(rows) - len(shown)
+            for row in shown:
+                kinds[row.kind] = kinds.get(row.kind, 0) + 1
+                notes.append(
+                    ParkedNote(
+                        domain=domain.slug,
+                        path=row.path,
+                        kind=row.kind,
+                        reason=row.reason,
+                        attempts=row.attempts,
+                        since_s=round(row.since_s, 1),
+                    )
+                )
+        return ParkedList(notes=notes, kinds=kinds, forgotten=forgotten)
+
+    def retry(self, choice: ParkedChoice) -> ParkedPaths:
+        """Have a worker retry parked notes; return their paths."""
+        paths = [row.path for domain, rows in self._all() for row in self._chosen(domain, rows, choice)]
+        for path in paths:
+            self._tasks.retry_parked(path)
+        return ParkedPaths(paths=paths)
+
+    def forget(self, choice: ParkedChoice) -> ParkedPaths:
+        """Hide parked notes until they change and fail again; return their paths."""
+        paths: list[str] = []
+        for domain, rows in self._all():
+            chosen = {row.path: row.generation for row in self._chosen(domain, rows, choice)}
+            if chosen:
+                still = {row.path: row.generation for row in rows}
+                kept = {path: g for path, g in self._forgotten(domain).items() if still.get(path) == g}
+                self._resources.state().decisions.replace_dismissed(domain.slug, kept | chosen)
+                paths += chosen
+        return ParkedPaths(paths=paths)
+
+    def _chosen(self, domain: Domain, rows: list[ParkedRow], choice: ParkedChoice) -> list[ParkedRow]:
+        paths = frozenset(choice.paths)
+        return [row for row in self._shown_of(domain, rows) if row.path in paths or row.kind == choice.kind]
+
+
+# The notes that were chosen: how much attention each has, and how to forget it.
+
+
+@dataclass(frozen=True, slots=True)
+class AttendedNote:
+    """A note that was chosen: its attention now, when it was chosen last (UTC, ISO 8601), how often in each way."""
+
+    path: str
+    attention: float
+    last: str
+    times: dict[How, int]
+
+
+def attended_notes(resources: Resources, now: datetime) -> list[AttendedNote]:
+    """Return the notes that were chosen, those with the most attention first. Raises CacheError."""
+    by_path: dict[str, list[Chosen]] = {}
+    for one in resources.stores.of(Attention).choices():
+        by_path.setdefault(one.path, []).append(one)
+    notes = [
+        AttendedNote(
+            path=path,
+            attention=attention_of((one.at for one in choices), now.timestamp()),
+            last=as_iso(datetime.fromtimestamp(choices[0].at, UTC)),
+            times=dict(Counter(one.how for one in choices)),
+        )
+        for path, choices in by_path.items()
+    ]
+    return sorted(notes, key=lambda note: (-note.attention, note.path))
+
+
+def forget(resources: Resources, path: str | None = None) -> int:
+    """Delete the attention of a note (None: of all notes); return how many choices were deleted.
+
+    Raises NotFoundError where nothing is recorded of the note, StorageUnavailableError.
+    """
+    key = None if path is None else files.note_key(path)
+    deleted = resources.stores.of(Attention).delete(key)
+    if key is not None and not deleted:
+        raise NotFoundError(f"no choice of {key} is recorded; `everindex attention list` names the notes")
+    return deleted
+
 
 _HOUR = timedelta(hours=1)
 _BUCKET_SECONDS = {1: 60, 24: 900}

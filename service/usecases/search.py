@@ -2,51 +2,442 @@
 
 from __future__ import annotations
 
+import difflib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import accumulate, takewhile
 from typing import Any, TypeVar
 
 import structlog
 
 from pipelines.cache import graph, passages
 from pipelines.cache.cache import Cache, Vector
-from pipelines.errors import CacheError, CacheMissingError, NoteNotFoundError
-from pipelines.filters import Filters, require_no_question
+from pipelines.cache.filters import values_in_use
+from pipelines.errors import (
+    BadVectorError,
+    CacheError,
+    CacheMissingError,
+    ModelUnavailableError,
+    NoteNotFoundError,
+)
+from pipelines.filters import Filters, fold, require_no_question
 from pipelines.indexing.reconcile import rules_of
 from pipelines.indexing.status import nothing_at, why
 from pipelines.model import Domain
+from pipelines.notes import lexical
 from pipelines.question import read_question
 from pipelines.search.ablation import Way, as_it_is
 from pipelines.search.domains import is_list
-from pipelines.search.find import excerpts, find, find_newest
-from pipelines.search.fusion import timing
+from pipelines.search.excerpts import Excerpt
+from pipelines.search.explain import Standing, nothing_left, reason
+from pipelines.search.find import SentenceVectors, excerpts, find, find_newest
+from pipelines.search.fusion import Hit, stage, timing
+from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
 from pipelines.search.rank import Source
+from pipelines.search.spelling import corrected
 from pipelines.sqlite import snapshot
+from pipelines.state.note_log import NoteLog, followed
+from pipelines.state.state import HELD
 from pipelines.vault import files
 from queue_config.queue import Queue
-from service.runtime.refusals import standing_of
-from service.usecases.audience import OWNER, Audience
-from service.usecases.domain_state import state_of
-from service.usecases.domains import named_domains
-from service.usecases.health import DomainIndex, describe_health, describe_index, index_of, without_counts
-from service.usecases.memory_check import check_memory
-from service.usecases.memory_index import InMemory
-from service.usecases.notes import describe_note, on_disk
+from service.runtime.client import standing_of
+from service.schemas.notes import NodeAnswer
+from service.schemas.operations import Health
+from service.schemas.search import (
+    AlikeNote,
+    Explanation,
+    IndexState,
+    Layer,
+    SearchAnswer,
+    SearchHit,
+    place_of,
+    typed_filters,
+)
+from service.usecases.audience import OWNER, Audience, agents, named_domains
+from service.usecases.memory import InMemory, check_memory
 from service.usecases.paging import Page, Ranked, page_of, page_of_list
-from service.usecases.question_models import QuestionModels
-from service.usecases.schemas.health import Health
-from service.usecases.schemas.notes import NodeAnswer
-from service.usecases.schemas.search import IndexState, SearchAnswer, typed_filters
-from service.usecases.search_results import meant_by, search_hit, why_nothing
-from service.usecases.setbacks import explained
+from service.usecases.status import (
+    DomainIndex,
+    dates_of,
+    describe_health,
+    describe_index,
+    describe_note,
+    index_of,
+    on_disk,
+    state_of,
+    without_counts,
+)
+from service.usecases.text import moment
 from workers.attention import attended
 from workers.resources import Resources
 
+# The models that embed questions, as far as they are loaded.
+
+
 log = structlog.get_logger()
+
+
+class QuestionModels:
+    """The loaded models; `sentences` has the vectors of sentences that each has computed for excerpts."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._embedders = resources.embedders
+        self._loaded: set[str] = set()
+        self.sentences: dict[str, SentenceVectors] = {}
+
+    def has_loaded(self, model: str) -> bool:
+        """Say whether the model of that name is ready to embed a question."""
+        return model in self._loaded
+
+    def load(self, models: Iterable[str]) -> None:
+        """Load those of the models that are missing. Raises ModelUnavailableError."""
+        for model in set(models) - self._loaded:
+            # One thread: questions come one at a time, and bulk work has the other cores.
+            embedder = self._embedders.get(model, threads=1)
+            embedder.encode_query("warm up")
+            self.sentences[model] = SentenceVectors(embedder.encode_queries)
+            self._loaded.add(model)
+
+    def vector(self, model: str, query: str) -> Vector | None:
+        """Return a question's vector, or None if the model is not loaded or does not work."""
+        if model not in self._loaded:
+            return None
+        try:
+            with stage("encode"):
+                # Excluded words would draw the vector towards them.
+                return self._embedders.get(model).encode_query(lexical.without_unwanted(query))
+        except (BadVectorError, ModelUnavailableError) as error:
+            log.warning("a question is searched by its words alone", reason=str(error))
+            if not self._embedders.has_loaded(model):
+                self._loaded.discard(model)  # `load` loads it again, or says why it cannot
+            return None
+
+
+# Folders, tags and kinds that a filter names and no note has, each with the one that was probably meant.
+
+
+_CLAUSES = {
+    "folder": "no note is in the folder {}",
+    "tag": "no note has the tag {}",
+    "kind": "no note is of the kind {}",
+}
+_NESTED = ("folder", "tag")
+_LONGEST = 4_096  # characters of a value
+_ALIKE = 3  # a value that is alike is not longer than this times the wanted one
+
+
+def unknown_values(caches: Iterable[tuple[Cache, Collection[str]]], filters: Filters) -> list[str]:
+    """Return a clause for each folder, tag and kind of the filters, also nested ones, that no note has.
+
+    With a cache come the paths that are hidden. Raises CacheError.
+    """
+    wanted: dict[str, tuple[str, ...]] = {"folder": (), "tag": (), "kind": ()}
+    for one in _required(filters):
+        for name, values in (("folder", one.folders), ("tag", one.tags), ("kind", one.kinds)):
+            wanted[name] += values
+    longest = {
+        name: min(_LONGEST, _ALIKE * max(map(len, values), default=0)) for name, values in wanted.items()
+    }
+    in_use: dict[str, dict[str, str]] = {name: {} for name in wanted}
+    if any(longest.values()):
+        for cache, hidden in caches:
+            for name, value, _ in values_in_use(cache, dict.fromkeys(wanted, _LONGEST), hidden):
+                in_use[name] |= {fold(one): one for one in _levels(name, value, longest[name])}
+    return [
+        _clause(name, value, in_use[name])
+        for name, values in wanted.items()
+        for value in values
+        if value not in in_use[name]
+    ]
+
+
+def _required(filters: Filters) -> Iterator[Filters]:
+    """Yield filters and those nested in them, without the negated ones."""
+    yield filters
+    for one in (*filters.scopes, *filters.either):
+        yield from _required(one)
+
+
+def _levels(name: str, value: str, longest: int) -> Iterator[str]:
+    """Yield a value and what contains it, as far as they may be alike to what is wanted."""
+    levels = accumulate(value.split("/"), "{}/{}".format) if name in _NESTED else iter([value])
+    return takewhile(lambda level: len(level) <= longest, levels)
+
+
+def _clause(name: str, value: str, in_use: dict[str, str]) -> str:
+    near = difflib.get_close_matches(value, in_use, 1)
+    return _CLAUSES[name].format(value) + (f"; did you mean {in_use[near[0]]}?" if near else "")
+
+
+# Reasons why a known note is not found, or not yet, or not by all.
+
+
+def gone_because(resources: Resources, cache: Cache, path: str) -> str | None:
+    """Say that no answer has a note because its file is gone, or return None."""
+    raw, *_ = cache.ledger.stat_of([path]).get(path, (path,))
+    if not resources.present() or files.look(resources.root, raw) is not None:
+        return None
+    return "its file is gone, and no answer has a note without a file"
+
+
+def _history_of(resources: Resources, path: str) -> dict[str, str]:
+    """Return what became of a note that is not there, as far as its log says."""
+    log = resources.stores.of(NoteLog)
+    last = next(iter(log.of_note(path, 1)), None)
+    if last is None or last.passages is not None:
+        return {}
+    if last.other_path:
+        root = resources.root
+        now = followed(
+            log.renamed(), path, lambda name: files.look(root, files.path_on_disk(root, name)) is not None
+        )
+        return {"reason": f"it was renamed to {now}", "renamed_to": now}
+    return {"reason": f"it was taken out of the index on {moment(last.at)}; there is no such file"}
+
+
+def _vanished_because(resources: Resources, cache: Cache, slug: str, path: str) -> str | None:
+    """Say that a note's file is gone while the index keeps the note, or return None."""
+    if path not in resources.vanished().waiting(slug) and gone_because(resources, cache, path) is None:
+        return None
+    if resources.state().get(HELD, slug):
+        return (
+            "its file vanished with many others, and no answer has it; the index keeps it until it is back,"
+            " until `everindex confirm-deletions`, or until nothing about them has changed for an hour while"
+            " Everindex runs"
+        )
+    return "its file is gone, so no answer has it; the index forgets it within a minute while Everindex runs"
+
+
+def paused_because(resources: Resources, slug: str) -> str | None:
+    """Say since when a domain's notes wait for an operator, or return None."""
+    paused = resources.state().decisions.paused_since(slug)
+    if paused is None:
+        return None
+    since = moment(paused)
+    return f"{slug} is paused since {since}; it is indexed when an operator resumes {slug} (`/ops/queue`)"
+
+
+def _as_read(resources: Resources, cache: Cache, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which parts of an indexed note could not be read, and why agents do not see it. Raises CacheError."""
+    node = passages.node(cache, known["path"])
+    warnings = node.warnings if node else []
+    hidden = None
+    if known["path"] in agents(resources).known_private(known["domain"]):
+        unread = any("frontmatter" in warning for warning in warnings)
+        hidden = (
+            "its frontmatter cannot be read, and may say that it is private"
+            if unread
+            else "it is private by its folder, a tag or a `private` property, or it configures its domain"
+        )
+    return {"warnings": warnings, "hidden_from_agents": hidden}
+
+
+def explained(
+    resources: Resources, caches: Mapping[str, Cache], known: Mapping[str, Any], *, is_owner: bool
+) -> dict[str, Any]:
+    """Return the state of a path with what keeps its note from answers, and for the owner with what became of it.
+
+    Raises CacheError.
+    """
+    state, slug, path = known["state"], known["domain"], known["path"]
+    if state == "pending":
+        return {**known, "reason": paused_because(resources, slug) or known["reason"]}
+    if state == "indexed":
+        if gone := _vanished_because(resources, caches[slug], slug, path):
+            return {**known, "state": "pending", "reason": gone}  # that it is removed
+        node = passages.node(caches[slug], path)
+        more = _as_read(resources, caches[slug], known) if is_owner else {}
+        return {**known, "dates": dates_of(node).model_dump() if node else None, **more}
+    return {**known, **(_history_of(resources, path) if state == "unknown" and is_owner else {})}
+
+
+# Turn the results of retrieval into the schemas of the answers.
+
+
+_DIGITS = 6
+_COSINE_DIGITS = 4
+_SCORES = {
+    "meaning": "cosine",
+    "words": "bm25",
+    "fused": "fused",
+    "symbols": "symbols",
+    "filenames": "filenames",
+    "imported": "imported",
+    "decayed": "decayed",
+    "attended": "attended",
+    "reranked": "reranked",
+    "called": "called",
+    "named": "titled",
+    "merged": "merged",
+}
+_PARTS = {
+    "symbols": ("symbol",),
+    "imported": ("references",),
+    "decayed": ("decay",),
+    "attended": ("attention",),
+    "reranked": ("value", "pagerank", "centrality", "votes", "recency"),
+    "called": ("name_share",),
+    "named": ("named", "defined"),
+}
+
+
+def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, explain: bool) -> SearchHit:  # noqa: FBT001
+    """Return an answer's note with those that are like it, and with its layers if they were asked for."""
+    found = folded.first
+    chunk = found.chunk
+    return SearchHit(
+        path=chunk.path,
+        title=chunk.title,
+        section=chunk.section,
+        excerpt=shown.text,
+        marks=list(shown.marks),
+        ranges=[]
+        if chunk.is_names_alone
+        else [(chunk.start + s, chunk.start + e) for s, e in shown.sentences],
+        score=score_of(found.hit),
+        match=found.match,
+        similarity=similarity_of(found.hit),
+        lines=(chunk.first_line, chunk.last_line),
+        place=place_of(chunk.place),
+        modified=chunk.modified,
+        published=chunk.published,
+        stale=found.stale,
+        domain=found.domain,
+        excerpt_by="meaning" if chosen_by_meaning else "words",
+        signals=signals_of(found.hit) if explain else None,
+        layers=layers_of(found.hit, found.ranks) if explain else None,
+        alike=[
+            AlikeNote(
+                path=one.chunk.path,
+                title=one.chunk.title,
+                domain=one.domain,
+                score=round(one.hit.score, _DIGITS),
+            )
+            for one in folded.alike
+        ],
+    )
+
+
+def score_of(hit: Hit) -> float:
+    """Return a hit's score as it is shown."""
+    return round(hit.score, _DIGITS)
+
+
+def similarity_of(hit: Hit) -> float | None:
+    """Return the cosine of a hit's passage and the question as it is shown; None while it is unknown."""
+    cosine = hit.scores.get("cosine")
+    return None if cosine is None else round(cosine, _COSINE_DIGITS)
+
+
+def signals_of(hit: Hit) -> dict[str, float]:
+    """Return what each signal adds to a hit's score: rounded, the largest one so that the sum is the shown score.
+
+    A signal that adds nothing is left out.
+    """
+    shown = {name: round(value, _DIGITS) for name, value in hit.signals.items()}
+    if shown:
+        largest = max(shown, key=lambda name: abs(shown[name]))
+        others = sum(value for name, value in shown.items() if name != largest)
+        shown[largest] = round(score_of(hit) - others, _DIGITS)
+    return {name: value for name, value in shown.items() if value}
+
+
+def layers_of(hit: Hit, ranks: Mapping[str, int]) -> list[Layer]:
+    """Return a hit's rank and score in each layer, in order."""
+    return [
+        Layer(
+            layer=name,
+            rank=rank,
+            score=round(hit.scores.get(_SCORES[name], 0.0), 6),
+            parts={part: round(hit.scores[part], 6) for part in _PARTS.get(name, ()) if part in hit.scores},
+        )
+        for name, rank in ranks.items()
+    ]
+
+
+def explanation(
+    path: str, domain: str, state: str, standing: Standing, shown: Sequence[Folded], gone: str | None
+) -> Explanation:
+    """Return why a note is among the results of a search, or is not."""
+    found = standing.found
+    place, before = _place(path, shown)
+    return Explanation(
+        path=path,
+        domain=domain,
+        state=state,
+        result=place if before is None else None,
+        score=score_of(found.hit) if found else None,
+        signals=signals_of(found.hit) if found else {},
+        layers=layers_of(found.hit, found.ranks) if found else [],
+        passages_nearer=standing.nearer,
+        cosine=standing.cosine,
+        bm25=standing.bm25,
+        depth=standing.depth,
+        reason=gone or reason(standing, len(shown), place, before),
+    )
+
+
+def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
+    """Return a note's place among the results (from 1), and the note that it is folded behind, if it is."""
+    for place, one in enumerate(shown, start=1):
+        if one.first.hit.path == path:
+            return place, None
+        if path in [other.hit.path for other in one.alike]:
+            return place, one.first.hit.path
+    return None, None
+
+
+def why_nothing(ranked: Ranked, query: str, filters: Filters) -> str | None:
+    """Say why a question's quotes, minus signs and filters leave no note in the domains that answered."""
+    answered = _answered(ranked)
+    # The ranking read the same tables; if they break only now, there is no certain reason.
+    with suppress(CacheError):
+        unknown = unknown_values([(source.cache, source.hidden) for source in answered], filters)
+        return "; ".join(unknown) or nothing_left(answered, query, filtered=filters != Filters())
+    return None
+
+
+def meant_by(ranked: Ranked, query: str, resources: Resources) -> str | None:
+    """Return the question with its misspelt words corrected by the domains that answered.
+
+    None if there are none, or if no model is loaded that knows how words are spelled.
+    """
+    loaded = [model for model, vector in ranked.vectors.items() if vector is not None]
+    with suppress(CacheError):
+        return (
+            corrected(_answered(ranked), query, resources.embedders.get(loaded[0]).count_tokens)
+            if loaded
+            else None
+        )
+    return None
+
+
+def _answered(ranked: Ranked) -> list[Source]:
+    return [source for slug, source in ranked.sources.items() if slug not in ranked.failed]
+
+
+def unindexed(known: Mapping[str, Any], path: str, depth: int) -> Explanation:
+    """Return the explanation of a path that no index has; `known` is what `why` says of it."""
+    return Explanation(
+        path=path,
+        domain=known["domain"],
+        state=known["state"],
+        result=None,
+        score=None,
+        signals={},
+        layers=[],
+        passages_nearer=None,
+        cosine=None,
+        bm25=None,
+        depth=depth,
+        reason=f"it is not indexed: {known['reason']}",
+    )
+
 
 Answer = TypeVar("Answer")
 NO_FILTERS = Filters()

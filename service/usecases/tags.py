@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
+from pipelines.cache import passages
+from pipelines.cache.cache import Cache
 from pipelines.cache.notes import openings, untagged
 from pipelines.domains import DOMAINS_FILE
-from pipelines.errors import CacheError, CannotUndoError, NotFoundError
-from pipelines.model import Domain, now_iso
+from pipelines.errors import CacheError, CannotUndoError, NoteTagsError, NotFoundError, TooManyWaitingError
+from pipelines.model import Domain, Suggestion, now_iso
 from pipelines.search.excerpts import opening
 from pipelines.state.state import TAGGED
 from pipelines.state.tags import Change, ProposalState
 from pipelines.tagging.apply import former_paths
-from pipelines.tagging.vocabulary import missing
+from pipelines.tagging.vocabulary import find, missing
 from pipelines.vault import files
 from queue_config.queue import Queue
-from service.usecases.domains import named_domains
-from service.usecases.schemas.tags import (
+from service.schemas.tags import (
     MOST_NOTHING,
     Asked,
     ChangeItem,
@@ -37,8 +39,9 @@ from service.usecases.schemas.tags import (
     ProposalList,
     WaitAgain,
 )
+from service.usecases.audience import OWNER, Audience, named_domains
+from service.usecases.changes import wait_for_answer
 from service.usecases.search import SearchService
-from service.usecases.worker_replies import wait_for_answer
 from workers.tag_context import TaggingContext, vocabulary_problem
 from workers.tagging import TagTasks, make_tag_tasks
 
@@ -295,3 +298,99 @@ def _of_former(change: Change, former: Sequence[str]) -> str:
 def _without_vocabulary(domain: Domain) -> str:
     file = domain.within(domain.taxonomy)
     return f"{domain.slug} has no vocabulary, so no tags are proposed; write {file}, or run `everindex init`"
+
+
+# Tags that an agent proposes: rows that wait for the operator, like those of any proposer.
+
+
+MOST_WAITING = 20
+"""How many tags of one client may wait for the operator."""
+
+# A client names itself, so one that changes its name is stopped here.
+_MOST_OF_AGENTS = 200
+_CONFIDENCE = 0.5
+_PREFIX = "agent "
+
+Outcome = Literal["waits", "already_there", "decided", "unknown_tag"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A tag, by its name in the vocabulary where it has one, and what became of it."""
+
+    tag: str
+    outcome: Outcome
+
+
+class Proposing:
+    """Takes what agents propose. Only the operator decides."""
+
+    def __init__(self, questions: SearchService) -> None:
+        self._questions = questions
+        self._context = TaggingContext(questions.resources)
+        self._lock = threading.Lock()
+
+    def propose(
+        self, client: str, path: str, tags: Sequence[str], reason: str, audience: Audience = OWNER
+    ) -> list[Proposed]:
+        """Let tags of the vocabulary wait for the operator's decision, with the client's name and reason as data.
+
+        Raises NoteNotFoundError, TooManyWaitingError, NoteTagsError (a document, which gets no tags).
+        """
+        path = files.note_key(path)
+        domain, cache = self._questions.holder(path, audience)
+        if not files.is_markdown(path):
+            raise NoteTagsError(f"{path!r} is not Markdown, and gets no tags")
+        with self._lock:
+            return self._propose(client, domain, cache, path, tags, reason)
+
+    def waiting(self, client: str | None = None) -> int:
+        """Return how many tags of a client wait, or of all agents."""
+        waiting = [one.proposer for one in self._context.proposals().of_state(None, "waiting")]
+        if client is None:
+            return sum(proposer.startswith(_PREFIX) for proposer in waiting)
+        return waiting.count(_PREFIX + client)
+
+    def vocabulary(self, path: str) -> list[str]:
+        """Return the tags that may be proposed for a note."""
+        owner = self._questions.resources.registry().owner(path)
+        entries = self._context.vocabulary(owner).taxonomy.entries if owner else ()
+        return [entry.tag for entry in entries if entry.status == "active"]
+
+    def _propose(
+        self, client: str, domain: Domain, cache: Cache, path: str, tags: Sequence[str], reason: str
+    ) -> list[Proposed]:
+        store, taxonomy = self._context.proposals(), self._context.vocabulary(domain).taxonomy
+        node = passages.node(cache, path)
+        present = {tag.casefold() for tag in node.tags} if node else set()
+        known = {one.tag.casefold(): one.state for one in store.of_note(domain.slug, path)}
+        left = min(MOST_WAITING - self.waiting(client), _MOST_OF_AGENTS - self.waiting())
+        found: list[Proposed] = []
+        row = cache.ledger.row(path)
+        for name in dict.fromkeys(tags):
+            entry = find(taxonomy, name.removeprefix("#"))
+            if entry is None or entry.status != "active":
+                found.append(Proposed(name, "unknown_tag"))
+            elif entry.tag.casefold() in present:
+                found.append(Proposed(entry.tag, "already_there"))
+            elif entry.tag.casefold() in known:
+                waits = known[entry.tag.casefold()] in ("waiting", "addition")
+                found.append(Proposed(entry.tag, "waits" if waits else "decided"))
+            elif left <= 0:
+                raise TooManyWaitingError(
+                    f"{MOST_WAITING} of your proposals wait for the operator already; propose more once they are"
+                    " decided"
+                )
+            else:
+                store.add(
+                    domain.slug,
+                    path,
+                    [(Suggestion(entry.tag, _CONFIDENCE), entry.group)],
+                    proposer=_PREFIX + client,
+                    note_hash=(row.indexed_hash if row else None) or "",
+                    at=now_iso(),
+                    reason=reason or None,
+                )
+                left -= 1
+                found.append(Proposed(entry.tag, "waits"))
+        return found

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
 from pipelines.cache import notes, passages
 from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.vectors import mean_vector
 from pipelines.filters import Filters
 from pipelines.model import Domain
-from pipelines.search.names import NameIndex, names_of
+from pipelines.notes.links import NOTE_SUFFIXES
+from pipelines.search.names import NameIndex, fold_name, names_of
 from pipelines.search.operators import passing_chunks
 from pipelines.search.walk import nearest_notes
 from pipelines.sqlite import snapshot
 from pipelines.vault import files
-from service.usecases.audience import OWNER, Audience
-from service.usecases.domains import named_domains
-from service.usecases.notes import on_disk
-from service.usecases.schemas.locator import place_of
-from service.usecases.schemas.titles import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer
+from service.schemas.search import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer, place_of
+from service.usecases.audience import OWNER, Audience, named_domains
 from service.usecases.search import NO_FILTERS, SearchService
+from service.usecases.status import on_disk
 
 _NO_VECTORS = "the note's passages have no vectors yet; ask again when they are embedded"
 
@@ -141,3 +141,22 @@ class TitleSearch:
             for path, chunk_id, cosine in near
             if path in there and chunk_id in rows
         ]
+
+
+# Notes by the name that a person or an agent gives them.
+
+
+def bare_name(name: str) -> str:
+    """Return a name without the suffix of a note's file."""
+    return next((name[: -len(end)] for end in NOTE_SUFFIXES if name.lower().endswith(end)), name)
+
+
+def notes_called(name: str, hits: Iterable[TitleHit]) -> list[str]:
+    """Return the paths of those notes whose title, alias or file is called exactly so, whatever the case."""
+    wanted = fold_name(bare_name(name))
+    return [hit.path for hit in hits if wanted and wanted in set(map(fold_name, _names(hit)))]
+
+
+def _names(hit: TitleHit) -> tuple[str, ...]:
+    file = PurePosixPath(hit.path)
+    return hit.name, hit.title, file.name, file.stem, str(file.with_suffix(""))

@@ -11,10 +11,10 @@ import uvicorn
 
 from queue_config.settings import Settings
 from service.app import create_app
+from service.http.auth import Sessions
 from service.http.server import StreamEndingServer
-from service.http.sessions import Sessions
+from service.runtime.client import read_token
 from service.runtime.sockets import bind
-from service.runtime.tokens import read_token
 from workers.resources import Resources
 from workers.tag_context import TaggingContext
 from workers.tagging import make_tag_tasks

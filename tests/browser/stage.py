@@ -16,7 +16,7 @@ from pipelines.state.jobs import History, Result
 from pipelines.state.state import EMBEDDING_SPEED, HELD, WATCHER, EmbeddingSpeed, Hold, WatcherFacts
 from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.heartbeat import process_name
 from workers.resources import Resources
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from tests.browser.serving import serving
 from tests.browser.stage import Stage
 from tests.browser.test_ops import LOOKS, RULES, SHOWN

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.http.sessions import Sessions
-from service.runtime.tokens import read_token
+from service.http.auth import Sessions
+from service.runtime.client import read_token
 from tests.browser.serving import cookie_of
 from workers.resources import Resources
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx
 
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from tests.whole.conftest import free_port
 from workers.resources import Resources
 

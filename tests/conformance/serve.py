@@ -15,8 +15,8 @@ import uvicorn
 from queue_config.settings import Settings
 from service.app import create_app
 from service.http.server import StreamEndingServer
-from service.mcp import factory
-from service.runtime.tokens import read_token
+from service.mcp import server
+from service.runtime.client import read_token
 from tests.conformance.fixtures import with_fixtures
 
 
@@ -36,8 +36,8 @@ def main(folder, port, *options):
     """Serve until a signal."""
     settings = Settings(vault=Path(folder) / "vault", state=Path(folder) / "state", port=int(port))
     if "--fixtures" in options:
-        make = factory.make_server
-        factory.make_server = lambda library: with_fixtures(make(library))
+        make = server.make_server
+        server.make_server = lambda library: with_fixtures(make(library))
     app = create_app(settings, int(port))
     config = uvicorn.Config(
         authorized(app, read_token(settings.state)), port=int(port), log_level="warning", ws="none"

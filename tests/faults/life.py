@@ -33,8 +33,7 @@ from pipelines.indexing.ingest import Ingest
 from pipelines.indexing.reconcile import Report, check_paths
 from pipelines.model import ChunkSettings, Domain
 from queue_config.settings import Settings
-from service.usecases.indexing import rebuild_caches
-from service.usecases.maintenance import repair_caches, verify_caches
+from service.usecases.maintenance import rebuild_caches, repair_caches, verify_caches
 from tests.working import commit_all
 from workers.resources import Embedders, Resources
 from workers.run import make_upkeep_tasks, sweep_upkeep

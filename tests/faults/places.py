@@ -84,7 +84,7 @@ def _name(primitive: str) -> str | None:
 ELSEWHERE = {
     "service.runtime.supervisor": "moves a log file aside: no state of ours depends on it",
     _STORE: "commits for others",
-    "service.http.routes.search": "asks for a comparison: the life enqueues the same task",
+    "service.http.routes": "asks for a comparison: the life enqueues the same task",
     "pipelines.state.jobs": "what jobs did, for people to read: no work depends on it",
     "pipelines.state.note_log": "what happened to notes, for people to read: no work depends on it",
     "pipelines.state.health.Processes": "which processes live, for people to read: no work depends on it",

@@ -12,7 +12,7 @@ import click
 import httpx
 import pytest
 
-from service.cli import app
+from service.cli.main import app
 from tests.racers import exchanging
 from tests.whole.conftest import User, wait_for
 

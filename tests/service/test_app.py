@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from pipelines.model import LOW_PRIORITY, FoundFile
 from queue_config.settings import Settings
 from service.app import create_app
-from service.http.routes.search import LONGEST_WAIT_SECONDS, add_search
+from service.http.routes import LONGEST_WAIT_SECONDS, add_search
+from service.schemas.operations import Readiness
 from service.usecases.operations import Operations
-from service.usecases.schemas.health import Readiness
 from service.usecases.search import SearchService
 from workers.resources import Resources
 

@@ -105,5 +105,5 @@ def test_a_command_that_the_service_answers_does_not_load_what_answers(example, 
     line = [sys.executable, "-X", "importtime", "-m", "service.cli", *command, *example.place]
     done = subprocess.run(line, env=example.environment, capture_output=True, text=True, check=True)
     loaded = {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
-    assert "service.commands.ask" in loaded
+    assert "service.cli.search" in loaded
     assert loaded.isdisjoint({"numpy", "apsw", "fastapi", "huey", "pydantic", "torch"})

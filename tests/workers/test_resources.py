@@ -18,7 +18,7 @@ from pipelines.state.state import STATE_FILE
 from pipelines.vault.identity import id_by_path
 from queue_config.folders import state_home
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.resources import Resources
 from workers.tasks import compare
 from workers.vault_paths import VAULT_FILE, locate_vault

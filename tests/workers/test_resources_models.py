@@ -13,7 +13,7 @@ import pytest
 from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.errors import ModelNotAllowedError
 from queue_config.settings import Settings
-from service.usecases.health import find_problems
+from service.usecases.status import find_problems
 from workers.resources import Resources
 from workers.tasks import compare
 

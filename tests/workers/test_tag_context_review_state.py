@@ -7,7 +7,7 @@ import pytest
 from pipelines.model import Suggestion, now_iso
 from pipelines.tagging.review import review
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers import tag_context
 from workers.resources import Resources
 from workers.tag_context import TaggingContext

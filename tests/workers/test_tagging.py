@@ -18,8 +18,8 @@ from pipelines.tagging.propose import begin, due
 from pipelines.tagging.review import review
 from pipelines.vault.write import UNCLAIMED, replace_if_unchanged
 from queue_config.settings import Settings
-from service.usecases.health import find_problems
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
+from service.usecases.status import find_problems
 from workers.attention import _RECORDER
 from workers.renames import rename_tags
 from workers.resources import Resources

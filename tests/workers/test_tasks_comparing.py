@@ -6,8 +6,8 @@ import pytest
 
 from pipelines.indexing.reconcile import last_comparison
 from queue_config.settings import Settings
-from service.usecases.health import find_problems
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
+from service.usecases.status import find_problems
 from workers.resources import Resources
 from workers.tasks import compare, make_tasks, reconcile_now
 

@@ -16,7 +16,7 @@ from pipelines.errors import NoteTooLargeError, UnsafePathError
 from pipelines.notes.markdown import read_note
 from pipelines.vault import in_folder
 from pipelines.vault.new_note import LONGEST_STEM, content_of, stem_of, write_new
-from service.usecases.schemas.changes import NewNote
+from service.schemas.notes import NewNote
 
 SIGNS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 NASTY = st.text(

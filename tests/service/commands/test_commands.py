@@ -16,9 +16,9 @@ import click
 import pytest
 
 from queue_config.settings import Settings
-from service.cli import app, main
+from service.cli.main import app, main
 from service.runtime.client import announced
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from tests.queue_config.test_visible import is_obeyed
 from tests.whole.conftest import free_port
 from workers.heartbeat import process_name

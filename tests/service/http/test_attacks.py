@@ -14,7 +14,7 @@ import httpx
 import psutil
 import pytest
 
-import service.dashboard
+import service.web
 from tests.whole.conftest import User, free_port, wait_for
 
 SECRET = "the-recipe-nobody-may-read"  # noqa: S105 - a word in a file outside the vault
@@ -504,7 +504,7 @@ def test_the_graph_gets_a_title_with_a_script_as_data_and_writes_it_as_text(prog
     answer = program.get("/graph", headers={"Accept": "application/json"})
     assert "application/json" in answer.headers["content-type"]
     assert any(SCRIPT in node["title"] for node in answer.json()["nodes"])
-    for script in (Path(service.dashboard.__file__).parent / "static").glob("graph*.js"):
+    for script in (Path(service.web.__file__).parent / "static").glob("graph*.js"):
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script.read_text()
         )

@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from pipelines.vault.ignore import MOST_BYTES, stop_ignoring
 from queue_config.settings import Settings
 from service.app import create_app
-from service.runtime.tokens import read_token
-from service.usecases.ignoring import stop_indexing
-from service.usecases.indexing import index_once
+from service.runtime.client import read_token
+from service.usecases.changes import stop_indexing
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from tests.browser.serving import cookie_of
 from tests.working import indexed, worker

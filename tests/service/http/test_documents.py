@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.runtime.tokens import read_token
+from service.runtime.client import read_token
 from tests.working import indexed
 
 PORT = 8742

@@ -23,9 +23,9 @@ from service.app import create_app
 from service.http import limits, server
 from service.http.limits import LARGEST_BODY, LARGEST_HEAD, Limits
 from service.http.server import ImpatientProtocol
+from service.runtime.client import read_token
 from service.runtime.sockets import bind
-from service.runtime.tokens import read_token
-from service.usecases.schemas.search import LONGEST_QUERY
+from service.schemas.search import LONGEST_QUERY
 from service.usecases.search import SearchService
 
 

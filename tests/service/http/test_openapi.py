@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 
 from queue_config.settings import Settings
 from service.app import create_app
-from service.runtime.tokens import read_token
-from service.usecases.schemas.search import LONGEST_QUERY, MOST_RESULTS
+from service.runtime.client import read_token
+from service.schemas.search import LONGEST_QUERY, MOST_RESULTS
 from tests.sweeps import share
 from tests.whole.conftest import EXAMPLES, User
 

@@ -7,8 +7,8 @@ from starlette.testclient import TestClient
 
 from queue_config.settings import Settings
 from service.app import create_app
-from service.runtime.tokens import read_token
-from service.usecases.indexing import index_once
+from service.runtime.client import read_token
+from service.usecases.maintenance import index_once
 from workers.resources import Resources
 
 PORT = 8743

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from service.runtime.tokens import read_token
+from service.runtime.client import read_token
 from tests.whole.conftest import User
 
 NOBODY = 65_534

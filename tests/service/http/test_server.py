@@ -16,8 +16,8 @@ from starlette.routing import Route
 from queue_config.settings import Settings
 from service.app import create_app
 from service.http.server import STOPPING, ImpatientProtocol, StreamEndingServer
+from service.runtime.client import read_token
 from service.runtime.sockets import bind
-from service.runtime.tokens import read_token
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from service.mcp.notices import _Watch
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from workers.tasks import compare
 
 PATIENCE = 120

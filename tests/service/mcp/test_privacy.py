@@ -11,12 +11,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation, PromptReference, ResourceTemplateReference
 
 from queue_config.settings import Settings
-from service.mcp.factory import make_server
 from service.mcp.library import Library
-from service.usecases.indexing import index_once
+from service.mcp.server import make_server
+from service.usecases.links import Traversal
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
-from service.usecases.traversal import Traversal
 from tests import canaries
 from tests.service.mcp.conftest import write
 from workers.resources import Resources

@@ -8,7 +8,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from tests.service.mcp.conftest import ERAS
 
 

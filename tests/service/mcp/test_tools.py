@@ -8,9 +8,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from pipelines.search import walk
-from service.mcp.catalogue import FURTHER, TOOLS
-from service.mcp.tools import plain_schema
-from service.usecases.indexing import index_once
+from service.mcp.tools import FURTHER, TOOLS, plain_schema
+from service.usecases.maintenance import index_once
 from tests.service.mcp.conftest import ERAS, answered, complained, linked
 
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from pipelines.filters import parse_filters
 from queue_config.settings import Settings
-from service.mcp import arguments, browsing, finding, further, packing
+from service.mcp import notes as browsing
+from service.mcp import schemas, search, tools
 from service.mcp.library import Library
 from service.usecases.audience import agents
-from service.usecases.browsing import Browsing
-from service.usecases.indexing import index_once
-from service.usecases.listing import list_notes
+from service.usecases.browsing import Browsing, list_notes
+from service.usecases.links import Traversal
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
-from service.usecases.traversal import Traversal
 from tests.service.mcp.conftest import write
 from workers.resources import Resources
 
@@ -74,11 +74,11 @@ def told(library, public, queries):
         for filters in filtered:
             yield (
                 f"search {query} {filters}",
-                plain(finding.search(library, arguments.Search(query=query, limit=50, **filters))),
+                plain(search.search(library, schemas.Search(query=query, limit=50, **filters))),
             )
-        yield f"context {query}", plain(packing.context(library, arguments.Context(question=query)))
-        walk = arguments.Traverse(question=query, deep=True)
-        yield f"deep {query}", plain(finding.traverse(library, walk))
+        yield f"context {query}", plain(search.context(library, schemas.Context(question=query)))
+        walk = schemas.Traverse(question=query, deep=True)
+        yield f"deep {query}", plain(search.traverse(library, walk))
         yield f"names {query}", library.titles(query, 10)
     audience = agents(library.questions.resources)
     for what in HAS:
@@ -87,14 +87,14 @@ def told(library, public, queries):
     start = Browsing(library.questions).start(audience=audience)
     yield "most linked", {note.path: note.links for note in start.most_linked}
     for by in ("folder", "tag", "recent"):
-        yield f"browse {by}", plain(browsing.browse(library, arguments.Browse(by=by)))
+        yield f"browse {by}", plain(browsing.browse(library, schemas.Browse(by=by)))
     for path in public:
         for by in ("similar", "backlinks"):
-            asked = arguments.Browse(by=by, of=path)
+            asked = schemas.Browse(by=by, of=path)
             yield f"browse {by} {path}", plain(browsing.browse(library, asked))
-        walk = arguments.Traverse(note=path, depth=3)
-        yield f"traverse {path}", plain(finding.traverse(library, walk))
-        yield f"similar {path}", plain(further.similar(library, further.Similar(note=path)))
+        walk = schemas.Traverse(note=path, depth=3)
+        yield f"traverse {path}", plain(search.traverse(library, walk))
+        yield f"similar {path}", plain(tools.similar(library, tools.Similar(note=path)))
 
 
 @pytest.mark.parametrize("in_memory", [False, True])

@@ -17,11 +17,9 @@ import httpx
 import pytest
 
 from pipelines.errors import ConfigurationError, EverindexError, NotRunningError, ServiceError
-from service.commands.terminal import service_of
+from service.cli.options import service_of
 from service.runtime import client
-from service.runtime.client import SERVICE_FILE, Service, announced, running
-from service.runtime.proof import new_nonce, proof
-from service.runtime.tokens import read_token
+from service.runtime.client import SERVICE_FILE, Service, announced, new_nonce, proof, read_token, running
 from tests.whole.conftest import User, free_port, wait_for
 from workers.heartbeat import process_name
 from workers.vault_paths import VAULT_FILE, locate_vault

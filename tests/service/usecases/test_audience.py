@@ -20,17 +20,16 @@ from pipelines.model import Privacy
 from pipelines.notes.markdown import parse_note
 from pipelines.notes.privacy import compared, may_leave
 from queue_config.settings import Settings
+from service.schemas.evidence import Cited
 from service.usecases.audience import OWNER, agents
-from service.usecases.browsing import Browsing
+from service.usecases.browsing import Browsing, list_notes
 from service.usecases.evidence import Records
-from service.usecases.explaining import explain
-from service.usecases.indexing import index_once
-from service.usecases.listing import list_notes
-from service.usecases.reading import Reader
-from service.usecases.schemas.evidence import Cited
+from service.usecases.explain import explain
+from service.usecases.links import Traversal
+from service.usecases.maintenance import index_once
+from service.usecases.notes import Reader
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
-from service.usecases.traversal import Traversal
 from tests.canaries import HIDDEN, NOTES, SEEN, leaks
 from workers.resources import Resources
 

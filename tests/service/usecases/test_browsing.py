@@ -12,7 +12,7 @@ from pipelines.filters import Filters
 from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
 from service.usecases.browsing import Browsing
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from workers.resources import Resources
 

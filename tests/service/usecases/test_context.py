@@ -13,14 +13,13 @@ from pipelines.filters import Filters
 from pipelines.search.excerpts import split_sentences
 from queue_config.settings import Settings
 from service.app import create_app
-from service.cli import app as commands
-from service.runtime.tokens import read_token
+from service.cli.main import app as commands
+from service.runtime.client import read_token
+from service.schemas.evidence import Cited
 from service.usecases.audience import OWNER, agents
-from service.usecases.context import Contexts
-from service.usecases.context_recipes import context_by_recipe
+from service.usecases.context import Contexts, context_by_recipe
 from service.usecases.evidence import Records
-from service.usecases.indexing import index_once
-from service.usecases.schemas.evidence import Cited
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from tests import canaries
 from tests.working import indexed

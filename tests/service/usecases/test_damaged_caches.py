@@ -11,9 +11,8 @@ from click.testing import CliRunner
 from pipelines.errors import CacheCorruptError
 from pipelines.sqlite import connect, empty_journal
 from queue_config.settings import Settings
-from service.cli import app
-from service.usecases.indexing import index_once, rebuild_caches
-from service.usecases.maintenance import verify_caches
+from service.cli.main import app
+from service.usecases.maintenance import index_once, rebuild_caches, verify_caches
 from service.usecases.search import SearchService
 from tests.sweeps import share
 from workers.resources import Resources

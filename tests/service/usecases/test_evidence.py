@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 from pipelines.search import quotes as citations
 from queue_config.settings import Settings
 from service.app import create_app
-from service.cli import app as command
-from service.runtime.tokens import read_token
+from service.cli.main import app as command
+from service.runtime.client import read_token
+from service.schemas.evidence import WriteBack
 from service.usecases.evidence import Records
-from service.usecases.indexing import index_once
-from service.usecases.schemas.evidence import WriteBack
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from workers.resources import Resources
 

@@ -14,12 +14,11 @@ from starlette.testclient import TestClient
 
 from pipelines.search.fusion import Hit
 from queue_config.settings import Settings
-from service.http.routes.search import add_search
-from service.usecases.explaining import explain
-from service.usecases.indexing import index_once
-from service.usecases.phrases import as_sum
-from service.usecases.search import SearchService
-from service.usecases.search_results import score_of, signals_of
+from service.http.routes import add_search
+from service.usecases.explain import explain
+from service.usecases.maintenance import index_once
+from service.usecases.search import SearchService, score_of, signals_of
+from service.usecases.text import as_sum
 from workers.resources import Resources
 
 WORDS = [

@@ -10,15 +10,15 @@ from starlette.testclient import TestClient
 
 from queue_config.settings import Settings
 from service.app import create_app
-from service.runtime.tokens import read_token
-from service.usecases.indexing import index_once
+from service.runtime.client import read_token
 from service.usecases.links import Graph
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from tests.browser.serving import cookie_of
 from workers.resources import Resources
 
 PORT = 8741
-STATIC = Path(__file__).parents[3] / "service" / "dashboard" / "static"
+STATIC = Path(__file__).parents[3] / "service" / "web" / "static"
 OURS = sorted(STATIC.glob("graph*.js"))
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 

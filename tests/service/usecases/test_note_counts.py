@@ -10,12 +10,12 @@ from starlette.testclient import TestClient
 from pipelines.filters import Filters
 from queue_config.settings import Settings
 from service.app import create_app
-from service.runtime.tokens import read_token
-from service.usecases.health import count_notes
-from service.usecases.indexing import index_once, rebuild_caches
+from service.runtime.client import read_token
+from service.usecases.browsing import list_notes
 from service.usecases.links import Graph
-from service.usecases.listing import list_notes
+from service.usecases.maintenance import index_once, rebuild_caches
 from service.usecases.search import SearchService
+from service.usecases.status import count_notes
 from workers.resources import Resources
 
 PORT = 8741

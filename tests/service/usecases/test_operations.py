@@ -24,11 +24,11 @@ from pipelines.state.state import (
 from pipelines.state.tags import Proposals
 from queue_config.settings import Settings
 from service.http.errors import add_problems
-from service.http.routes.operations import add_operations
-from service.usecases.health import find_problems
-from service.usecases.indexing import index_once
+from service.http.routes_ops import add_operations
+from service.usecases.maintenance import index_once
 from service.usecases.operations import Operations, _percentile
 from service.usecases.search import SearchService
+from service.usecases.status import find_problems
 from tests.consumer import work
 from workers.heartbeat import process_name
 from workers.resources import Resources

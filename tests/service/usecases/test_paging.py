@@ -16,9 +16,9 @@ from pipelines.filters import Filters
 from pipelines.search import thresholds
 from queue_config.settings import Settings
 from service.app import create_app
-from service.runtime.tokens import read_token
+from service.runtime.client import read_token
 from service.usecases.audience import Audience
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from workers.resources import Resources
 

@@ -14,12 +14,12 @@ from pipelines.filters import parse_filters
 from pipelines.search.scopes import scopes_of
 from queue_config.settings import Settings
 from service.app import create_app
-from service.cli import app as commands
-from service.runtime.tokens import read_token
+from service.cli.main import app as commands
+from service.runtime.client import read_token
 from service.usecases.audience import Audience
+from service.usecases.browsing import list_notes
 from service.usecases.context import Contexts
-from service.usecases.indexing import index_once
-from service.usecases.listing import list_notes
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from tests.browser.serving import cookie_of
 from tests.canaries import HIDDEN, NOTES, leaks

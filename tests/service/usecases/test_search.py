@@ -9,14 +9,14 @@ import pytest
 from pipelines.errors import FilterError, ModelUnavailableError
 from pipelines.filters import Filters, parse_filters
 from queue_config.settings import Settings
+from service.usecases.browsing import list_notes
 from service.usecases.context import Contexts
-from service.usecases.explaining import explain
-from service.usecases.indexing import index_once
-from service.usecases.listing import list_notes
+from service.usecases.explain import explain
+from service.usecases.links import Traversal
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from service.usecases.titles import TitleSearch
-from service.usecases.traversal import Traversal
 from tests.tiny import break_in_memory
 from workers.complaints import model_reported
 from workers.resources import LAST_QUERY_FILE, Resources

@@ -9,7 +9,7 @@ from pipelines.model import Suggestion, now_iso
 from pipelines.tagging.apply import promote
 from pipelines.tagging.propose import begin
 from queue_config.settings import Settings
-from service.usecases.indexing import index_once
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from workers.renames import rename_tags

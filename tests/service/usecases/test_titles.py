@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 
 from queue_config.settings import Settings
 from service.app import create_app
-from service.cli import app as commands
-from service.runtime.tokens import read_token
-from service.usecases.indexing import index_once
+from service.cli.main import app as commands
+from service.runtime.client import read_token
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
 from workers.resources import Resources

@@ -6,10 +6,10 @@ import pytest
 
 from queue_config.settings import Settings
 from service.mcp.library import Library
-from service.usecases.indexing import index_once
+from service.usecases.links import Traversal
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
-from service.usecases.traversal import Traversal
 from workers.resources import Resources
 
 SELF = "# Self\n\nThe self will do what the self will.\n"

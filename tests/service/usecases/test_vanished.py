@@ -11,11 +11,10 @@ from starlette.testclient import TestClient
 from pipelines.filters import Filters
 from queue_config.settings import Settings
 from service.app import create_app
-from service.runtime.tokens import read_token
-from service.usecases.graph_export import export_graph
-from service.usecases.indexing import index_once
-from service.usecases.links import Graph
-from service.usecases.listing import list_notes
+from service.runtime.client import read_token
+from service.usecases.browsing import list_notes
+from service.usecases.links import Graph, export_graph
+from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from workers.resources import Resources
 

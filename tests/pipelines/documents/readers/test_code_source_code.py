@@ -415,7 +415,7 @@ def test_a_file_with_syntax_errors_gives_what_can_be_told(path, text, expected):
 
 REAL = [
     *(Path(module.__file__) for module in (argparse, ast, json.decoder)),
-    *sorted((ROOT / "service/dashboard/static").glob("*.js")),
+    *sorted((ROOT / "service/web/static").glob("*.js")),
     *(Path(sysconfig.get_path("include")) / name for name in ("object.h", "dictobject.h", "unicodeobject.h")),
 ]
 

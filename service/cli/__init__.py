@@ -1,0 +1,1 @@
+"""The command line: `everindex` and its commands, one module per group."""

@@ -1,0 +1,5 @@
+"""`python -m service.cli` is `everindex`, with the Python that runs it."""
+
+from service.cli.main import main
+
+main()

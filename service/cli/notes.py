@@ -1,0 +1,383 @@
+"""The command that lists notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import click
+
+from pipelines.errors import NO_NOTE, NoteNotFoundError
+from service.cli.console import err, out, print_json
+from service.cli.naming import about_note, ambiguous, in_vault, notes_named, state_of
+from service.cli.options import (
+    Pairs,
+    filter_options,
+    json_option,
+    located,
+    need_service,
+    options_given,
+    question_of,
+    questions_of,
+    resources_of,
+    service_of,
+    state_option,
+    vault_of,
+    vault_option,
+    why_behind,
+)
+from service.cli.render import section_of, where_of
+from service.usecases.text import counted, second, what_happened
+
+if TYPE_CHECKING:
+    from service.usecases.browsing import Order
+
+app = click.Group()
+_ORDERS = ("path", "date")
+_NAMED = 5
+
+
+@app.command("list")
+@filter_options
+@click.option(
+    "--sort", "order", type=click.Choice(_ORDERS), default="path", help="By path, or the newest first."
+)
+@vault_option
+@state_option
+@json_option
+def list_notes(
+    filters: Pairs, order: Order, vault: Path | None, state: Path | None, *, as_json: bool
+) -> None:
+    """List the notes of the index, with date, kind and number of passages."""
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
+    from service.usecases.browsing import list_notes as find  # noqa: PLC0415 - likewise
+
+    questions = questions_of(options_given(vault, state))
+    answer = find(questions, filters_of(questions.resources.root, filters), order)
+    if as_json:
+        print_json(answer.model_dump(mode="json"))
+        return
+    for note in answer.notes:
+        facts = ", ".join(filter(None, (note.kind, counted(note.chunks, "passage"))))
+        out.say(f"{note.date}  {note.path}  ({facts})")
+        for warning in note.warnings:
+            out.say(f"            warning: {warning}", "yellow")
+    reason = f": {answer.reason}" if answer.reason else ""
+    out.say(counted(answer.count, "note") + reason + _besides(answer.configuration), "dim")
+
+
+def _besides(configuration: Sequence[str]) -> str:
+    """Say which files of the index are not listed because they configure a domain."""
+    if not configuration:
+        return ""
+    files = counted(len(configuration), "vocabulary is", "vocabularies are")
+    more = ", …" if len(configuration) > _NAMED else ""
+    return f"; {files} indexed, too: {', '.join(configuration[:_NAMED])}{more}"
+
+
+# The commands that find notes by name, and similar notes.
+
+
+@app.command()
+@click.argument("query", help="The beginning of a title, alias or path; it may be misspelled.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, help="How many notes.")
+@vault_option
+@state_option
+@json_option
+def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Find notes by their names."""
+    query, given = question_of([query]), options_given(vault, state)
+    service = service_of(given)
+    if service:
+        answer = service.call("GET", "/titles", q=query, limit=limit)
+    else:
+        from service.usecases.titles import TitleSearch  # noqa: PLC0415 - help has to be instant
+
+        answer = TitleSearch(questions_of(given)).titles(query, limit).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+        return
+    for hit in answer["results"]:
+        shown = f"  also {hit['name']}" if hit["matched"] == "alias" else ""
+        out.say(f"{hit['path']}  {hit['title']}{shown}")
+    if not answer["results"]:
+        out.print("No note has a similar name.", style="dim")
+
+
+@app.command()
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
+@click.option("-k", type=click.IntRange(1, 100), default=10, help="How many notes.")
+@filter_options
+@vault_option
+@state_option
+@json_option
+def similar(
+    path: str, k: int, filters: Pairs, vault: Path | None, state: Path | None, *, as_json: bool
+) -> None:
+    """List the notes most similar to a note."""
+    given = options_given(vault, state)
+    answer = about_note(given, path, lambda found: _similar(given, found, k, filters))
+    if as_json:
+        print_json(answer)
+        return
+    for hit in answer["results"]:
+        section = section_of(hit)
+        out.say(
+            f"{hit['cosine']:.3f}  {where_of(hit)}  {hit['title']}" + (f" › {section}" if section else "")
+        )
+    if answer["reason"]:
+        out.print(f"No answer: {answer['reason']}.", style="dim")
+    elif not answer["results"]:
+        which = "note that passes the filters" if filters else "other note"
+        out.print(f"No {which} can be compared with it.", style="dim")
+
+
+def _similar(given: dict[str, Any], path: str, k: int, filters: Pairs) -> Any:
+    service = service_of(given)
+    if service:
+        return service.call("GET", f"/similar/{quote(path)}", filters, k=k)
+
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
+    from service.usecases.titles import TitleSearch  # noqa: PLC0415 - likewise
+
+    questions = questions_of(given)
+    parsed = filters_of(questions.resources.root, filters)
+    return TitleSearch(questions).similar(path, k, parsed).model_dump(mode="json")
+
+
+# The command that shows what happened to a note.
+
+
+_HEADINGS = ("when", "what", "passages", "embedded", "ms", "model", "pipeline", "error")
+_NUMBERS = ("passages", "embedded", "ms")
+
+
+@app.command("log")
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, help="How many entries, newest first.")
+@vault_option
+@state_option
+@json_option
+def show_log(path: str, limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Show what happened to a note: indexed, embedded, renamed, removed, parked."""
+    given = options_given(vault, state)
+    answer = about_note(given, path, lambda found: _log(given, found, limit))
+    if as_json:
+        print_json(answer)
+        return
+    if not answer["entries"]:
+        out.say("nothing happened to it since the log begins", "dim")
+        return
+    for line in _table([_HEADINGS, *map(_cells, answer["entries"])]):
+        out.say(line)
+    if any(entry["vectors_pending"] for entry in answer["entries"]):
+        out.say("+ more of its texts are embedded later", "dim")
+
+
+def _log(given: dict[str, Any], path: str, limit: int) -> Any:
+    service = service_of(given)
+    if service:
+        return service.call("GET", f"/log/{quote(path)}", limit=limit)
+    from service.usecases.notes import log_of_note  # noqa: PLC0415 - help has to be instant
+
+    return log_of_note(questions_of(given), path, limit).model_dump(mode="json")
+
+
+def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
+    passages = "" if entry["passages"] is None else f"{entry['passages']:,}"
+    # A service that was started before an upgrade gives no reasons.
+    what = what_happened(entry["action"], entry["renamed_to"], entry["renamed_from"], entry.get("reason"))
+    embedded = f"{entry['texts_embedded']:,}" + ("+" if entry["vectors_pending"] else "")
+    return (
+        *(second(entry["at"]), what, passages, embedded, f"{entry['ms']:,.0f}"),
+        *(entry["model"], entry["pipeline"], entry["error"] or ""),
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines with aligned columns: a line is not wrapped, so that programs can search it."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = [str.rjust if name in _NUMBERS else str.ljust for name in _HEADINGS]
+    return [
+        "  ".join(
+            align(cell, width) for align, cell, width in zip(aligned, row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+# The command that keeps a file or folder out of the index.
+
+
+@app.command()
+@click.argument("path", help="A file or folder of the vault, or a note by its title, alias or id.")
+@click.option("--undo", is_flag=True, help="Remove the line again.")
+@vault_option
+@state_option
+def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> None:
+    """Keep a file or folder out of the index, by a line in .everindexignore; the file itself stays."""
+    from pipelines.vault import files as notes  # noqa: PLC0415 - likewise
+    from pipelines.vault import ignore as ignore_file  # noqa: PLC0415 - help has to be instant
+    from workers.vault_paths import locate_vault, not_there  # noqa: PLC0415 - likewise
+
+    given = located(options_given(vault, state))
+    place = locate_vault(vault_of(given), given.get("state"), create=False)
+    if notes.find(place.root, place.identity) is None:
+        raise not_there(place.root)
+    key = notes.note_key(in_vault(given, path))
+    raw = notes.path_on_disk(place.root, key)
+    if notes.look(place.root, raw) is None and not notes.is_folder(place.root, raw):
+        same, _ = notes_named(given, key)
+        if len(same) > 1:
+            raise ambiguous(key, same, state_of(given, key))
+        key = same[0] if same else key
+        raw = notes.path_on_disk(place.root, key)
+    later = "" if service_of(given) else "; Everindex is not running, and does so when it is started"
+    if undo:
+        line = ignore_file.stop_ignoring(place.root, raw, place.displaced)
+        known = state_of(given, key)
+        so = (
+            f"it is still ignored: {known['reason']}"
+            if known["state"] == "ignored"
+            else "it is indexed again"
+        )
+        out.say(f"{notes.note_key(line)} was removed from {ignore_file.IGNORE_FILE}; {so}{later}")
+    else:
+        line = notes.note_key(ignore_file.ignore(place.root, raw, place.displaced))
+        out.say(f"{key} is ignored: {line} was added to {ignore_file.IGNORE_FILE}; --undo removes it{later}")
+
+
+# The commands that show how far the index is, and bring it up to date: status, reload, retry, confirm-deletions.
+
+
+_PATIENCE_SECONDS = 2.0
+"""How long `--wait` waits without a word: a save takes no longer."""
+
+
+@app.command()
+@vault_option
+@state_option
+@json_option
+@click.option("--wait", is_flag=True, help="Return when everything is indexed.")
+def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool) -> None:
+    """Show the state of the vault's index."""
+    from service.cli.render import print_status  # noqa: PLC0415
+
+    given = options_given(vault, state)
+
+    def ask() -> dict[str, Any]:
+        service = service_of(given)
+        if service:
+            return {**service.call("GET", "/health"), "running": True}
+        questions = questions_of(given)
+        return questions.health(questions.resources.queue()).model_dump(mode="json") | {"running": False}
+
+    facts = _when_complete(given, ask) if wait else ask()
+    if as_json:
+        print_json(facts | {"parked_notes": _parked(given)})
+    else:
+        behind = None if facts["running"] else why_behind(resources_of(given))
+        print_status(out, facts, _parked(given), behind)
+
+
+def _when_complete(given: dict[str, Any], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the state once everything is indexed; print meanwhile what may prevent it, such as a paused domain."""
+    import re  # noqa: PLC0415 - help has to be instant
+    import time  # noqa: PLC0415 - likewise
+
+    from service.runtime.client import is_complete  # noqa: PLC0415 - likewise
+
+    began, told, compared = time.monotonic(), set[str](), False
+    while not ((facts := ask())["running"] and is_complete(facts) and compared):
+        service = need_service(given)  # without it, nothing is ever indexed
+        if is_complete(facts):
+            service.call("POST", "/reload")  # a save of this moment may not have been noticed yet
+            compared = True
+            continue
+        for problem in facts["problems"] if time.monotonic() - began > _PATIENCE_SECONDS else ():
+            kind = re.sub(r"\d+", "", problem)  # its ages and counts change
+            if kind not in told:
+                err.say(problem)
+            told.add(kind)
+        time.sleep(0.2)
+    return facts
+
+
+def _parked(given: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the parked notes, from the service if it runs: the caches take longer to open than it to answer."""
+    service = service_of(given)
+    if service:
+        notes = service.call("GET", "/ops/parked.json")["notes"]
+        return [{name: note[name] for name in ("path", "domain", "kind", "reason")} for note in notes]
+    from pipelines.cache.graph import parked_notes  # noqa: PLC0415
+    from pipelines.indexing.status import unforgotten  # noqa: PLC0415
+
+    resources = resources_of(given)
+    return [
+        {"path": row.path, "domain": domain.slug, "kind": row.kind, "reason": row.reason}
+        for domain in resources.domains()
+        if resources.state().cache_path(domain.slug).exists()
+        for row in unforgotten(parked_notes(resources.reader(domain)), resources.state(), domain.slug)
+    ]
+
+
+@app.command()
+@vault_option
+@state_option
+@json_option
+def reload(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Compare the whole vault with the index now."""
+    answer = need_service(options_given(vault, state)).call("POST", "/reload")
+    if as_json:
+        print_json(answer)
+        return
+    for slug, found in answer["found"].items():
+        out.print(f"{slug}: " + ", ".join(f"{count} {what}" for what, count in found.items()))
+
+
+@app.command()
+@click.argument("path", required=False, help="A parked note; default: all of them.")
+@vault_option
+@state_option
+def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
+    """Try parked notes again."""
+    given = options_given(vault, state)
+    service = need_service(given)
+
+    def ask(found: str | None) -> Any:
+        return service.call("POST", "/retry", path=found)
+
+    try:
+        answer = about_note(given, path, ask) if path else ask(None)
+    except NoteNotFoundError as error:
+        if error.why["state"] in NO_NOTE:
+            raise
+        raise NoteNotFoundError(f"{error}; only a parked note can be tried again", error.why) from None
+    for one in answer["paths"]:
+        out.say(f"{one} is tried again")
+    if not answer["paths"]:
+        out.print("No note is parked.")
+
+
+@app.command("confirm-deletions")
+@vault_option
+@state_option
+def confirm_deletions(vault: Path | None, state: Path | None) -> None:
+    """Apply deletions that were held because many notes vanished at once."""
+    from service.cli.progress import IndexProgress  # noqa: PLC0415
+    from service.runtime.lock import only_one  # noqa: PLC0415
+    from service.usecases.maintenance import index_once  # noqa: PLC0415
+
+    given = options_given(vault, state)
+    service = service_of(given)
+    if service:
+        for slug, found in service.call("POST", "/confirm-deletions")["found"].items():
+            out.print(f"{slug}: {found['removed']} removed")
+        return
+    resources = resources_of(given)
+    with only_one(resources.place.state), IndexProgress(out) as bar:
+        lines = index_once(resources, bar.show, confirmed=True)
+    for line in lines:
+        out.say(line)

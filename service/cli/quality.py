@@ -1,0 +1,368 @@
+"""The commands of evidence: check quotes against the notes that they cite, and manage evidence records."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service.cli.console import err, out, print_json
+from service.cli.naming import in_vault
+from service.cli.options import (
+    Commands,
+    json_option,
+    options_given,
+    questions_of,
+    resources_of,
+    state_option,
+    vault_option,
+)
+from service.cli.render import where_of
+from service.usecases.text import counted
+
+if TYPE_CHECKING:
+    from service.schemas.evidence import Cited
+    from service.usecases.evidence import Records
+
+app = click.Group()
+record_argument = click.argument("record", metavar="ID", help="The id of a record, as `rx list` shows it.")
+
+
+def _records(given: dict[str, Any]) -> Records:
+    """Open the records of the vault that the options name, or of the only running one."""
+    from service.usecases.evidence import Records  # noqa: PLC0415 - help has to be instant
+
+    return Records(questions_of(given))
+
+
+@app.command("verify-quotes")
+@click.argument("file", metavar="FILE|-", help="A JSON array, or JSON lines.")
+@vault_option
+@state_option
+@json_option
+def verify_quotes(file: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Compare quotes with the notes that they cite; exit code 1 unless every quote is there, word for word."""
+    answer = _records(options_given(vault, state)).verify(_read_quotes(file)).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+    else:
+        for one in answer["quotes"]:
+            out.say(
+                f"{one['citation_reason']:<14}{one['path']}  {one['quote'] or ''}",
+            )
+        out.print(answer["citations_status"], style="dim")
+    if answer["citations_status"] in ("has_mismatch", "unverifiable"):
+        sys.exit(1)
+
+
+def _read_quotes(file: str) -> list[Cited]:
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from service.schemas.evidence import Cited  # noqa: PLC0415
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{file} cannot be read ({error}); name a file of JSON, or -") from error
+    found = []
+    for number, value in enumerate(_values(file, text), start=1):
+        try:
+            found.append(Cited.model_validate(value))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise click.BadParameter(
+                f'{file}, quote {number}: {where}: {first["msg"]}; a quote is {{"path": …, "quote": …}}'
+            ) from error
+    return found
+
+
+def _values(file: str, text: str) -> list[Any]:
+    """Return the quotes of a JSON array, of the body of `POST /verify`, or of JSON lines."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        except ValueError as error:
+            raise click.BadParameter(
+                f"{file} is neither JSON nor JSON lines ({error}); correct it"
+            ) from error
+    if isinstance(whole, dict) and isinstance(whole.get("quotes"), list):
+        return list(whole["quotes"])
+    return whole if isinstance(whole, list) else [whole]
+
+
+rx = Commands("rx", help="Evidence records: the passages that answered a question.")
+app.add_command(rx)
+
+
+@rx.command("new")
+@click.argument("question")
+@click.option("-k", type=click.IntRange(1, 50), default=10, help="How many notes.")
+@vault_option
+@state_option
+@json_option
+def new(question: str, k: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Search, and store the results as a record."""
+    answer = _records(options_given(vault, state)).ask(question, k).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+    else:
+        _print_record(answer)
+
+
+@rx.command("list")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, help="Maximum number of records.")
+@vault_option
+@state_option
+@json_option
+def list_records(limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """List the newest records."""
+    answer = _records(options_given(vault, state)).newest(limit).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+        return
+    for one in answer["records"]:
+        counts = f"notes: {one['hits']}, citations: {one['citations']}"
+        out.say(f"{one['id']}  {one['asked_at']}  {one['question']}  ({counts})")
+    out.print(f"{answer['count']} {'record' if answer['count'] == 1 else 'records'}", style="dim")
+
+
+@rx.command("show")
+@record_argument
+@vault_option
+@state_option
+@json_option
+def show(record: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Show a record with verified citations, and whether its notes have changed since."""
+    answer = _records(options_given(vault, state)).show(record).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+    else:
+        _print_record(answer)
+
+
+@rx.command("delete")
+@record_argument
+@vault_option
+@state_option
+def delete_record(record: str, vault: Path | None, state: Path | None) -> None:
+    """Delete a record and the texts that it stores."""
+    answer = _records(options_given(vault, state)).delete(record)
+    out.print(f"{answer.deleted} is deleted")
+
+
+def _print_record(answer: dict[str, Any]) -> None:
+    def line(text: str) -> None:
+        out.say(text)
+
+    match = f"  (match: {answer['match']})" if answer["match"] else ""
+    line(f"{answer['id']}  {answer['question']}{match}")
+    for hit in answer["evidence"]:
+        line(f"  {where_of(hit)}{_since(hit)}")
+    for cited in answer["citations"]:
+        line(f"  {cited['citation_reason']:<14}{cited['path']}{_since(cited)}  {cited['quote'] or ''}")
+    if answer["notes"]:
+        line(answer["notes"])
+    out.print(answer["citations_status"], style="dim")
+
+
+def _since(source: dict[str, Any]) -> str:
+    if source["source_gone"]:
+        return "  (gone since)"
+    return "  (changed since)" if source["source_changed"] else ""
+
+
+# `everindex eval`: how good the answers to the user's own questions are, and what each layer adds.
+
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from service.usecases.explain import Judged
+
+
+_MOST_NAMED = 5
+
+
+@app.command("eval")
+@vault_option
+@state_option
+@click.option(
+    "--without",
+    metavar="LAYER[,LAYER]",
+    help="Measure what each of these layers adds, as in decay,graph (a wrong name lists all layers).",
+)
+@click.option(
+    "--compare",
+    "settings",
+    multiple=True,
+    metavar="SETTING=VALUE",
+    help="Measure what a setting of _domains.yaml would add, as in lexical.weight=0.5 (may be repeated).",
+)
+@json_option
+def evaluate(
+    vault: Path | None, state: Path | None, without: str | None, settings: tuple[str, ...], *, as_json: bool
+) -> None:
+    """Measure the answers to the judged questions in the vault's _queries.yaml.
+
+    Without options: the measures after each step of an answer, and the questions that lost most.
+    """
+    from pipelines.search.evaluate import read_judged  # noqa: PLC0415
+    from service.usecases.explain import compare, measure_steps, not_indexed  # noqa: PLC0415
+
+    given, layers = options_given(vault, state), _layers(without)
+    questions = questions_of(given)
+    judged: Judged = {query: (query, of) for query, of in read_judged(questions.resources.root).items()}
+    missing = not_indexed(questions, judged)
+    with err.status(f"Asking {counted(len(judged), 'question')} ..."):
+        if layers or settings:
+            answer = asdict(compare(lambda: questions_of(given), judged, layers, settings))
+        else:
+            answer = asdict(measure_steps(questions, judged))
+    if as_json:
+        print_json(answer | {"not_indexed": missing})
+        return
+    if layers or settings:
+        _print_changes(answer)
+    else:
+        _print_steps(answer)
+    _print_missing(missing)
+
+
+def _layers(given: str | None) -> list[str]:
+    """Return the named layers. Raises BadParameter for an unknown one."""
+    if given is None:
+        return []
+    from pipelines.search.ablation import WITHOUT  # noqa: PLC0415
+
+    names = [name.strip() for name in given.split(",")]
+    for name in names:
+        if name not in WITHOUT:
+            raise click.BadParameter(f"{name!r} is not a layer; the layers are {', '.join(WITHOUT)}")
+    return list(dict.fromkeys(names))
+
+
+def _print_steps(answer: dict[str, Any]) -> None:
+    from pipelines.search.ablation import RETRIEVERS  # noqa: PLC0415
+
+    table = _table("step", _asked(answer))
+    last = list(answer["means"])[-1]
+    for name, means in answer["means"].items():
+        step = f"{name} alone" if name in RETRIEVERS else "both, fused" if name == "fused" else f"then {name}"
+        table.add_row(step, *map(_number, means.values()), style="bold" if name == last else None)
+    out.print(table)
+    out.print("The last step is the answer of a search.")
+    if answer["losses"]:
+        out.print("\nThe questions that lost most from one step to the next (nDCG@10):")
+    for loss in answer["losses"]:
+        out.say(f"  {-loss['lost']:+.3f}  {loss['before']} → {loss['after']}  {loss['query']}")
+
+
+def _print_changes(answer: dict[str, Any]) -> None:
+    table = _table("answers", f"{_asked(answer)} in {counted(answer['runs'], 'cold run')}")
+    table.add_row("as they are", *map(_number, answer["as_it_is"].values()), style="bold")
+    for change in answer["changes"]:
+        name = f"without {change['name']}" if change["kind"] == "without" else change["name"]
+        table.add_row(name, *map(_number, change["means"].values()))
+    out.print(table)
+    for change in answer["changes"]:
+        out.print(f"{change['name']}: {_verdict(change['verdict'], change['kind'])}")
+
+
+def _verdict(verdict: dict[str, Any] | None, kind: str) -> str:
+    if verdict is None:
+        return "the runs differ, so no verdict"
+    adds = "adds" if kind == "without" else "would add"
+    return (
+        f"{verdict['word']}. It {adds} {verdict['gain']:+.3f} to nDCG@10 (95 % interval {verdict['low']:+.3f} to"
+        f" {verdict['high']:+.3f}, p = {verdict['p']:.3f}; {verdict['differing']} of"
+        f" {counted(verdict['questions'], 'question differs', 'questions differ')})"
+    )
+
+
+def _table(first: str, title: str) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(first, title=title)
+    for measure in ("nDCG@10", "recall@10", "recall@60", "MRR"):
+        table.add_column(measure, justify="right")
+    return table
+
+
+def _asked(answer: dict[str, Any]) -> str:
+    return f"{counted(answer['questions'], 'question')}, asked of all domains"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _print_missing(missing: list[str]) -> None:
+    if missing:
+        named = ", ".join(missing[:_MOST_NAMED]) + (" ..." if len(missing) > _MOST_NAMED else "")
+        out.say(
+            f"\n{counted(len(missing), 'note')} of _queries.yaml not indexed: {named}"
+            " (`everindex why NOTE` says why)",
+            "yellow",
+        )
+
+
+# The commands of attention: list the notes that were chosen, and delete what was recorded.
+
+
+@app.group(cls=Commands, invoke_without_command=True)
+@vault_option
+@state_option
+@json_option
+@click.pass_context
+def attention(context: click.Context, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Which notes you and your agents chose, if that is recorded; without a command, list them."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_attended, vault=vault, state=state, as_json=as_json)
+    elif vault or state or as_json:
+        raise click.UsageError(f"options follow the command: attention {context.invoked_subcommand} ...")
+
+
+@attention.command("list")
+@vault_option
+@state_option
+@json_option
+def list_attended(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """List the notes that were chosen, those with the most attention first."""
+    from dataclasses import asdict  # noqa: PLC0415 - help has to be instant
+    from datetime import UTC, datetime  # noqa: PLC0415 - likewise
+
+    from service.usecases.operations import attended_notes  # noqa: PLC0415 - likewise
+
+    resources = resources_of(options_given(vault, state))
+    notes = attended_notes(resources, datetime.now(UTC))
+    if as_json:
+        print_json({"recording": resources.settings.attention, "notes": [asdict(note) for note in notes]})
+        return
+    for note in notes:
+        times = ", ".join(f"{how} {count}" for how, count in note.times.items())
+        out.say(f"{note.attention:6.2f}  {note.path}  ({times}; last {note.last})")
+    state_of = "on" if resources.settings.attention else "off: the setting `attention` turns it on"
+    out.say(f"{counted(len(notes), 'note')}; recording is {state_of}", "dim")
+
+
+@attention.command("delete")
+@click.argument("path", metavar="[NOTE]", required=False, help="A note's path in the vault.")
+@click.option("--all", "every", is_flag=True, help="Delete what was recorded of all notes.")
+@vault_option
+@state_option
+def delete_attention(path: str | None, vault: Path | None, state: Path | None, *, every: bool) -> None:
+    """Delete what was recorded of a note, or of all notes."""
+    if (path is None) != every:
+        raise click.UsageError("name a note, or give --all for all notes")
+    from service.usecases.operations import forget  # noqa: PLC0415 - help has to be instant
+
+    given = options_given(vault, state)
+    deleted = forget(resources_of(given), in_vault(given, path) if path else None)
+    out.say(f"deleted {counted(deleted, 'choice')}")

@@ -1,0 +1,326 @@
+"""The commands that run or show the long-running processes: up, watch, work, serve and open."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import get_completion_class
+
+from pipelines.errors import AlreadyRunningError, ConfigurationError, NotRunningError
+from service.cli.console import out
+from service.cli.options import (
+    folder_argument,
+    located,
+    need_service,
+    options_given,
+    port_option,
+    settings_of,
+    show_page,
+    state_option,
+    supervised_option,
+    vault_option,
+)
+
+if TYPE_CHECKING:
+    from queue_config.settings import Settings
+    from service.runtime.client import Service
+    from workers.vault_paths import VaultPaths
+
+app = click.Group()
+_REBUILD = "everindex index --rebuild"
+"""What the message of every damaged index names."""
+
+
+@app.command()
+@folder_argument
+@vault_option
+@port_option
+@state_option
+def up(folder: Path | None, vault: Path | None, port: int | None, state: Path | None) -> None:
+    """Index a vault, watch it and serve it, until Ctrl-C."""
+    from queue_config.logs import configure  # noqa: PLC0415
+    from service.runtime.client import running  # noqa: PLC0415
+    from service.runtime.lock import only_one  # noqa: PLC0415
+    from service.runtime.sockets import bind  # noqa: PLC0415
+    from service.runtime.supervisor import Supervisor, wait_for_orphans  # noqa: PLC0415
+
+    configure("up")
+    given = options_given(folder or vault, state, port)
+    settings = settings_of(located(given, or_running=False))
+    place = _locate(settings)
+    try:
+        wait_for_orphans(place.state)
+        with only_one(place.state):
+            bind(settings.port).close()
+    except AlreadyRunningError:
+        service = running(place.state)
+        where = f"at {service.address} (process {service.pid})" if service else f"with state in {place.state}"
+        out.say(f"Everindex is already running on {place.root}, {where}")
+        return
+    arguments = ["--vault", str(place.root), "--state", str(place.state), "--port", str(settings.port)]
+    supervisor = Supervisor(place.state, arguments)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        # Start these two first: they load while the models and caches are checked.
+        supervisor.start("query", "watcher")
+        _check(settings)
+        named = given.get("vault", place.root)
+        out.say(f"Everindex on {place.root if named.name in {'', '..'} else named}")
+        _warn_of_others(place)
+        supervisor.start("worker")
+        _follow_first_index(supervisor, stop)
+        supervisor.keep(stop)
+        out.print("Stopping …")
+    finally:
+        supervisor.stop()
+
+
+def _locate(settings: Settings) -> VaultPaths:
+    """Find a vault and its state, or create both; nothing is created for a service whose port is in use."""
+    from service.runtime.sockets import bind  # noqa: PLC0415
+    from workers.vault_paths import find_vault, locate_vault  # noqa: PLC0415
+
+    if not find_vault(settings.vault, settings.state).state.exists():
+        bind(settings.port).close()
+    return locate_vault(settings.vault, settings.state)
+
+
+def _warn_of_others(place: VaultPaths) -> None:
+    from service.usecases.doctor import others_running  # noqa: PLC0415
+
+    for folder, process in others_running(place).items():
+        out.say(
+            f"Another Everindex (process {process}) runs on this vault, with its state in {folder}."
+            " Stop one of the two: both apply accepted tags to the same notes.",
+            "yellow",
+        )
+
+
+def _check(settings: Settings) -> None:
+    """Raise here, not in a child's log, if the models or caches cannot be used."""
+    from workers.resources import Resources  # noqa: PLC0415
+
+    resources = Resources(settings)
+    resources.check_models()
+    resources.caches()
+
+
+def _follow_first_index(supervisor: Any, stop: threading.Event) -> None:
+    from service.cli.progress import IndexProgress  # noqa: PLC0415
+
+    service = supervisor.wait_for_service(stop)
+    if service is None:
+        return
+    with IndexProgress(out) as bar:
+        health = supervisor.follow(service, stop, bar.show_health)
+    if health:
+        print_findable(health, service)
+
+
+def print_findable(health: dict[str, Any], service: Service) -> None:
+    """Print how many notes the first index has, and the commands that use it; or that an index is damaged."""
+    from rich.text import Text  # noqa: PLC0415
+
+    from service.usecases.text import not_asked_for  # noqa: PLC0415
+
+    damaged = [problem for problem in health["problems"] if _REBUILD in problem]
+    for problem in damaged:
+        out.say(problem, "yellow")
+    parked = sum(domain["parked"] for domain in health["domains"].values())
+    notes = sum(domain["notes"] for domain in health["domains"].values())
+    if notes and not damaged:
+        count = f"{notes:,} {'note is' if notes == 1 else 'notes are'} findable."
+        out.print(Text(count, "green"), "Save another, and it will be too.")
+    elif not damaged:
+        out.print("No note is findable yet. Save one, and it will be.")
+    if others := health["other_files"]:
+        out.print(not_asked_for(others), soft_wrap=True)
+    chosen = vault_choice(service)
+    if parked:
+        why = f"`{this_command()} status{chosen}` says why."
+        out.print(Text(f"{parked} could not be indexed:", "yellow"), Text(why), soft_wrap=True)
+    out.say(f'  {this_command()} search{chosen} "your question"')
+    out.say(f"  {this_command()} open{chosen}  (the page on {service.address}, signed in)")
+    out.print("Ctrl-C stops it.")
+
+
+def vault_choice(service: Service) -> str:
+    """Return the option with which a command in any folder asks this service: none if no other vault runs.
+
+    A state folder that is not in the usual place must be named; it knows its vault.
+    """
+    from queue_config.folders import state_home  # noqa: PLC0415
+    from service.runtime.client import only_running  # noqa: PLC0415
+
+    if service.state.parent != state_home():
+        return f" --state {shlex.quote(str(service.state))}"
+    try:
+        only_running()
+    except NotRunningError:
+        return f" --vault {shlex.quote(str(service.root))}"
+    return ""
+
+
+def this_command() -> str:
+    """Return the command in a form that works in any terminal."""
+    import shutil  # noqa: PLC0415
+
+    here = Path(sys.argv[0])
+    if here.name != "everindex":
+        return "everindex"
+    found = shutil.which("everindex")
+    return (
+        "everindex"
+        if found and Path(found).resolve() == here.resolve()
+        else shlex.quote(str(here.absolute()))
+    )
+
+
+@app.command()
+@vault_option
+@state_option
+@port_option
+@supervised_option
+def watch(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
+    """Watch a vault and put its changes on the queue (one process)."""
+    from queue_config.logs import configure  # noqa: PLC0415
+    from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
+    from service.watcher.watcher import Watcher  # noqa: PLC0415
+
+    configure("watcher")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if supervised:
+        stop_with_supervisor(stop.set)
+    settings = settings_of(located(options_given(vault, state, port), or_running=False))
+    _end_with_state(settings)
+    Watcher(settings, stop).run()
+
+
+@app.command()
+@vault_option
+@state_option
+@port_option
+@supervised_option
+def work(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
+    """Work the queue: index what changed (any number of processes)."""
+    from queue_config.logs import configure  # noqa: PLC0415
+    from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
+    from workers.run import run_worker  # noqa: PLC0415
+
+    configure("worker")
+    if supervised:
+        stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    settings = settings_of(located(options_given(vault, state, port), or_running=False))
+    _end_with_state(settings)
+    run_worker(settings)
+
+
+@app.command()
+@vault_option
+@state_option
+@port_option
+@supervised_option
+def serve(vault: Path | None, state: Path | None, port: int | None, *, supervised: bool) -> None:
+    """Answer questions over HTTP on 127.0.0.1 (one process, or one per domain)."""
+    from queue_config.logs import configure  # noqa: PLC0415
+    from service.app import run_server  # noqa: PLC0415
+    from service.runtime.supervisor import stop_with_supervisor  # noqa: PLC0415
+
+    configure("query")
+    if supervised:
+        stop_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    settings = settings_of(located(options_given(vault, state, port), or_running=False))
+    _end_with_state(settings)
+    run_server(settings)
+
+
+def _end_with_state(settings: Settings) -> None:
+    from workers.heartbeat import end_with_state  # noqa: PLC0415
+    from workers.vault_paths import locate_vault  # noqa: PLC0415
+
+    end_with_state(locate_vault(settings.vault, settings.state).state)
+
+
+@app.command("open")
+@vault_option
+@state_option
+def open_page(vault: Path | None, state: Path | None) -> None:
+    """Open the page in the browser, signed in."""
+    show_page(need_service(options_given(vault, state)), "/")
+
+
+# The command that prints what makes a shell complete `everindex`.
+
+
+@app.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes commands and options in a shell."""
+    made_by = get_completion_class(shell)
+    if made_by is None:
+        raise click.BadParameter(f"{shell} cannot be completed")
+    out.say(made_by(context.find_root().command, {}, "everindex", "_EVERINDEX_COMPLETE").source())
+
+
+# The command that shows what Everindex does, on a vault that is not the user's.
+
+
+_PACKAGED = Path(__file__).parents[1] / "example_vault"
+_CHECKOUT = Path(__file__).parents[2] / "examples" / "vault"
+
+
+@app.command()
+@port_option
+@click.pass_context
+def demo(context: click.Context, port: int | None) -> None:
+    """Serve an example vault from a temporary folder, until Ctrl-C; then it is removed."""
+    from workers.vault_paths import find_vault  # noqa: PLC0415 - help has to be instant
+
+    wanted = _free_port(port)
+    with tempfile.TemporaryDirectory(prefix="everindex-demo-") as folder:
+        root = Path(folder).resolve() / "vault"
+        copy_example(root)
+        state = find_vault(root, None, create=True).state
+        out.say(f"An example vault is in {root}; change its notes as you like. It is removed at the end.")
+        try:
+            context.invoke(up, folder=root, vault=None, port=wanted, state=state)
+        finally:
+            shutil.rmtree(state, ignore_errors=True)
+
+
+def copy_example(root: Path) -> None:
+    """Copy the example vault, without the id of the original. Raises OSError."""
+    original = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+    shutil.copytree(original, root, ignore=shutil.ignore_patterns(".everindex"))
+
+
+def _free_port(wanted: int | None) -> int:
+    """Return the port given, or else the one of the settings if it is free, or else 0, which is any.
+
+    Raises ConfigurationError if the port given is in use.
+    """
+    from service.runtime.sockets import bind  # noqa: PLC0415 - help has to be instant
+
+    if wanted is not None:
+        bind(wanted).close()
+        return wanted
+    port = settings_of({}).port
+    try:
+        bind(port).close()
+    except ConfigurationError:
+        return 0
+    return port

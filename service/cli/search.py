@@ -1,0 +1,215 @@
+"""The commands that ask the service. Those that only read also work without one, from the caches."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.errors import NO_NOTE, NotFoundError
+from service.cli.console import out, print_json
+from service.cli.naming import (
+    about_note,
+    ambiguous,
+    in_vault,
+    is_of_file,
+    is_path,
+    node_at,
+    notes_named,
+    state_of,
+    suggestion,
+)
+from service.cli.options import (
+    Pairs,
+    filter_options,
+    json_option,
+    need_service,
+    options_given,
+    question_of,
+    questions_of,
+    service_of,
+    state_option,
+    vault_option,
+    why_behind,
+)
+from service.runtime.client import standing_of
+
+app = click.Group()
+
+
+class _Nth(click.IntRange):
+    """The number of a hit: a question after `--open` is taken for one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            said = f"{value!r} is not the number of a hit (1 to {self.max}); write --open after the question"
+            self.fail(said, param, ctx)
+
+
+@app.command()
+@click.argument("query", nargs=-1, help="A question, or exact words. Without one: search as you type.")
+@click.option("-k", type=click.IntRange(1, 200), default=10, help="How many notes.")
+@filter_options
+@vault_option
+@state_option
+@click.option("--explain", is_flag=True, help="Show how each layer ranked each note.")
+@click.option("--all", "every", is_flag=True, help="Also show copies, and notes that are not answers.")
+@click.option(
+    "--open",
+    "opened",
+    type=_Nth(1, 200),
+    is_flag=False,
+    flag_value=1,
+    metavar="[N]",
+    help="Open the first hit, or the Nth, in Obsidian or in $EDITOR.",
+)
+@json_option
+def search(
+    query: tuple[str, ...],
+    k: int,
+    filters: Pairs,
+    vault: Path | None,
+    state: Path | None,
+    *,
+    explain: bool,
+    every: bool,
+    opened: int | None,
+    as_json: bool,
+) -> None:
+    """Find notes."""
+    from service.cli.render import line_of, print_search, shown_hits  # noqa: PLC0415
+
+    given = options_given(vault, state)
+    if not query:
+        _search_live(given, filters, k=k, every=every, prints=explain or as_json or opened is not None)
+        return
+    question = question_of(query)
+    root, answer = _found(given, filters, question, k=k, explain=explain, fold=not every)
+    if as_json:
+        print_json(answer)
+    else:
+        print_search(out, answer, every=every)
+        if answer["index"]["failed"] and not answer["results"]:
+            sys.exit(1)
+    if opened is not None:
+        hits = shown_hits(answer, every=every)
+        if opened > len(hits):
+            raise NotFoundError(f"there is no hit {opened} to open")
+        from service.cli.opening import open_hit  # noqa: PLC0415 - most searches open nothing
+
+        open_hit(given, root, hits[opened - 1]["path"], line_of(hits[opened - 1]))
+
+
+def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, prints: bool) -> None:
+    """Search as the user types, and open the chosen note.
+
+    Raises UsageError without a terminal that can show it or if the user asked for what only a printed answer has,
+    NotRunningError.
+    """
+    from service.cli.live import can_be_shown, choose_note  # noqa: PLC0415 - most searches have words
+
+    able = not out.is_dumb_terminal and can_be_shown(sys.stdout.encoding)
+    if prints or not (sys.stdin.isatty() and sys.stdout.isatty() and able):
+        raise click.UsageError(
+            "Missing argument 'QUERY...': give words; `everindex list` takes filters alone."
+            " On a terminal that shows Unicode, `everindex search` alone searches as you type"
+        )
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415
+    from service.cli.opening import open_hit  # noqa: PLC0415 - likewise
+
+    service = need_service(given)
+    filters_of(service.root, filters)
+    chosen = choose_note(
+        lambda question: service.call("GET", "/search", filters, q=question, k=k, fold=not every), every=every
+    )
+    if chosen:
+        out.say(f"{chosen[0]}:{chosen[1]}", "cyan")
+        open_hit(given, service.root, *chosen)
+
+
+def _found(
+    given: dict[str, Any], filters: Pairs, question: str, **wanted: Any
+) -> tuple[Path, dict[str, Any]]:
+    """Return the vault's folder, and the answer of its service or of its caches."""
+    service = service_of(given)
+    if service:
+        return service.root, service.call("GET", "/search", filters, q=question, **wanted)
+    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
+
+    questions = questions_of(given)
+    # The answer says it, in a form for people.
+    logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
+    parsed = filters_of(questions.resources.root, filters)
+    answer = questions.search(question, wanted.pop("k"), parsed, **wanted).model_dump(mode="json")
+    answer["index"]["waits"] = answer["index"]["waits"] or why_behind(questions.resources)
+    return questions.resources.root, answer
+
+
+@app.command()
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
+@vault_option
+@state_option
+@json_option
+def show(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Show what the index stores about a note: its row, links and passages."""
+    from service.cli.render import print_node  # noqa: PLC0415
+
+    given = options_given(vault, state)
+    answer = about_note(given, path, lambda found: node_at(given, found))
+    if as_json:
+        print_json(answer)
+    else:
+        print_node(out, answer)
+
+
+@app.command()
+@click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
+@vault_option
+@state_option
+@json_option
+def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Say whether a note is indexed, pending, parked, ignored or unknown, and why."""
+    given = options_given(vault, state)
+    path = in_vault(given, path)
+
+    def ask(found: str) -> dict[str, Any]:
+        return state_of(given, found)
+
+    answer, meant = ask(path), ""
+    if answer["state"] in NO_NOTE and not (answer.get("renamed_to") or is_of_file(path, answer)):
+        same, alike = notes_named(given, path)
+        if len(same) == 1 and same[0] != path:
+            answer = ask(same[0])
+        elif len(same) > 1 and answer["state"] == "unknown":
+            raise ambiguous(path, same, answer)
+        elif answer["state"] == "unknown":
+            answer = ask(path)  # a note that has just been ignored may have left the index since
+            meant = "" if is_of_file(path, answer) else suggestion(path, same or alike)
+        elif answer["state"] == "ignored" and not is_path(path):
+            # A file or a folder has this very name, so that names like it are not meant.
+            meant = suggestion(path, same)
+    if as_json:
+        print_json(answer)
+    else:
+        _print_standing(answer, meant)
+
+
+def _print_standing(answer: dict[str, Any], meant: str) -> None:
+    """Print the state of a path, its note's dates, and what keeps the note from answers."""
+    out.say(standing_of(answer) + meant)
+    if dates := answer.get("dates"):
+        out.say(f"  {dates['said']}")
+    for warning in answer.get("warnings", ()):
+        out.say(f"  warning: {warning}", "yellow")
+    if hidden := answer.get("hidden_from_agents"):
+        out.say(f"  agents do not see it: {hidden}")
+
+
+app.add_command(
+    click.Command("node", callback=show.callback, params=show.params, help=show.help, hidden=True)
+)

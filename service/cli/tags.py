@@ -1,0 +1,281 @@
+"""The commands about tags: proposals, promotion, renames, log and undo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from pipelines.errors import NotFoundError
+from service.cli.console import complain, out, print_json
+from service.cli.naming import about_note
+from service.cli.options import Commands, json_option, need_service, options_given, state_option, vault_option
+from service.usecases.text import counted, second
+
+app = click.Group()
+domain_option = click.option("--domain", help="Only this domain.")
+_UNDOABLE = ("promoted", "renamed", "renaming")
+
+
+@app.command()
+@domain_option
+@vault_option
+@state_option
+@json_option
+def promote(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """Apply what is ticked in the review queues now."""
+    answer = need_service(options_given(vault, state)).call("POST", "/promote", domain=domain)
+    if as_json:
+        print_json(answer)
+        return
+    for slug, done in _worked(answer):
+        for path, tag in done["applied"]:
+            out.say(f"{slug}: {tag} -> {path}")
+        for path, tag, why in done["refused"]:
+            out.say(f"{slug}: {tag} was not added to {path}: {why}")
+        for path in done["put_off"]:
+            out.say(f"{slug}: {path} is being written; its tags are added later")
+        if done["rejected"]:
+            out.say(f"{slug}: {counted(done['rejected'], 'tag')} rejected")
+        if not any(done[what] for what in ("applied", "refused", "put_off", "rejected")):
+            out.print(f"{slug}: nothing to apply")
+
+
+def _worked(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what each domain's worker did; print what failed, and exit with an error in the end if anything did."""
+    for slug, done in answer["domains"].items():
+        if "error" in done:
+            complain(f"{slug}: {done['error']}")
+        else:
+            yield slug, done
+    _fail_with(answer)
+
+
+def _fail_with(answer: dict[str, Any]) -> None:
+    """Exit with an error if anything failed in a domain."""
+    if any(done.get("error") or done.get("refused") for done in answer["domains"].values()):
+        sys.exit(1)
+
+
+tags = Commands("tags", help="List, propose and rename tags; list and undo changes.")
+app.add_command(tags)
+
+
+@tags.command(name="list")
+@domain_option
+@vault_option
+@state_option
+@json_option
+def list_proposals(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """List the tags that wait for a decision, and the notes for which none was found."""
+    answer = need_service(options_given(vault, state)).call("GET", "/proposals", domain=domain, limit=1000)
+    if as_json:
+        print_json(answer)
+        return
+    by_note: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for one in answer["proposals"]:
+        by_note.setdefault((one["domain"], one["path"]), []).append(one)
+    for (_, path), proposed in by_note.items():
+        out.say(path, style="bold")
+        for one in proposed:
+            group = f" ({one['group']})" if one["group"] else ""
+            out.print(f"  {one['tag']}{group}  {one['confidence']:.0%} {one['proposer']}")
+    if not answer["proposals"]:
+        out.print("nothing waits")
+    for one in answer["nothing"]:
+        out.say(f"nothing was proposed for {one['path']}{': ' if one['reason'] else ''}{one['reason']}")
+    if more := answer["nothing_count"] - len(answer["nothing"]):
+        out.print(f"nor for {counted(more, 'more note')}")
+    if aside := answer.get("set_aside"):
+        waits = counted(aside, "tag waits", "tags wait")
+        out.say(f"{waits} for notes that no domain of _domains.yaml contains, until one does again")
+    spent = answer["spent_today"]
+    if spent["notes"]:
+        out.print(f"sent today: {counted(int(spent['notes']), 'note')}, {spent['dollars']:.4f} dollars")
+
+
+@tags.command()
+@click.argument("path", required=False, help="A note's path in the vault.")
+@vault_option
+@state_option
+@click.option("--all-untagged", is_flag=True, help="Every note without a tag.")
+@domain_option
+def propose(
+    path: str | None, vault: Path | None, state: Path | None, *, all_untagged: bool, domain: str | None
+) -> None:
+    """Request proposals for a note, or for every note without a tag."""
+    if (path is None) != all_untagged:
+        raise click.BadParameter("give a note or --all-untagged")
+    given = options_given(vault, state)
+    service = need_service(given)
+
+    def ask(found: str | None) -> Any:
+        return service.call("POST", "/proposals/ask", path=found, domain=domain)
+
+    answer = about_note(given, path, ask) if path else ask(None)
+    if answer["paths"] or not answer["problems"]:
+        notes = counted(len(answer["paths"]), "note")
+        out.print(f"proposals requested for {notes}; `everindex tags list` shows them")
+    for problem in answer["problems"]:
+        out.print(problem, soft_wrap=True)
+
+
+@tags.command()
+@domain_option
+@vault_option
+@state_option
+@json_option
+def missing(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """List phrases that many notes share and no tag covers, with a few of the notes."""
+    found = need_service(options_given(vault, state)).call("GET", "/missing-tags", domain=domain)
+    if as_json:
+        print_json(found)
+        return
+    for one in found["missing"]:
+        out.say(f"{one['phrase']}  {counted(one['notes'], 'note')} of {one['domain']}", style="bold")
+        for path in one["examples"]:
+            out.say(f"  {path}")
+    if not found["missing"]:
+        out.print("nothing that many notes share lacks a tag")
+
+
+@tags.command()
+@domain_option
+@vault_option
+@state_option
+@click.option("--dry-run", is_flag=True, help="Only show each change.")
+@json_option
+def rename(
+    domain: str | None, vault: Path | None, state: Path | None, *, dry_run: bool, as_json: bool
+) -> None:
+    """Apply the renames in each vocabulary (`## Renames`) to every note of its domain: in all domains or in none."""
+    answer = need_service(options_given(vault, state)).call(
+        "POST", "/apply-renames", domain=domain, dry_run=dry_run
+    )
+    if as_json:
+        print_json(answer)
+        _fail_with(answer)
+        return
+    for slug, done in _worked(answer):
+        _print_renames(slug, done)
+
+
+def _print_renames(slug: str, done: dict[str, Any]) -> None:
+    pairs = ", ".join(f"{old} -> {new}" for old, new in done.get("renames", []))
+    out.say(f"{slug}: {pairs or 'no renames'}")
+    for change in done.get("changes", []):
+        out.say(f"  {change['path']}")
+        for old, new in change["lines"]:
+            out.say(f"    - {old}\n    + {new}")
+    for path in done.get("changed", []):
+        out.say(f"  changed: {path}")
+    for path, why in done.get("refused", []):
+        out.say(f"  refused: {path}: {why}")
+    if done.get("refused"):
+        out.say(
+            "  nothing is renamed until you correct these notes, or ignore them with `everindex ignore PATH`"
+        )
+    elif done.get("waits_for"):
+        out.say(
+            f"  nothing is renamed until it can be in {', '.join(done['waits_for'])}, too; --domain names one"
+        )
+    elif done.get("change"):
+        out.print(f"  `everindex tags undo {done['change']}` undoes all of it")
+
+
+@tags.command()
+@click.argument("path", required=False, metavar="[NOTE]", help="A note's path in the vault, or its title.")
+@vault_option
+@state_option
+@json_option
+def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
+    """List the changes made to notes, newest first."""
+    given = options_given(vault, state)
+    service = need_service(given)
+    changes = service.call("GET", "/changes", path=path)
+    if path is not None and not changes:
+
+        def ask(found: str) -> Any:
+            service.call("GET", f"/node/{quote(found)}")
+            return service.call("GET", "/changes", path=found)
+
+        changes = about_note(given, path, ask)
+    if as_json:
+        print_json(changes)
+        return
+    for one in changes:
+        undone = " (undone)" if one["undone_at"] else ""
+        out.say(
+            f"{one['id']:>5}  {second(one['at'])}  {one['action']}{undone}  {', '.join(one['tags'])}  {_where(one)}",
+        )
+    if not changes:
+        out.print("no note was changed" if path is None else "the note was not changed")
+
+
+def _where(change: dict[str, Any]) -> str:
+    """Return the files that a change affected."""
+    if not change["notes"]:
+        return str(change["path"])
+    return f"{change['notes']} {'note' if change['notes'] == 1 else 'notes'} and {change['path']}"
+
+
+def _can_be_undone(change: dict[str, Any]) -> bool:
+    return change["action"] in _UNDOABLE and not change["undone_at"]
+
+
+def _way_out(earlier: list[dict[str, Any]]) -> str:
+    """Return how to undo the change before the last one, which would be chosen again and again without an id."""
+    if not earlier:
+        return ""
+    one = earlier[0]
+    what = f"{one['action']} {', '.join(one['tags'])} in {_where(one)}"
+    return f"; `everindex tags undo {one['id']}` undoes the change before it ({what}), `everindex tags log` lists all"
+
+
+def _run_of(change: dict[str, Any], changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what is undone with a change: a run of renames in several domains has one time."""
+    if change["action"] == "promoted":
+        return [change]
+    return [one for one in changes if one["at"] == change["at"] and not one["undone_at"]] or [change]
+
+
+@tags.command()
+@click.argument(
+    "number",
+    required=False,
+    type=int,
+    metavar="[ID]",
+    help="The id of a change in the log; default: the last one that is not undone.",
+)
+@vault_option
+@state_option
+def undo(number: int | None, vault: Path | None, state: Path | None) -> None:
+    """Undo a promotion or a run of renames, and restore the notes as they were before."""
+    service = need_service(options_given(vault, state))
+    changes = service.call("GET", "/changes", limit=1000)
+    wanted = [one for one in changes if (one["id"] == number if number else _can_be_undone(one))]
+    way_out = ""
+    if wanted:
+        run = _run_of(wanted[0], changes) if _can_be_undone(wanted[0]) else []
+        way_out = "" if number else _way_out([one for one in wanted if one not in run])
+        number = wanted[0]["id"]
+        for one in run:
+            what = (
+                f"{one['id']}: {one['action']} {', '.join(one['tags'])} in {_where(one)}, {second(one['at'])}"
+            )
+            out.say(f"undoing {what}")
+    elif number is None:
+        raise NotFoundError("there is nothing to undo; `everindex tags log` lists the changes")
+    answer = service.call("POST", "/changes/undo", id=number)
+    for done in answer["domains"].values():
+        if "error" in done:
+            done["error"] += way_out
+    for _, done in _worked(answer):
+        for path in done["restored"]:
+            out.say(f"  restored: {path}")
+        for path, why in done["left"]:
+            out.say(f"  left alone: {path}: {why}")

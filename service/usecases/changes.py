@@ -1,0 +1,229 @@
+"""Write a new note into the folder that the operator opened for programs."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from functools import cached_property
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from pipelines.errors import (
+    AlreadyThereError,
+    NoteTooLargeError,
+    NotFoundError,
+    OverruledError,
+    VaultNotWritableError,
+    WorkerTimeoutError,
+)
+from pipelines.indexing.reconcile import rules_of
+from pipelines.model import Domain
+from pipelines.state.state import LOOKED_AT, State, Subject
+from pipelines.vault import files, ignore
+from pipelines.vault.new_note import content_of, stem_of, write_new
+from service.schemas.notes import IgnoredAnswer, IndexAnswer, IndexState, NewNote, WrittenNote
+from service.usecases.audience import OWNER, Audience
+from service.usecases.notes import NoteFile, find_note_file
+from service.usecases.search import SearchService, paused_because
+from service.usecases.status import storage_problem
+from workers.resources import Resources
+from workers.tasks import RequestNote, make_request_task, make_tasks
+
+
+def write_note(questions: SearchService, note: NewNote) -> WrittenNote:
+    """Write a note into the setting `inbox`, under a name made from its title; return its path.
+
+    Raises OverruledError without that setting, and where the folder is ignored or behind a link,
+    UnsafePathError, NoteTooLargeError, AlreadyThereError, VaultNotFoundError, VaultNotWritableError.
+    """
+    resources = questions.resources
+    settings, root, registry = resources.settings, resources.root, resources.registry()
+    if not settings.inbox:
+        raise OverruledError(
+            "no folder takes new notes; set `inbox` to a folder of the vault (EVERINDEX_INBOX=Inbox), and restart"
+        )
+    resources.require_present()
+    stem, folder = stem_of(note.title), files.path_on_disk(root, files.note_key(settings.inbox))
+    path = f"{folder}/{stem}.md"
+    rule = rules_of(root, registry).for_file(path)
+    if rule or registry.owner(files.disk_key(path)) not in resources.domains():
+        raise OverruledError(f"{settings.inbox} takes no notes: {rule or 'its domain is not served here'}")
+    data = content_of(note.frontmatter(), note.text)
+    if len(data) > settings.max_note_bytes:
+        raise NoteTooLargeError(f"the note has more than max_note_mb = {settings.max_note_mb:g}; write less")
+    taken = [one for domain in registry.domains for one in domain.configuration]
+    try:
+        written = files.disk_key(write_new(root, folder, stem, data, taken))
+    except OSError as error:
+        raise VaultNotWritableError(
+            f"{settings.inbox} cannot be written ({error.strerror}); make the folder writable"
+        ) from error
+    return WrittenNote(path=written, index=f"/index?{urlencode({'path': written, 'wait': 1})}")
+
+
+# Stop indexing a note: by a line in the vault's `.everindexignore`, never by removing its file.
+
+
+_WRITING = threading.Lock()
+"""Held while the file is changed: of two changes at once, one would find that the file is being written to."""
+
+
+def stop_indexing(questions: SearchService, path: str) -> IgnoredAnswer:
+    """Keep a note out of the index, and return the line that does.
+
+    Raises NoteNotFoundError, NotFoundError for a vocabulary, OverruledError, VaultNotFoundError, NoteError,
+    StateError, VaultNotWritableError.
+    """
+    with _WRITING:
+        file = find_note_file(questions, path)
+        if file.key in file.domain.configuration:
+            raise NotFoundError(f"{file.key} configures the domain {file.domain.slug}; it is no note")
+        try:
+            line = _ignore(questions.resources, file)
+        except OSError as error:
+            raise VaultNotWritableError(
+                f"{ignore.IGNORE_FILE} cannot be written ({error.strerror}); make the vault writable"
+            ) from error
+    # A file name may contain bytes that are not text; the answer must not.
+    return IgnoredAnswer(path=file.key, file=ignore.IGNORE_FILE, line=files.note_key(line))
+
+
+def _ignore(resources: Resources, file: NoteFile) -> str:
+    root, displaced = resources.root, resources.place.displaced
+    overruled = (
+        f"a rule file in a folder of {file.key} lets it in with `!`; remove that line, or ignore it there"
+    )
+    try:
+        line = ignore.ignore(root, file.raw, displaced)
+    except AlreadyThereError as error:
+        raise OverruledError(f"{ignore.IGNORE_FILE} names {file.key} already, but {overruled}") from error
+    if rules_of(root, resources.registry()).for_file(file.raw) is None:
+        ignore.stop_ignoring(root, file.raw, displaced)
+        raise OverruledError(overruled)
+    return line
+
+
+# Workers' replies to requests, passed through `state.db`.
+
+
+T = TypeVar("T")
+_LOOK_SECONDS = 0.02
+
+
+def wait_for_answer(state: State, subject: Subject[T], request: str, deadline: float) -> T:
+    """Return a worker's reply to a request, and delete it.
+
+    Raises WorkerTimeoutError if no worker has replied by the deadline (monotonic clock).
+    """
+    while time.monotonic() < deadline:
+        answer = state.get(subject, request)
+        if answer:
+            state.delete(subject, request)
+            return answer.value
+        time.sleep(_LOOK_SECONDS)
+    raise WorkerTimeoutError("no worker took it; it waits on the queue (is a worker running?)")
+
+
+# Index one note at once, and say when a search finds it.
+#
+# A worker looks at the file and records its change in the ledger, as the watcher does; it is indexed like any save.
+
+
+PATIENCE_SECONDS = 30.0
+"""How long a request waits for its note."""
+
+_MOST_WAITERS = 2
+"""How many requests may wait in a process: each holds a slot, and HTTP's writes and an agent's tools have few."""
+
+_WAITERS = threading.BoundedSemaphore(_MOST_WAITERS)
+_NO_WORKER = "no worker runs; it is indexed when one does (`everindex up`)"
+_QUEUED = "it waits on the queue"
+_CROWDED = f"it waits on the queue; {_MOST_WAITERS} requests wait for an answer already, so this one does not"
+_LATE = "a worker has not finished it yet; `GET /why/<path>` says when it has"
+_WRITTEN_TO = "it is being written to; it is indexed when it is quiet"
+
+
+class IndexRequests:
+    """Requests to index a note. The first one opens a queue of its own."""
+
+    def __init__(self, questions: SearchService, patience: float = PATIENCE_SECONDS) -> None:
+        self._questions = questions
+        self._resources = questions.resources
+        self._patience = patience
+
+    def index(self, path: str, *, wait: bool, audience: Audience = OWNER) -> IndexAnswer:
+        """Have a worker index a note now; with `wait`, answer when it is findable, or after `PATIENCE_SECONDS`.
+
+        A request beyond `_MOST_WAITERS` is answered at once. Raises NoteNotFoundError for a path that is no note or
+        that the asker does not see, VaultNotFoundError, QueueUnavailableError.
+        """
+        began = time.monotonic()
+        file = find_note_file(self._questions, path, audience)
+        domain, key = file.domain, file.key
+        state, reason = self._requested(domain, key, audience, began + self._patience if wait else None)
+        if state in ("indexed", "parked") and not audience.sees(domain.slug, key):
+            raise self._questions.no_such_note(key, audience)
+        return IndexAnswer(
+            path=key,
+            domain=domain.slug,
+            state=state,
+            findable=state == "indexed" and key not in domain.configuration,
+            reason=reason,
+            took_ms=round((time.monotonic() - began) * 1000, 1),
+        )
+
+    def _requested(
+        self, domain: Domain, key: str, audience: Audience, until: float | None
+    ) -> tuple[IndexState, str | None]:
+        """Enqueue a request; wait for its outcome until a moment of the monotonic clock, or (None) not at all."""
+        if until is None or not _WAITERS.acquire(blocking=False):
+            self._enqueue(key, None)
+            return "queued", self._held_up(domain) or (_QUEUED if until is None else _CROWDED)
+        try:
+            request = secrets.token_hex(8)
+            self._enqueue(key, request)
+            return self._outcome(domain, key, request, audience, until)
+        finally:
+            _WAITERS.release()
+
+    @cached_property
+    def _enqueue(self) -> RequestNote:
+        queue = self._resources.queue()
+        tasks = make_tasks(queue, self._resources)
+        return make_request_task(queue, self._resources, tasks.index_notes)
+
+    def _outcome(
+        self, domain: Domain, key: str, request: str, audience: Audience, until: float
+    ) -> tuple[IndexState, str | None]:
+        """Wait for a worker until a moment of the monotonic clock; return how far the note is, and why no further."""
+        if held_up := self._held_up(domain):
+            return "queued", held_up
+        try:
+            is_quiet = wait_for_answer(self._resources.state(), LOOKED_AT, request, until)
+        except WorkerTimeoutError:
+            return "queued", _LATE
+        while True:
+            row = self._resources.reader(domain).ledger.row(key)
+            if row is None or row.wanted_hash is None:
+                raise self._questions.no_such_note(key, audience)
+            if row.parked:
+                return "parked", row.error
+            if not is_quiet:
+                return "pending", _WRITTEN_TO
+            if not row.pending:
+                return "indexed", "its vectors are pending" if row.vectors_pending else None
+            if time.monotonic() >= until:
+                # The error may be of a version that this asker must not see.
+                known = row.error if audience.sees(domain.slug, key) else None
+                return "pending", known or self._held_up(domain) or _LATE
+            time.sleep(_LOOK_SECONDS)
+
+    def _held_up(self, domain: Domain) -> str | None:
+        """Return why no worker takes the note now, or None."""
+        resources = self._resources
+        if paused := paused_because(resources, domain.slug):
+            return paused
+        return storage_problem(resources.place.state) or (
+            None if any(resources.workers().values()) else _NO_WORKER
+        )

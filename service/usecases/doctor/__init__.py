@@ -1,1 +1,0 @@
-"""What may be wrong with an installation: small checks that each return findings, and write nothing."""

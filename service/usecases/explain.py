@@ -1,0 +1,174 @@
+"""Why a note is among the answers to a question, or is not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from pipelines.cache import passages
+from pipelines.cache.cache import Vector
+from pipelines.cache.search import notes_of
+from pipelines.domains import with_setting
+from pipelines.errors import CacheError
+from pipelines.question import read_question
+from pipelines.search.ablation import RETRIEVERS, Way, as_it_is, steps, with_settings, without
+from pipelines.search.evaluate import Figures, Grades, Loss, Verdict, figures, losses, mean, verdict_of
+from pipelines.search.explain import standing
+from pipelines.vault import files
+from service.schemas.search import Explanation
+from service.usecases.audience import OWNER, Audience
+from service.usecases.paging import Page, followed_by
+from service.usecases.search import SearchService, explanation, gone_because, unindexed
+
+_EVERY = sys.maxsize  # all candidates
+
+
+def explain(
+    questions: SearchService, query: str, path: str, k: int, *, audience: Audience = OWNER
+) -> Explanation:
+    """Say why a note is among the answers to a question, or is not."""
+    path, asked = files.note_key(path), read_question(query)
+    known, vectors = questions.why(path, audience=audience), dict[str, Vector | None]()
+    page = questions.page(asked.text, k, asked.filters, vectors=vectors, audience=audience)
+    every = questions.ranked(
+        asked.text, _EVERY, asked.filters, depth=page.depth, vectors=vectors, audience=audience
+    )
+    found = followed_by(page.found, every.found)
+    for slug, source in every.sources.items():
+        if passages.node(source.cache, path) is None or not audience.sees(slug, path):
+            continue
+        stands = standing(source, asked.text, path, page.depth, found)
+        gone = None if stands.place else gone_because(questions.resources, source.cache, path)
+        if not (gone or stands.place or path in notes_of(source.cache, source.only)):
+            gone = "it does not pass the filters in the question"
+        return explanation(path, slug, known["state"], stands, page.shown, gone)
+    return unindexed(known, path, page.depth)
+
+
+# Measure the answers to judged questions: after each step of an answer, and with a changed layer or setting.
+
+
+RUNS = 3
+
+_FEW, _MANY = 10, 60
+_MOST_LOSSES = 10
+_AS_IT_IS = "as it is"
+
+Judged = Mapping[str, tuple[str, Grades]]
+"""The questions by name, each with the notes that should be found."""
+
+Measured = dict[str, dict[str, Figures]]
+"""How good each answer is: way -> question -> figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The mean measures after each step, by its name, and the questions that lost most from one step to the next."""
+
+    questions: int
+    means: Mapping[str, Figures]
+    losses: list[Loss]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The effect of a layer or setting: the means with the change, and the verdict on it.
+
+    There is no verdict if the runs differ, because then the change is not the only difference.
+    """
+
+    kind: Literal["without", "setting"]
+    name: str
+    means: Figures
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What came of changes: how many questions were asked, how often, and how good answers are without a change."""
+
+    questions: int
+    runs: int
+    as_it_is: Figures
+    changes: list[Change]
+
+
+def not_indexed(questions: SearchService, judged: Judged) -> list[str]:
+    """Return the notes that should be found but are in no index."""
+    wanted = dict.fromkeys(path for _, grades in judged.values() for path in grades)
+    return [path for path in wanted if questions.why(path)["state"] != "indexed"]
+
+
+def measure(questions: SearchService, judged: Judged, ways: Mapping[str, Way], now: datetime) -> Measured:
+    """Ask every question in every way, of all domains at once as a search does. Raises CacheError.
+
+    Each way is asked twice, for 10 and for 60 results, because more results have more candidates. Nothing is learnt
+    from the questions; only new `questions` (a newly loaded model) encode them again.
+    """
+    found: Measured = {name: {} for name in ways}
+    for query, (typed, grades) in judged.items():
+        asked = read_question(typed)
+        text, filters = asked.text, asked.filters
+        vectors: dict[str, Vector | None] = {}
+        for name, way in ways.items():
+            first, more = (
+                paths_of(questions.page(text, k, filters, way=way, vectors=vectors, now=now), grades)
+                for k in (_FEW, _MANY)
+            )
+            found[name][query] = figures(first, more, grades)
+    return found
+
+
+def paths_of(page: Page, grades: Grades) -> list[str]:
+    """Return the paths of the results, best first. Raises CacheError where a domain could not be asked.
+
+    A result with others folded behind it is the best graded of them.
+    """
+    for slug, reason in page.ranked.failed.items():
+        raise CacheError(f"{slug} cannot be asked, so its answers cannot be measured: {reason}")
+    alike = [[one.hit.path for one in (result.first, *result.alike)] for result in page.shown]
+    return [max(paths, key=lambda path: grades.get(path, 0)) for paths in alike]
+
+
+def measure_steps(questions: SearchService, judged: Judged) -> Steps:
+    """Measure each retriever alone, both together, and what each later layer makes of it."""
+    found = measure(questions, judged, steps(), datetime.now(UTC))
+    means = {name: mean(answers.values()) for name, answers in found.items()}
+    return Steps(len(judged), means, losses(found, RETRIEVERS, _MOST_LOSSES))
+
+
+def compare(
+    ask_anew: Callable[[], SearchService], judged: Judged, layers: Sequence[str], settings: Sequence[str]
+) -> Compared:
+    """Compare the answers with those without each layer, and with each setting, in three cold runs.
+
+    `ask_anew` opens the caches and loads the model. Raises ConfigurationError, CacheError.
+    """
+    registry = ask_anew().resources.registry()
+    ways = {f"without {name}": without([name]) for name in layers}
+    for setting in settings:
+        ways[setting] = with_settings({domain.slug: domain for domain in with_setting(registry, setting)})
+    now = datetime.now(UTC)
+    runs = [measure(ask_anew(), judged, {_AS_IT_IS: as_it_is, **ways}, now) for _ in range(RUNS)]
+
+    scores = [
+        {way: {query: one.ndcg_10 for query, one in answers.items()} for way, answers in run.items()}
+        for run in runs
+    ]
+
+    def changed(kind: Literal["without", "setting"], name: str, way: str) -> Change:
+        one, other = (_AS_IT_IS, way) if kind == "without" else (way, _AS_IT_IS)
+        return Change(kind, name, mean(runs[0][way].values()), verdict_of(scores, one, other))
+
+    return Compared(
+        questions=len(judged),
+        runs=RUNS,
+        as_it_is=mean(runs[0][_AS_IT_IS].values()),
+        changes=[
+            *(changed("without", name, f"without {name}") for name in layers),
+            *(changed("setting", setting, setting) for setting in settings),
+        ],
+    )

@@ -1,0 +1,181 @@
+"""Data of the caches held in memory, kept up to date with the commits of other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from pipelines.cache.cache import Cache
+from pipelines.cache.notes import data_version
+from pipelines.errors import CacheError
+from pipelines.model import Domain
+from pipelines.search.bm25 import Compared, WordPostings
+from pipelines.search.code import CodeSignals
+from pipelines.search.names import NoteNames
+from pipelines.search.vectors import QuantizedVectors
+from pipelines.state.state import MEMORY, State
+from workers.resources import Resources
+
+# With fewer chunks a scan of the file is faster than reading the candidates' vectors.
+_FEWEST = 4_000
+# The size of one comparison: a few milliseconds, and all chunks of a large vault within minutes.
+_CHUNKS_AT_ONCE = 1_000
+_WORDS_AT_ONCE = 30
+_VECTORS_AT_ONCE = 100
+_END = 2**63 - 1
+
+log = structlog.get_logger()
+
+Held = TypeVar("Held", QuantizedVectors, WordPostings)
+
+
+def _if_many(held: Held | None) -> Held | None:
+    return held if held is not None and len(held) >= _FEWEST else None
+
+
+class InMemory:
+    """Vectors, words and names by cache file. One fixed thread calls `follow` and `compare`; any thread may read.
+
+    Vectors or words that are not there (yet), or of few chunks, are None: the file is read instead.
+    """
+
+    def __init__(self) -> None:
+        self._quantized: dict[Path, QuantizedVectors] = {}
+        self._words: dict[Path, WordPostings] = {}
+        self._names: dict[Path, NoteNames] = {}
+        self._code: dict[Path, CodeSignals] = {}
+        # A version is valid only for one connection; another one may have opened another file.
+        self._followed: dict[Path, tuple[Cache, int]] = {}
+        self._compared: dict[Path, int] = {}
+        self._multiplies = True
+
+    def quantized(self, cache: Cache) -> QuantizedVectors | None:
+        """Return a cache's vectors."""
+        return _if_many(self._quantized.get(cache.path))
+
+    def words(self, cache: Cache) -> WordPostings | None:
+        """Return a cache's words, even if few: merging several domains needs them."""
+        return self._words.get(cache.path)
+
+    def names(self, cache: Cache) -> NoteNames:
+        """Return the names of a cache's notes; the first question reads them where `follow` did not."""
+        return self._names.setdefault(cache.path, NoteNames())
+
+    def code(self, cache: Cache) -> CodeSignals:
+        """Return the signals of a cache's source files, with the symbols that questions read and follow."""
+        return self._code.setdefault(cache.path, CodeSignals())
+
+    def follow(self, caches: Sequence[Cache]) -> None:
+        """Take in what was committed to these caches, and let go of those that are no longer among them.
+
+        Raises CacheError after the others were followed where one of them cannot be read; that one is let go of.
+        """
+        failed = None
+        for cache in caches:
+            try:
+                self._follow(cache)
+            except CacheError as error:
+                self._let_go(cache.path)
+                failed = error
+        for path in self._words.keys() - {cache.path for cache in caches}:
+            self._let_go(path)
+        if failed is not None:
+            raise failed
+
+    def _follow(self, cache: Cache) -> None:
+        now = (cache, data_version(cache))
+        last = self._followed.get(cache.path)
+        if last == now:
+            return
+        if last is not None and last[0] is not cache:
+            self._let_go(cache.path)
+        self._follow_vectors(cache)
+        self.names(cache).follow(cache)
+        words = self._words.setdefault(cache.path, WordPostings())
+        if words.follow(cache):
+            self._followed[cache.path] = now
+
+    def _let_go(self, path: Path) -> None:
+        for held in (
+            self._quantized,
+            self._words,
+            self._names,
+            self._code,
+            self._followed,
+            self._compared,
+        ):
+            held.pop(path, None)
+
+    def compare(self, cache: Cache) -> tuple[Compared, bool]:
+        """Compare a part of what is held with the cache, the next part each time; say whether it was the last one.
+
+        What differs is let go of, and read again by the next `follow`. Raises CacheError.
+        """
+        words, quantized = self._words.get(cache.path), self._quantized.get(cache.path)
+        if words is None:
+            return Compared(0, 0), False
+        after = self._compared.get(cache.path, 0)
+        upto = words.window(after, _CHUNKS_AT_ONCE)
+        end = _END if upto is None else upto
+        found = words.compare(cache, after, end, _WORDS_AT_ONCE)
+        if quantized is not None:
+            found += quantized.compare(cache, after, end, _VECTORS_AT_ONCE)
+        self._compared[cache.path] = upto or 0
+        if found.differing:
+            self._let_go(cache.path)
+        return found, upto is None
+
+    def _follow_vectors(self, cache: Cache) -> None:
+        if not self._multiplies:
+            return
+        quantized = self._quantized.get(cache.path)
+        if quantized is None:
+            quantized = QuantizedVectors(cache.meta.dimension)
+            self._multiplies = quantized.is_right()
+            if not self._multiplies:
+                log.warning(
+                    "vectors are read from the file for each question: this machine cannot multiply bytes"
+                )
+                return
+        quantized.follow(cache)
+        # Only now: the vectors of half of a cache would hide the other half.
+        self._quantized[cache.path] = quantized
+
+
+# Compare the data held in memory with the caches in the background; count and report differences.
+
+
+_KIND = "memory"
+
+
+def check_memory(resources: Resources, memory: InMemory, readers: Sequence[tuple[Domain, Cache]]) -> None:
+    """Compare a part of each domain's data in memory with its cache. Raises CacheError.
+
+    A difference stays a problem until all data was compared again without one.
+    """
+    counts = memory_counts(resources.state())
+    problems = resources.problems()
+    for domain, cache in readers:
+        slug = domain.slug
+        found, is_last = memory.compare(cache)
+        counts[slug] = counts.get(slug, Compared(0, 0)) + found
+        if found.differing:
+            log.error("what is held in memory differed from the index", domain=slug, lists=found.differing)
+            problems.report(
+                _KIND,
+                slug,
+                f"{slug}: words or vectors held in memory differed from the index, so answers may have lacked notes;"
+                " they were reloaded; please report this bug with the query worker's log",
+            )
+        elif is_last:
+            problems.clear(_KIND, slug)
+    resources.state().put(MEMORY, {slug: (one.checked, one.differing) for slug, one in counts.items()})
+
+
+def memory_counts(state: State) -> dict[str, Compared]:
+    """Return by domain how many lists in memory were compared with the cache so far, and how many differed."""
+    said = state.get(MEMORY)
+    return {slug: Compared(*counts) for slug, counts in said.value.items()} if said else {}

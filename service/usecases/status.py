@@ -1,0 +1,436 @@
+"""The state of the index and its current problems.
+
+Finding them writes nothing, so that a full disk cannot hide itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipelines.cache import graph, passages
+from pipelines.cache.cache import Cache
+from pipelines.cache.leases import last_trouble, waiting, was_worked_on
+from pipelines.cache.search import generation, is_refining, visible_generation
+from pipelines.errors import CacheError, ConfigurationError, ModelUnavailableError
+from pipelines.indexing.ingest import chunking_of
+from pipelines.indexing.reconcile import last_comparison
+from pipelines.indexing.status import domain_status
+from pipelines.model import ChunkSettings, Domain
+from pipelines.sqlite import snapshot
+from pipelines.state.health import Process
+from pipelines.state.state import (
+    EMBEDDING_SPEED,
+    HELD,
+    REFUSED,
+    STATE_FILE,
+    WATCHER,
+    Fact,
+    RefusedMessages,
+    WatcherFacts,
+)
+from pipelines.vault import files as vault
+from queue_config.queue import QUEUE_ERRORS, Queue
+from service.schemas.notes import Dates, NodeAnswer, NodeChunk
+from service.schemas.operations import DomainHealth, Health, ReembedCost
+from service.schemas.search import IndexState, place_of
+from service.usecases.audience import OWNER, Audience
+from service.usecases.text import added, counted, moment
+from workers.heartbeat import lives
+from workers.resources import Resources, chosen_chunking, recorded_model
+
+# Single notes, as the index has them, and which of them are on disk.
+
+
+Backlinks = Callable[[str, Audience], list[dict[str, Any]]]
+
+
+def describe_note(
+    domain: Domain, cache: Cache, path: str, backlinks: Backlinks, audience: Audience = OWNER
+) -> NodeAnswer | None:
+    """Return a note's row, links and chunks, or None if its domain has no such note.
+
+    A link to a file that the asker does not see is a broken one. A community's label is made of titles and tags of
+    all its notes, so only who sees all notes gets it.
+    """
+    node = passages.node(cache, path)
+    row = cache.ledger.row(path)
+    if node is None:
+        return None
+    rank = graph.rank_of(cache, path)
+    written = graph.links_of(cache, path)
+    named = audience.named({link.meant for link in written if link.meant is not None})
+    return NodeAnswer(
+        **asdict(node) | {"dates": dates_of(node)},
+        domain=domain.slug,
+        links=passages.links_of(cache, path),
+        outlinks=[asdict(other) for other in graph.outlinks(cache, path) if other.path in named],
+        backlinks=backlinks(path, audience),
+        unresolved=[
+            asdict(replace(link, meant=None, ambiguous=False))
+            for link in written
+            if link.meant not in named and graph.may_be_broken(path)
+        ],
+        pagerank=rank.pagerank if rank else None,
+        centrality=rank.centrality if rank else None,
+        community=rank.community if rank else None,
+        community_label=rank.label if rank and audience.sees_all else None,
+        chunks=[_chunk(row) for row in passages.chunks_of(cache, path)],
+        indexed_at=row.indexed_at if row else None,
+    )
+
+
+def dates_of(node: passages.NodeRow) -> Dates:
+    """Return when a note was created and changed, with the sources in words."""
+    return Dates(**asdict(node.dates), said=node.dates.said)
+
+
+def _chunk(row: passages.ChunkRow) -> NodeChunk:
+    return NodeChunk(
+        section=row.section,
+        heading_path=list(row.heading_path),
+        lines=(row.first_line, row.last_line),
+        place=place_of(row.place),
+        range=(row.start, row.end),
+        text=row.text,
+    )
+
+
+def uncounted(resources: Resources, domain: Domain) -> set[str]:
+    """Return the indexed files that count as no notes.
+
+    These are a domain's vocabularies and review queues, and notes whose files vanished: the index keeps them for a
+    while, and no answer has them.
+    """
+    return {*domain.configuration, *resources.vanished().waiting(domain.slug)}
+
+
+def on_disk(resources: Resources, cache: Cache, paths: Sequence[str]) -> set[str]:
+    """Return those of the paths whose files are there; all while the whole vault is unavailable."""
+    if not resources.present():
+        return set(paths)
+    files = cache.ledger.stat_of(paths).items()
+    return {path for path, (raw, *_) in files if vault.look(resources.root, raw)}
+
+
+# The state of one domain's index, with what `everindex reembed` would change in it and what that costs.
+
+
+def state_of(resources: Resources, domain: Domain, cache: Cache) -> dict[str, Any]:
+    """Return what `pipelines.indexing.status.domain_status` does, and the cost of `everindex reembed`."""
+    cost = _reembed_cost(resources, domain, cache)
+    return domain_status(cache, resources.state(), domain.slug, uncounted(resources, domain)) | {
+        "reembed": cost
+    }
+
+
+def _reembed_cost(resources: Resources, domain: Domain, cache: Cache) -> ReembedCost | None:
+    """Return what differs between an index and the settings; None if nothing does.
+
+    Its model is left out: a service does not start with another. The number of texts is that of the passages now.
+    """
+    try:
+        wanted = _wanted(resources, domain, cache)
+    except (ModelUnavailableError, ConfigurationError):
+        return None  # a problem of its own
+    change = describe_change(chunking_of(cache.meta.pipeline), wanted)
+    if change is None:
+        return None
+    texts = cache.counts().chunks
+    speed = resources.state().get(EMBEDDING_SPEED, domain.slug)
+    rate = speed.value.texts_per_s if speed else 0.0
+    return ReembedCost(change=change, texts=texts, seconds=round(texts / rate) if rate else None)
+
+
+def passages_problems(resources: Resources) -> Iterator[str]:
+    """Yield why the settings cannot split the notes of a domain, whose index keeps the passages that it has."""
+    for domain in resources.domains():
+        try:
+            with suppress(CacheError, ModelUnavailableError):  # problems of their own
+                _wanted(resources, domain, resources.reader(domain))
+        except ConfigurationError as error:
+            yield f"{domain.slug}: {error}; until then its index keeps the passages that it has"
+
+
+def _wanted(resources: Resources, domain: Domain, cache: Cache) -> ChunkSettings:
+    """Return how the settings split a domain's notes. Raises ModelUnavailableError, ConfigurationError."""
+    info = recorded_model(resources.settings, cache.meta.model, resources.root)
+    return chosen_chunking(resources.settings, info, domain)
+
+
+def describe_change(indexed: ChunkSettings | None, wanted: ChunkSettings) -> str | None:
+    """Return what differs between the ways in which an index and the settings split and embed; None: nothing."""
+    if indexed is None or indexed == wanted:
+        return None
+    parts = []
+    if indexed.context != wanted.context:
+        parts.append(f"embedding_context {indexed.context}, and the settings say {wanted.context}")
+    cuts = [(one.target_words, one.overlap_words) for one in (indexed, wanted)]
+    if cuts[0] != cuts[1]:
+        (words, shared), (other, others) = cuts
+        parts.append(
+            f"passages of {words} words with {shared} in common, and the settings say {other} with {others}"
+        )
+    return f"the index has {'; and '.join(parts)}" if parts else None
+
+
+_LITTLE_SPACE = 5_000_000
+# The watcher reports every five seconds, unless it is busy with a first scan.
+_SILENCE_SECONDS = 60.0
+# Every process sends a heartbeat every five seconds, even when busy.
+_SILENT_SECONDS = 20.0
+STARVED_SECONDS = 25.0
+"""Time within which pending work progresses, unless something is wrong."""
+
+# A large model takes long to load and to embed its first passages.
+_NO_VECTORS_SECONDS = 90.0
+
+
+class DomainIndex(NamedTuple):
+    """How far a domain's index is behind the disk: seconds of the longest wait, vectors that wait, its generation.
+
+    `refining`: sentences wait for vectors, which may change the order of close notes.
+    """
+
+    pending: int
+    oldest: float
+    vectors: int
+    ready: bool
+    generation: str
+    refining: bool
+
+
+def index_of(domain: Domain, cache: Cache, audience: Audience, *, ready: bool) -> DomainIndex:
+    """Return how far a domain's index is behind the disk, for the notes that the asker sees. Raises CacheError.
+
+    A new note counts until it is indexed, because only then its privacy is known. `ready`: the model is loaded.
+    """
+    if audience.sees_all:
+        behind = (*cache.ledger.pending(), cache.vectors_pending())
+        return DomainIndex(*behind, ready, generation(cache), is_refining(cache))
+    with snapshot(cache.con):
+        hidden = audience.hidden(domain.slug)
+        pending = cache.ledger.pending(audience.known_private(domain.slug))
+        name = visible_generation(cache, hidden)
+        return DomainIndex(*pending, cache.vectors_pending(hidden), ready, name, refining=False)
+
+
+def describe_index(resources: Resources, states: Sequence[DomainIndex], failed: dict[str, str]) -> IndexState:
+    """Say whether the index is behind the disk."""
+    names = "-".join(f"{one.generation}.{one.ready}" for one in states)
+    return IndexState(
+        pending=sum(one.pending for one in states),
+        oldest_pending_s=round(max((one.oldest for one in states), default=0.0), 1),
+        vectors_pending=sum(one.vectors for one in states),
+        model_ready=all(one.ready for one in states),
+        generation=blake2b(names.encode(), digest_size=6).hexdigest(),
+        refining=any(one.refining for one in states),
+        failed=failed,
+        waits=vault_problem(resources) or storage_problem(resources.place.state),
+        model_problem=model_problem(resources),
+        held=_held(resources),
+    )
+
+
+def _held(resources: Resources) -> str | None:
+    """Return the sentence about notes that vanished at once and are kept, or None if there are none."""
+    held = [resources.state().get(HELD, domain.slug) for domain in resources.domains()]
+    count = sum(one.value.count for one in held if one)
+    if not count:
+        return None
+    return f"{counted(count, 'note')} vanished at once, and no answer has them; `everindex status` says more"
+
+
+def without_counts(state: IndexState) -> IndexState:
+    """Return a state in which 1 stands for any number of notes and vectors that wait, and which counts no others."""
+    one = {"pending": min(state.pending, 1), "vectors_pending": min(state.vectors_pending, 1), "held": None}
+    return state.model_copy(update=one)
+
+
+def count_notes(resources: Resources, readers: Sequence[tuple[Domain, Cache]]) -> int:
+    """Return the number of notes in all domains that can be read."""
+    total = 0
+    for domain, cache in readers:
+        with suppress(CacheError):  # the health names it
+            total += cache.counts(uncounted(resources, domain)).notes
+    return total
+
+
+def describe_health(
+    resources: Resources, queue: Queue, domains: Mapping[str, Mapping[str, Any]], index: IndexState
+) -> Health:
+    """Describe the vault, its caches and the problems."""
+    state = resources.state()
+    compared = last_comparison(state)
+    problems = [*index.failed.values(), *find_problems(resources, queue)]
+    watcher = state.get(WATCHER)
+    refused = state.get(REFUSED)
+    return Health(
+        status="ok" if not problems else "degraded",
+        version=version("everindex"),
+        vault=str(resources.root),
+        vault_present=resources.present(),
+        model_ready=index.model_ready,
+        domains={slug: DomainHealth(**facts) for slug, facts in domains.items()},
+        pending=index.pending,
+        oldest_pending_s=index.oldest_pending_s,
+        vectors_pending=index.vectors_pending,
+        refining=index.refining,
+        last_reconcile=(
+            {"age_s": round(compared.age_s, 1), "took_ms": compared.took_ms, "found": compared.found}
+            if compared
+            else None
+        ),
+        watcher=asdict(watcher.value) | {"said_s": round(watcher.age_s, 1)} if watcher else None,
+        refused_messages=asdict(refused.value if refused else RefusedMessages()),
+        problems=problems,
+        other_files=added(compared.others.values()) if compared else {},
+    )
+
+
+def find_problems(resources: Resources, queue: Queue) -> list[str]:
+    """Return one sentence per problem: what happened, to what, and what to do."""
+    reported = (problem.message for problem in resources.problems().reported())
+    found = (
+        *_of_the_vault(resources),
+        *_of_the_machine(resources, queue),
+        *reported,
+        *passages_problems(resources),
+        *_of_waiting_notes(resources),
+    )
+    return list(dict.fromkeys(found))
+
+
+def model_problem(resources: Resources) -> str | None:
+    """Return why the model cannot be used, or None if no problem is known."""
+    reported = resources.problems().reported()
+    return next((problem.message for problem in reported if problem.kind == "model"), None)
+
+
+def _of_the_vault(resources: Resources) -> Iterator[str]:
+    if error := resources.registry().error:
+        yield f"{error} (the last valid version stays in force)"
+    if problem := vault_problem(resources):
+        yield problem
+    for domain in resources.domains():
+        if paused := resources.state().decisions.paused_since(domain.slug):
+            yield (
+                f"{domain.slug} is paused since {moment(paused)}: saves are recorded, and"
+                " indexed when an operator resumes it (`/ops/queue`)"
+            )
+        if held := resources.state().get(HELD, domain.slug):
+            yield (
+                f"{domain.slug}: {counted(held.value.count, 'note')} vanished at once, or within minutes"
+                f" ({held.value.examples[0]!r} is one); they are kept until `everindex confirm-deletions`, or"
+                " until nothing about them has changed for an hour while Everindex runs"
+            )
+
+
+def vault_problem(resources: Resources) -> str | None:
+    """Return the sentence about a vault that is unavailable, or None if it is there."""
+    if resources.present():
+        return None
+    return f"the vault {resources.root} is not there; answers show what was indexed last, nothing is deleted"
+
+
+def storage_problem(folder: Path) -> str | None:
+    """Return why the state folder cannot be written now, or None if it can."""
+    if shutil.disk_usage(folder).free < _LITTLE_SPACE:
+        return f"the disk of {folder} is full: saves wait until there is space again"
+    if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f"the state folder {folder} cannot be written: saves wait until it can"
+    return None
+
+
+def _of_the_machine(resources: Resources, queue: Queue) -> Iterator[str]:
+    if problem := storage_problem(resources.place.state):
+        yield problem
+    try:
+        queue.storage.queue_size()
+    except QUEUE_ERRORS as error:
+        if resources.settings.redis_url:
+            yield f"the queue cannot be reached ({error}): saves wait until it can"
+        else:
+            yield f"the queue's file cannot be used ({error}): it is created again soon, and no save is lost"
+    yield from _of_the_processes(resources)
+
+
+def _of_the_processes(resources: Resources) -> Iterator[str]:
+    """Report processes that exited or hang, and what prevents all of them from reporting."""
+    state, heard = resources.state(), resources.processes().recent()
+    silent = [(one, age) for one, age in heard if age >= _SILENT_SECONDS]
+    if len(silent) > 1 and state.is_locked():
+        yield (
+            f"{resources.place.state / STATE_FILE} is locked by another program for more than {_SILENT_SECONDS:.0f}"
+            " s, so nothing can be written; end it (`fuser` or `lsof` names it)"
+        )
+    newest = {one.role: (one, age) for one, age in heard}
+    workers = resources.workers()
+    if workers and not any(workers.values()):
+        yield (
+            f"the worker ({list(workers)[-1]}) exited unexpectedly: saves are recorded, and indexed when a worker"
+            " runs again; `up` or systemd restarts it, and says how it ended"
+        )
+    for one, age in heard:
+        if age >= _SILENT_SECONDS and lives(one.name, age):
+            yield (
+                f"the {one.role} ({one.name}) is alive, but has sent no heartbeat for {age:.0f} s: it hangs or is"
+                " stopped, and its work waits. Kill it (kill -9), and `up` or systemd restarts it"
+            )
+    yield from _of_the_watcher(state.get(WATCHER), newest.get("watcher"))
+
+
+def _of_the_watcher(said: Fact[WatcherFacts] | None, process: tuple[Process, float] | None) -> Iterator[str]:
+    if process and not lives(process[0].name, process[1]):
+        yield (
+            f"the watcher ({process[0].name}) exited unexpectedly: saves go unnoticed until a watcher runs"
+            " again; `up` or systemd restarts it, and says how it ended"
+        )
+    elif said and said.age_s > _SILENCE_SECONDS:
+        yield f"the watcher has said nothing for {said.age_s:.0f} s: is `everindex watch` running?"
+    elif said and said.value.mode == "polling":
+        yield f"the vault is compared every few seconds instead of watched: {said.value.polling_because}"
+
+
+def _of_waiting_notes(resources: Resources) -> Iterator[str]:
+    """Report work that waits although no known problem prevents it."""
+    state, no_model = resources.state(), model_problem(resources) is not None
+    for domain in resources.domains():
+        try:
+            owed = waiting(resources.reader(domain).con)
+        except CacheError:
+            continue  # its own problem says so
+        if owed is None or owed.is_leased or state.decisions.paused_since(domain.slug):
+            continue
+        if no_model and not owed.words:
+            continue  # the model's own problem says so
+        starved = (
+            owed.oldest_s > STARVED_SECONDS if owed.words else (owed.done_s or 0.0) > _NO_VECTORS_SECONDS
+        )
+        if not starved or was_worked_on(state.con, domain.slug, STARVED_SECONDS):
+            continue
+        if owed.words and owed.done_s is not None and owed.done_s <= STARVED_SECONDS:
+            continue
+        what, since = (
+            (_notes(owed.words), owed.oldest_s)
+            if owed.words
+            else (f"the passages of {_notes(owed.vectors)}", owed.done_s or 0.0)
+        )
+        reason = owed.reason or last_trouble(state.con, domain.slug, 10 * STARVED_SECONDS)
+        why = (
+            f"the last reason was: {reason}"
+            if reason
+            else "no job was started for them; is a worker running?"
+        )
+        yield f"{domain.slug}: {what} waiting to be indexed for {since:.0f} s, without progress; {why}"
+
+
+def _notes(count: int) -> str:
+    return f"{count} note{'s' if count != 1 else ''}"

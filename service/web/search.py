@@ -1,0 +1,339 @@
+"""The search page, and what all pages share: their static files and their templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+from fastapi import FastAPI, Query
+from fastapi.responses import HTMLResponse
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
+from pipelines.filters import HAS, is_filter
+from pipelines.formats import NAMES as FORMATS
+from pipelines.notes import lexical
+from pipelines.question import Operator, Question, read_question
+from pipelines.search.scopes import filters_of
+from pipelines.vault.obsidian import is_vault, open_link
+from service.http.auth import CODE_SECONDS, SCRIPTED_POLICY, SESSION_SECONDS, Sessions
+from service.http.errors import SIGNED_IN, Static, message_page, problem, static_address, wants_page
+from service.schemas.links import KeptNode
+from service.schemas.notes import ListAnswer
+from service.schemas.search import FARTHEST_OFFSET, LONGEST_QUERY, SearchAnswer, TitleHit
+from service.usecases.browsing import SUGGESTED, Browsing, list_notes
+from service.usecases.links import Graph, Traversal
+from service.usecases.search import SearchService
+from service.usecases.status import count_notes
+from service.usecases.text import as_sum
+from service.usecases.titles import TitleSearch
+
+# The routes that sign a browser in and out.
+
+
+_PAGES = ("/", "/graph", "/ops")
+
+
+def add_signing_in(app: FastAPI, sessions: Sessions) -> None:
+    """Add the routes."""
+
+    @app.post("/session", include_in_schema=False, response_model=None)
+    def session(request: Request, to: str = "/", *, page: bool = False) -> dict[str, str] | Response:
+        """Give a program that has the token a one-time code, or the file of a page that opens with one."""
+        if not sessions.knows_program(request.headers):
+            return problem(request.scope, 403, "a code is given to programs that show the token")
+        return {"page": str(sessions.new_page(_page_named(to)))} if page else {"code": sessions.new_code()}
+
+    @app.get("/open/{code}", include_in_schema=False)
+    def open_browser(request: Request, code: str, to: str = "/") -> Response:
+        """Sign a browser in with a one-time code, and show it one of our pages.
+
+        The page goes on by itself. A redirect would belong to the site or file that led here, and a browser sends a
+        strict cookie only where our own page leads to the next.
+        """
+        cookie = sessions.redeem(code)
+        if cookie is None:
+            return _no_code(request)
+        text = message_page("Signed in", "Everindex opens.", signed_in=False, goes_to=_page_named(to))
+        response = HTMLResponse(text)
+        response.set_cookie(
+            sessions.cookie, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict"
+        )
+        return response
+
+    @app.post("/sign-out", include_in_schema=False)
+    def sign_out(request: Request, response: Response) -> dict[str, bool]:
+        """End the session of the browser that asks."""
+        sessions.sign_out(request.headers)
+        response.delete_cookie(sessions.cookie, httponly=True, samesite="strict")
+        return {"signed_in": False}
+
+
+def _no_code(request: Request) -> Response:
+    """Answer a link that was used or is too old: its user needs another link."""
+    why = f"A link signs in once, within {CODE_SECONDS:.0f} seconds. Run `everindex open` for a new one."
+    if not wants_page(request.scope):
+        return problem(request.scope, 401, f"this link was used, or is too old. {why}")
+    signed_in = bool(request.scope.get("state", {}).get(SIGNED_IN))
+    page = message_page("This link was used, or is too old", why, signed_in=signed_in)
+    return HTMLResponse(page, 401, {"Vary": "Accept"})
+
+
+def _page_named(path: str) -> str:
+    return path if path in _PAGES else "/"
+
+
+# The page that draws the map of links.
+
+
+def graph_page(templates: Environment) -> HTMLResponse:
+    """Return the map. Its script asks the same address again, for JSON."""
+    return HTMLResponse(
+        templates.get_template("graph.html").render(),
+        headers={"Content-Security-Policy": SCRIPTED_POLICY, "Vary": "Accept"},
+    )
+
+
+_SHOWN = 20
+_TITLES = 5
+_LINKED = 20
+_MOST_COMMUNITIES = 100
+_LONGEST_NAME = 500
+_DIGITS = 8
+_ONCE = ("since", "until")
+_SCRIPTED = {"Content-Security-Policy": SCRIPTED_POLICY}
+_Question = Annotated[str, Query(max_length=LONGEST_QUERY)]
+
+
+def mark(text: str, marks: list[tuple[int, int]]) -> Markup:
+    """Return a text as HTML with `<mark>` around the given ranges; everything else is escaped."""
+    parts, at = [Markup()], 0
+    for start, end in marks:
+        parts += [escape(text[at:start]), Markup("<mark>{}</mark>").format(text[start:end])]
+        at = end
+    return Markup().join([*parts, escape(text[at:])])
+
+
+def make_templates(root: Path) -> Environment:
+    """Return the templates of a vault's pages."""
+    templates = Environment(
+        loader=ChoiceLoader([PackageLoader("service.web"), PackageLoader("service.http")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    templates.filters["mark"] = mark
+    templates.filters["as_sum"] = as_sum
+    templates.filters["quote"] = quote
+    templates.globals["static"] = static_address
+    templates.globals["obsidian"] = lambda path: open_link(root, path) if is_vault(root) else None
+    return templates
+
+
+def add_pages(
+    app: FastAPI,
+    questions: SearchService,
+    names: TitleSearch,
+    traversal: Traversal,
+    sessions: Sessions,
+    templates: Environment,
+) -> None:
+    """Add the HTML routes, and those that sign a browser in."""
+    app.mount("/static", Static(), name="static")
+    _add_search_page(app, questions, names, traversal, templates)
+    add_signing_in(app, sessions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The parameters in the address of the search page: question, filters, page, and whether to follow links."""
+
+    q: str
+    filters: tuple[tuple[str, str], ...]
+    offset: int
+    generation: str
+    deep: bool
+
+    @property
+    def question(self) -> Question:
+        """Return the question, read."""
+        return read_question(self.q)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the filters in use, beside the question and in it."""
+        return [*self.filters, *(pair for one in self.question.operators for pair in one.pairs)]
+
+    def address_without(self, operator: Operator) -> str:
+        """Return the address of the same question without one of its operators."""
+        return replace(self, q=self.question.without(operator)).address()
+
+    def address(
+        self, *changed: tuple[str, object], without: tuple[str, str] | None = None, q: str | None = None
+    ) -> str:
+        """Return the address of this question or another, with more in it, or without one of its filters."""
+        kept = [pair for pair in self.filters if pair != without]
+        return f"/?{urlencode([('q', self.q if q is None else q), *kept, *changed])}"
+
+
+class _SearchPage:
+    """The search page, as a whole and in the parts that its script requests while the user types."""
+
+    def __init__(
+        self, questions: SearchService, names: TitleSearch, traversal: Traversal, templates: Environment
+    ) -> None:
+        self._questions = questions
+        self._traversal = traversal
+        self._browsing = Browsing(questions)
+        self._graph = Graph(questions)
+        self._names = names
+        self._templates = templates
+
+    def page(self, asked: _Asked) -> HTMLResponse:
+        """Show the whole page."""
+        return self._shown(
+            "search.html",
+            asked,
+            titles=[] if asked.pairs or asked.offset else self._titles(asked.q),
+            domains=[domain.slug for domain in self._questions.resources.domains()],
+            has=HAS,
+            formats=FORMATS,
+            offered={name: [] for name in SUGGESTED},
+            communities=[],
+            longest=SUGGESTED,
+        )
+
+    def answers(self, asked: _Asked) -> HTMLResponse:
+        """Show the parts that depend on the answers."""
+        return self._shown("search/answers.html", asked)
+
+    def titles(self, q: str) -> HTMLResponse:
+        """Show the notes that have such a name."""
+        return HTMLResponse(self._templates.get_template("search/titles.html").render(titles=self._titles(q)))
+
+    def passage(self, path: str, at: Sequence[int]) -> HTMLResponse:
+        """Show a whole passage. Raises NoteNotFoundError."""
+        template = self._templates.get_template("search/passage.html")
+        return HTMLResponse(template.render(passage=self._browsing.passage(path, at)))
+
+    def filter_values(self) -> HTMLResponse:
+        """Show the suggestions for the fields of the filters."""
+        template = self._templates.get_template("search/filter-values.html")
+        communities = self._graph.communities(None).communities[:_MOST_COMMUNITIES]
+        return HTMLResponse(template.render(offered=self._browsing.filter_values(), communities=communities))
+
+    def _titles(self, q: str) -> list[TitleHit]:
+        # A question that leaves words out asks for passages: no note that has such a word may be offered by its name.
+        leaves_out = read_question(q).operators or lexical.without_unwanted(q) != q
+        is_name = 0 < len(q) <= _LONGEST_NAME and not leaves_out
+        return self._names.titles(q, _TITLES).results if is_name else []
+
+    def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
+        answer, listed, complaint = self._answer(asked)
+        results = answer.results if answer else []
+        # A further page includes results that are no answers, too.
+        shown = [hit for hit in results if asked.offset or hit.match != "none"]
+        text = self._templates.get_template(template).render(
+            asked=asked,
+            answer=answer,
+            shown=shown,
+            rest=[hit for hit in results if hit not in shown],
+            facets=self._browsing.facets(shown, asked.pairs, datetime.now(UTC).date()),
+            linked=self._linked(asked, answer) if answer and asked.deep else None,
+            listed=listed,
+            start=None if answer or listed or complaint else self._browsing.start(),
+            changed=bool(answer and asked.generation and asked.generation != answer.index.generation),
+            problem=complaint,
+            shown_at_once=_SHOWN,
+            index=answer.index if answer else self._questions.index_state(),
+            notes=count_notes(self._questions.resources, self._questions.readers()),
+            root=self._questions.resources.root,
+            divided=len(self._questions.resources.domains()) > 1,
+            **context,
+        )
+        return HTMLResponse(text, 422 if complaint else 200, _SCRIPTED)
+
+    def _linked(self, asked: _Asked, answer: SearchAnswer) -> list[KeptNode]:
+        """Return the notes that a walk along links finds besides the answers, most similar first."""
+        known = {hit.path for hit in answer.results}
+        filters = filters_of(self._questions.resources.root, asked.filters)
+        walks = [one.deep for one in self._traversal.deep(asked.q, "deep", filters).domains]
+        nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
+        return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
+
+    def _answer(self, asked: _Asked) -> tuple[SearchAnswer | None, ListAnswer | None, str | None]:
+        """Return the answer; for filters alone, the notes that pass; or why a filter cannot be used."""
+        if not (asked.filters or asked.q.strip()):
+            return None, None, None
+        try:
+            filters = filters_of(self._questions.resources.root, asked.filters)
+            if asked.question.text.strip():
+                answer = self._questions.search(asked.q, _SHOWN, filters, explain=True, offset=asked.offset)
+                return answer, None, None
+            return None, list_notes(self._questions, asked.question.within(filters), "date"), None
+        except (FilterError, DomainNotFoundError, ScopesFileError) as error:
+            return None, None, str(error)
+
+
+def _add_search_page(
+    app: FastAPI,
+    questions: SearchService,
+    names: TitleSearch,
+    traversal: Traversal,
+    templates: Environment,
+) -> None:
+    page = _SearchPage(questions, names, traversal, templates)
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    def search_page(request: Request, q: _Question = "") -> HTMLResponse:
+        """Show the search box and, for a question, its answers, each with what every layer made of it."""
+        return page.page(_asked(q, request.query_params))
+
+    @app.get("/parts/answers", response_class=HTMLResponse, include_in_schema=False)
+    def answers(request: Request, q: _Question = "") -> HTMLResponse:
+        """Show the parts of the search page that depend on the answers."""
+        return page.answers(_asked(q, request.query_params))
+
+    @app.get("/parts/titles", response_class=HTMLResponse, include_in_schema=False)
+    def titles(q: _Question = "") -> HTMLResponse:
+        """Show the part of the search page that names notes."""
+        return page.titles(q)
+
+    @app.get("/parts/filter-values", response_class=HTMLResponse, include_in_schema=False)
+    def filter_values() -> HTMLResponse:
+        """Show the tags, folders, kinds and communities that a filter accepts."""
+        return page.filter_values()
+
+    @app.get("/parts/passage", response_class=HTMLResponse, include_in_schema=False)
+    def passage(
+        path: str, at: Annotated[list[Annotated[int, Query(ge=0)]], Query(min_length=1)]
+    ) -> HTMLResponse:
+        """Show the passage of a hit."""
+        return page.passage(path, at)
+
+
+def _asked(q: str, given: QueryParams) -> _Asked:
+    # A form sends every field, including empty ones.
+    pairs = [
+        (name, value.strip()) for name, value in given.multi_items() if is_filter(name) and value.strip()
+    ]
+    last = dict(pairs)
+    filters = [pair for pair in pairs if pair[0] not in _ONCE or pair[1] == last[pair[0]]]
+    return _Asked(
+        q, tuple(dict.fromkeys(filters)), _offset(given), given.get("generation", ""), "deep" in given
+    )
+
+
+def _offset(given: QueryParams) -> int:
+    """Return how many results come before the page; 0 where the address says nothing sensible."""
+    text = given.get("offset", "")
+    is_number = text.isascii() and text.isdecimal() and len(text) < _DIGITS
+    return min(int(text), FARTHEST_OFFSET) if is_number else 0

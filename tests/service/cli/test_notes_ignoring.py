@@ -1,0 +1,100 @@
+"""The command that keeps a note out of the index, and lets it in again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pipelines.errors import UnsafePathError, VaultNotFoundError
+from queue_config.settings import Settings
+from service.cli.main import app
+from service.usecases.maintenance import index_once
+from workers.resources import Resources
+
+
+@pytest.fixture
+def settings(vault, tmp_path, tiny_model, monkeypatch):
+    monkeypatch.setenv("EMBEDDING_MODEL", str(tiny_model))
+    (vault / "[Soil]*.md").write_text("clay")
+    (vault / "[Soil]s.md").write_text("clay and sand")
+    made = Settings(vault=vault, state=tmp_path / "state")
+    index_once(Resources(made), lambda *_: None)
+    return made
+
+
+@pytest.fixture
+def everindex(settings):
+    place = ["--vault", str(settings.vault), "--state", str(settings.state)]
+    return lambda *words: CliRunner().invoke(app, [*words, *place], catch_exceptions=False)
+
+
+def listed(everindex, settings):
+    index_once(Resources(settings), lambda *_: None)
+    return [note["path"] for note in json.loads(everindex("list", "--json").stdout)["notes"]]
+
+
+def test_exactly_one_note_leaves_the_index_and_comes_back(everindex, settings, vault):
+    done = everindex("ignore", "[Soil]*.md")
+    assert done.exit_code == 0
+    assert done.stdout == (
+        "[Soil]*.md is ignored: /\\[Soil]\\*.md was added to .everindexignore; --undo removes it;"
+        " Everindex is not running, and does so when it is started\n"
+    )
+    assert listed(everindex, settings) == ["[Soil]s.md"]
+    assert (vault / "[Soil]*.md").read_text() == "clay"
+    assert everindex("ignore", "--undo", str(vault / "[Soil]*.md")).exit_code == 0
+    assert listed(everindex, settings) == ["[Soil]*.md", "[Soil]s.md"]
+
+
+def test_undo_says_which_rule_still_ignores_the_note(everindex, vault):
+    (vault / "notes").mkdir()
+    (vault / "notes" / "a.md").write_text("loam")
+    assert everindex("ignore", "notes").exit_code == everindex("ignore", "notes/a.md").exit_code == 0
+    assert everindex("ignore", "--undo", "notes/a.md").stdout.startswith(
+        "/notes/a.md was removed from .everindexignore; it is still ignored: .everindexignore:2: /notes/"
+    )
+    assert everindex("ignore", "--undo", "notes").stdout.startswith(
+        "/notes/ was removed from .everindexignore; it is indexed again"
+    )
+
+
+def test_why_says_of_an_indexed_note_that_a_rule_ignores_it_now(everindex):
+    everindex("ignore", "[Soil]s.md")
+    said = everindex("why", "[Soil]s.md").stdout
+    assert said.startswith("[Soil]s.md is indexed: it is ignored now (.everindexignore:2: /\\[Soil]s.md); ")
+
+
+def test_a_file_outside_of_the_vault_is_refused(everindex, tmp_path, vault):
+    (tmp_path / "mine.md").write_text("clay")
+    with pytest.raises(UnsafePathError):
+        everindex("ignore", str(tmp_path / "mine.md"))
+    assert not (vault / ".everindexignore").exists()
+
+
+@pytest.mark.parametrize("undo", [(), ("--undo",)], ids=["ignore", "undo"])
+def test_of_a_vault_that_is_moved_away_no_note_is_called_missing(everindex, vault, undo):
+    vault.rename(vault.with_name("moved"))
+    with pytest.raises(VaultNotFoundError, match="is not there"):
+        everindex("ignore", "[Soil]*.md", *undo)
+
+
+@pytest.mark.parametrize("said", ["odd \udcff.md", r"odd \xff.md"], ids=["bytes", "as-printed"])
+def test_a_name_that_is_not_utf_8_is_ignored_and_comes_back(everindex, settings, vault, said):
+    (vault / "odd \udcff.md").write_text("peat")
+    assert r"odd \xff.md" in listed(everindex, settings)
+    assert everindex("ignore", said).stdout.startswith(r"odd \xff.md is ignored: /odd \xff.md was added")
+    assert r"odd \xff.md" not in listed(everindex, settings)
+    assert everindex("ignore", "--undo", said).stdout.startswith(r"/odd \xff.md was removed")
+    assert r"odd \xff.md" in listed(everindex, settings)
+
+
+@pytest.mark.parametrize("said", ["Büro", "Büro/", "Bu\u0308ro/"])
+def test_a_folder_is_named_with_or_without_its_slash(everindex, settings, vault, said):
+    (vault / "Büro").mkdir()
+    (vault / "Büro" / "desk.md").write_text("oak")
+    assert everindex("ignore", said).exit_code == 0
+    assert "Büro/desk.md" not in listed(everindex, settings)
+    assert everindex("ignore", "--undo", said).exit_code == 0
+    assert "Büro/desk.md" in listed(everindex, settings)
