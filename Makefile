@@ -8,6 +8,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest
 VAULT ?= demo-vault
 PORT ?=
 
@@ -37,12 +38,15 @@ demo-vault:
 up: install $(if $(filter demo-vault,$(VAULT)),demo-vault)
 	@exec $(BIN)/everindex up $(VAULT) $(if $(PORT),--port $(PORT))
 
+# Each process collects all tests: what Python compiled for one run is kept for the next, whatever the shell says.
+test quick coverage: export PYTHONDONTWRITEBYTECODE :=
+
 # Many tests wait for processes, so two cores have time for a third file.
 test: dev
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 30
 
 quick: dev
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(PYTEST) --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 coverage: dev
 	@rm -rf build/coverage && mkdir -p build/coverage

@@ -85,6 +85,7 @@ def read_key(state: Path) -> bytes:
 QUEUE_FILE = "queue.db"
 _RETRY_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
+_READ_SECONDS = 1.0
 _CHECK_SECONDS = 60.0
 _MOST_PRIORITIES = 16
 ONCE_SECONDS = 3600.0
@@ -344,7 +345,11 @@ def open_queue(state: Path, redis_url: str | None, name: str) -> Queue:
             redis_url, socket_timeout=_PATIENCE_SECONDS, socket_connect_timeout=_PATIENCE_SECONDS
         )
         return RedisQueue(
-            f"everindex-{name}", connection_pool=pool, serializer=serializer, results=False, read_timeout=1
+            f"everindex-{name}",
+            connection_pool=pool,
+            serializer=serializer,
+            results=False,
+            read_timeout=_READ_SECONDS,
         )
     return EmbeddedQueue(
         f"everindex-{name}", filename=str(state / QUEUE_FILE), serializer=serializer, results=False

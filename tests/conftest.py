@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.once import made_once
 from tests.sweeps import ALL
+from tests.temporary import in_memory
 from tests.tiny import build_tiny_model
 from workers.heartbeat import raise_limit
 
@@ -83,6 +86,7 @@ SLOW = (
     "service/usecases/test_setup_vault_setup.py",
     "service/watcher/test_watcher.py",
     "test_deploy.py",
+    "test_retry.py",
     "upgrades",
     "whole",
     "workers/test_flood.py",
@@ -101,10 +105,23 @@ What loads a model is slow, too: the import alone takes each process of a run si
 """
 
 
+ROOM = 4_000_000_000
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Take fewer random examples where the slow tests are left out, too."""
+    """Take fewer random examples where the slow tests are left out, too. Keep all files of a run in memory."""
     if config.option.markexpr == "not slow":
         settings.load_profile("quick")
+    is_worker = hasattr(config, "workerinput")  # it takes what the process that started it has
+    if not is_worker and config.option.basetemp is None and (memory := in_memory(ROOM)):
+        folder = tempfile.TemporaryDirectory(prefix="ei-", dir=memory, ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        Path(folder.name).chmod(0o711)  # some tests give other users a folder of their own
+        patch = pytest.MonkeyPatch()
+        config.add_cleanup(patch.undo)
+        patch.setenv("TMPDIR", folder.name)
+        patch.setattr(tempfile, "tempdir", folder.name)
+        config.option.basetemp = Path(folder.name) / "t"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -127,7 +144,7 @@ def _own_umask() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real sentence-transformers model with random weights."""
-    return build_tiny_model(tmp_path_factory.mktemp("models"))
+    return made_once(tmp_path_factory, "models", build_tiny_model) / "tiny"
 
 
 @pytest.fixture
@@ -185,10 +202,11 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def redis_url(redis_server: str) -> str:
-    """The URL of a real Redis that holds nothing."""
+def redis_url(redis_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a real Redis that holds nothing; in this process, nobody waits a second for a message."""
     import redis
 
+    monkeypatch.setattr("queue_config.queue._READ_SECONDS", 0.05)
     with redis.Redis.from_url(redis_server) as client:
         client.flushall()
     return redis_server

@@ -2,21 +2,27 @@
 
 `python -m tests.structure [package]` prints the figures. A room is a folder, or a module that lies directly in the
 package. An arrow runs from a room to another that it imports. A name that a module only re-exports counts as imported
-from the module that defines it. A floor is the longest path of arrows below a room.
+from the module that defines it. A floor is the longest path of arrows below a room. What all packages that are named
+have in common comes first: their lines by kind, the lengths of modules and functions, and what has one user.
 """
 
 from __future__ import annotations
 
 import ast
+import statistics
 import sys
+import tokenize
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from io import StringIO
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LONG_FUNCTION = 60
+PACKAGES = ("pipelines", "queue_config", "service", "workers")
 
 Graph = Mapping[str, set[str]]
 
@@ -142,10 +148,96 @@ def measure(package: str, root: Path = ROOT) -> Figures:
     )
 
 
+def neighbours(trees: Mapping[str, ast.Module]) -> dict[str, str]:
+    """Return each module that only one other imports, if both lie in one folder, with that other one."""
+    packages = {name.rpartition(".")[0] for name in trees}
+    return {
+        module: users[0]
+        for module, users in importers(trees).items()
+        if len(users) == 1 and module not in packages and _folder(module) == _folder(users[0])
+    }
+
+
+def importers(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
+    """Return for each module the modules that import it."""
+    found: dict[str, list[str]] = {name: [] for name in trees}
+    for name, targets in imports(trees).items():
+        for target in targets:
+            found[target].append(name)
+    return found
+
+
+def _folder(module: str) -> str:
+    return module.rpartition(".")[0]
+
+
+def folder_sizes(trees: Mapping[str, ast.Module]) -> Counter[str]:
+    """Return how many modules lie in each folder; its `__init__` is none."""
+    packages = {_folder(name) for name in trees}
+    return Counter(_folder(name) for name in trees if name not in packages and "." in name)
+
+
+def line_kinds(text: str) -> Counter[str]:
+    """Count the lines of a module by kind: docstring, import, blank, comment, code."""
+    lines = text.splitlines()
+    kinds = {number: "code" if line.strip() else "blank" for number, line in enumerate(lines, 1)}
+    for token in tokenize.generate_tokens(StringIO(text).readline):
+        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
+            kinds[token.start[0]] = "comment"
+    for node in ast.walk(ast.parse(text)):
+        documented = isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)) and ast.get_docstring(node)
+        if documented:
+            kinds |= dict.fromkeys(_span(node.body[0]), "docstring")
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            kinds |= dict.fromkeys(_span(node), "import")
+    return Counter(kinds.values())
+
+
+def _span(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def called_once(trees: Mapping[str, ast.Module]) -> dict[str, int]:
+    """Return the length of each private function that its module names once, to call it; methods are left out."""
+    found = {}
+    for module, tree in trees.items():
+        nodes = list(ast.walk(tree))
+        names = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+        called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        for node in tree.body:
+            private = isinstance(node, FUNCTIONS) and node.name.startswith("_")
+            if private and names[node.name] == 1 and node.name in called:
+                found[f"{module}.{node.name}"] = len(_span(node))
+    return found
+
+
+def summary(packages: tuple[str, ...], root: Path = ROOT) -> str:
+    """Return the figures that packages have together, a line each."""
+    trees = read(*packages, root=root)
+    texts = [path.read_text(encoding="utf-8") for name in packages for path in (root / name).rglob("*.py")]
+    lengths = sorted(text.count("\n") for text in texts)
+    kinds = sum(map(line_kinds, texts), Counter[str]())
+    functions = [len(_span(n)) for tree in trees.values() for n in ast.walk(tree) if isinstance(n, FUNCTIONS)]
+    once = called_once(trees)
+    with_one = sum(len(users) == 1 for users in importers(trees).values())
+    return "\n".join(
+        (
+            f"modules {len(texts)}, median {statistics.median(lengths):.0f} lines, longest {lengths[-1]}",
+            f"lines {kinds.total()}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
+            f"modules with one importer {with_one}, in the same folder {len(neighbours(trees))}",
+            f"full folders {dict(folder_sizes(trees).most_common(5))}",
+            f"functions {len(functions)}, longer than {LONG_FUNCTION} lines {sum(n > LONG_FUNCTION for n in functions)}",
+            f"private functions that are called once {len(once)}, with {sum(once.values())} lines",
+        )
+    )
+
+
 def main() -> None:
     """Print the figures of the packages that are named, or of all."""
-    for package in sys.argv[1:] or ("service", "pipelines", "workers", "queue_config"):
-        print(package, measure(package))  # noqa: T201 - a script's output
+    packages = tuple(sys.argv[1:]) or PACKAGES
+    print(summary(packages))  # noqa: T201 - a script's output
+    for package in packages:
+        print(package, measure(package))  # noqa: T201 - likewise
         for room, below in sorted(rooms(read(package)).items()):
             print(f"  {room} -> {', '.join(sorted(below)) or '-'}")  # noqa: T201 - likewise
 

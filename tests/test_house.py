@@ -1,15 +1,39 @@
-"""The countable rules for modules, functions and docstrings."""
+"""The countable rules for modules, folders, functions and docstrings."""
 
 import ast
 import tomllib
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+from tests.structure import PACKAGES, folder_sizes, neighbours, read
+
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("pipelines", "queue_config", "service", "workers")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 LONGEST_MODULE = 800
 LONGEST_FUNCTION = 60
+FULLEST_FOLDER = 20
+
+# What is left of the time before these two rules. These figures may only go down.
+NEIGHBOURS = 85
+FULL_FOLDERS = {
+    "pipelines": 24,
+    "pipelines.documents.readers": 27,
+    "pipelines.retrieval": 43,
+    "pipelines.store": 58,
+    "service.commands": 34,
+    "service.mcp": 24,
+    "service.usecases": 51,
+    "workers": 23,
+}
+BOUNDARIES = {
+    "pipelines.documents.sandbox_child": "the process that reads documents gives up its rights here",
+    "pipelines.documents.readers.scanned_pdf": "a library: tesserocr",
+    "pipelines.embedding.bert": "a library: torch",
+    "pipelines.embedding.openvino": "a library: optimum, with OpenVINO",
+}
+"""Modules that one neighbour alone imports, and that stay: a library, or a process, is the boundary."""
 
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 
@@ -24,6 +48,11 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 @cache
 def parse(path):
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@pytest.fixture(scope="module")
+def trees():
+    return read(*PACKAGES)
 
 
 def public(body, prefix=""):
@@ -44,6 +73,21 @@ def by_module(rule):
 def test_a_module_has_at_most_800_lines():
     lengths = {path: path.read_text(encoding="utf-8").count("\n") for path in MODULES}
     assert {path: length for path, length in lengths.items() if length > LONGEST_MODULE} == {}
+
+
+def test_a_module_that_only_its_neighbour_imports_is_part_of_it(trees):
+    candidates = neighbours(trees)
+    assert BOUNDARIES.keys() <= candidates.keys(), "an exception that is none"
+    candidates = {module: user for module, user in candidates.items() if module not in BOUNDARIES}
+    assert len(candidates) <= NEIGHBOURS, candidates
+
+
+def test_a_folder_has_at_most_20_modules(trees):
+    assert min(FULL_FOLDERS.values(), default=FULLEST_FOLDER + 1) > FULLEST_FOLDER, (
+        "an exception that is none"
+    )
+    sizes = folder_sizes(trees)
+    assert {f: n for f, n in sizes.items() if n > FULL_FOLDERS.get(f, FULLEST_FOLDER)} == {}
 
 
 def function_lengths(path):

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.structure import circles, floors, imports, measure, read, rooms
+from tests.structure import (
+    called_once,
+    circles,
+    floors,
+    folder_sizes,
+    imports,
+    line_kinds,
+    measure,
+    neighbours,
+    read,
+    rooms,
+    summary,
+)
 
 FILES = {
     "__init__.py": "",
@@ -52,6 +64,46 @@ def test_a_circle_is_found(house):
     assert figures.circles
     assert set(figures.circles[0]) == {"house.attic", "house.top", "house.cellar"}
     assert circles({"a": {"b"}, "b": set()}) == []
+
+
+def test_a_module_that_one_other_of_its_folder_alone_imports_is_its_neighbour(house):
+    (house / "house/cellar/dust.py").write_text("def sweep(): ...\n")
+    (house / "house/cellar/wine.py").write_text("from house.cellar.dust import sweep\ndef pour(): ...\n")
+    assert neighbours(read("house", root=house)) == {"house.cellar.dust": "house.cellar.wine"}
+    (house / "house/attic/trunk.py").write_text("def lift():\n    from house.cellar.dust import sweep\n")
+    trees = read("house", root=house)
+    assert neighbours(trees) == {}
+    assert folder_sizes(trees) == {"house": 2, "house.attic": 1, "house.cellar": 3}
+
+
+def test_lines_are_counted_by_kind():
+    text = '''"""What it is.
+
+More.
+"""
+
+import os  # where
+from a import (
+    b,
+)
+
+
+def call():
+    # Why.
+    return """
+# text
+"""
+'''
+    assert line_kinds(text) == {"docstring": 4, "import": 4, "blank": 3, "comment": 1, "code": 4}
+
+
+def test_private_functions_that_are_called_once_are_counted(house):
+    (house / "house/top.py").write_text(
+        "def _once(): ...\ndef _twice(): ...\ndef _handed(): ...\n"
+        "def use(): _once(), _twice(), _twice(), map(_handed, ())\n"
+    )
+    assert called_once(read("house", root=house)) == {"house.top._once": 1}
+    assert "private functions that are called once 1, with 1 lines" in summary(("house",), house)
 
 
 def test_the_service_has_few_rooms_and_no_long_modules():

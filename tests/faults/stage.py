@@ -23,11 +23,12 @@ from pipelines.errors import BackupError, CacheError
 from pipelines.maintenance import databases
 from pipelines.maintenance.backup import _check_seal
 from service.usecases.maintenance import verify_caches
+from tests.temporary import in_memory
 
 from .acts import Act
 from .life import Service, World, make_models
 
-_MEMORY, _ROOM = Path("/dev/shm"), 500_000_000  # noqa: S108 - the name in it is a random one
+_ROOM = 500_000_000
 _LONGEST_SECONDS = 60  # a child that hangs is ended by the system
 Findings = dict[str, list[str]]
 
@@ -102,8 +103,7 @@ def quick_folder() -> tempfile.TemporaryDirectory[str]:
 
     Nothing here needs one. A killed process leaves what it wrote, and a lost write is lost by `disk`.
     """
-    in_memory = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
-    return tempfile.TemporaryDirectory(prefix="everindex-", dir=_MEMORY if in_memory else None)
+    return tempfile.TemporaryDirectory(prefix="everindex-", dir=in_memory(_ROOM))
 
 
 class Stage:

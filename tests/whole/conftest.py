@@ -20,6 +20,7 @@ import pytest
 
 from pipelines.cache.cache import Cache
 from pipelines.cache.passages import owes_sentences
+from tests.once import made_once
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "vault"
 PATIENCE = 60.0
@@ -163,8 +164,14 @@ class User:
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     """The example vault, served with the embedded model; tests leave its notes as they are."""
+
+    def make(folder: Path) -> None:
+        shutil.copytree(EXAMPLES, folder / "vault")
+        user = User(folder, folder / "vault")
+        user.run("index", *user.place)
+
     base = tmp_path_factory.mktemp("example")
-    shutil.copytree(EXAMPLES, base / "vault")
+    shutil.copytree(made_once(tmp_path_factory, "examples", make), base, dirs_exist_ok=True)
     user = User(base, base / "vault")
     user.up()
     user.wait_until_upkeep_is_done()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_config.settings import Settings
+from tests.models import shared_models  # noqa: F401 - a fixture
 from workers.resources import Resources
 
 

@@ -1,3 +1,5 @@
+"""BERT as it is computed here. Torch is imported where it is used: it takes a second."""
+
 import re
 import subprocess
 import sys
@@ -6,9 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn import functional
 
-from pipelines.embedding.bert import Bert, _product, _rows
 from pipelines.embedding.models import find_model, pooling_of_bert
 from pipelines.errors import ModelUnavailableError
 from tests.pipelines.models import change_weights, expected, load, reference, save
@@ -123,6 +123,8 @@ def tokenizers():
     """The embedded model's, ours and transformers'."""
     from transformers import AutoTokenizer
 
+    from pipelines.embedding.bert import Bert
+
     info = find_model(None)
     return Bert(info.folder, info.window, "mean", "float32"), AutoTokenizer.from_pretrained(info.folder)
 
@@ -137,6 +139,8 @@ def test_texts_are_cut_into_the_tokens_that_transformers_cuts(tokenizers, texts)
 
 
 def test_few_numbers_of_rows_serve_all_batches_and_little_of_them_is_empty():
+    from pipelines.embedding.bert import _rows
+
     rows = {count: _rows(count) for count in range(1, 2049)}
     assert all(count <= some <= max(8, count * 9 / 8 + 8) for count, some in rows.items())
     assert len(set(rows.values())) < 60
@@ -158,12 +162,16 @@ def products(embedder):
 
 @pytest.mark.usefixtures("exact")
 def test_packed_weights_give_the_same_vectors(tiny_model):
+    from pipelines.embedding.bert import _product
+
     assert products(load(tiny_model)) == {_product}
     assert holds(tiny_model)
 
 
 @pytest.mark.usefixtures("exact")
 def test_a_bert_whose_normalisations_have_their_old_names_is_computed_here(variant):
+    from pipelines.embedding.bert import _product
+
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
     folder = variant({})
     change_weights(
@@ -180,6 +188,8 @@ def test_a_bert_whose_normalisations_have_their_old_names_is_computed_here(varia
 def test_where_weights_cannot_be_packed_they_are_used_as_they_are(
     monkeypatch, tiny_model, product, has_bfloat16
 ):
+    from torch.nn import functional
+
     monkeypatch.setattr("pipelines.embedding.embedder._processor_has_bfloat16", lambda: has_bfloat16)
     monkeypatch.setattr("pipelines.embedding.bert._product", product)
     embedder = load(tiny_model)

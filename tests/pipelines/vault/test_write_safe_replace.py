@@ -26,6 +26,7 @@ from pipelines.vault import write as later
 from pipelines.vault import write as room
 from pipelines.vault.write import KEPT_S, leftovers, settle
 from tests.racers import can_exchange, exchanging
+from tests.temporary import on_another_system
 
 ROUNDS = int(os.environ.get("EVERINDEX_RACE_ROUNDS", "300"))
 LATER = KEPT_S + 1
@@ -614,10 +615,10 @@ def test_there_are_no_late_writes_without_a_folder(kept):
 @pytest.fixture
 def elsewhere(tmp_path):
     """A folder on another file system than `tmp_path`."""
-    shared = Path("/dev/shm")  # noqa: S108
-    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+    other = on_another_system(tmp_path)
+    if other is None:
         pytest.skip("no second file system here")
-    with tempfile.TemporaryDirectory(dir=shared) as folder:
+    with tempfile.TemporaryDirectory(dir=other) as folder:
         yield Path(folder)
 
 

@@ -12,9 +12,9 @@ from queue_config.settings import Settings
 from service.mcp.library import Library
 from service.mcp.server import make_server
 from service.usecases.links import Traversal
-from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from service.usecases.titles import TitleSearch
+from tests.once import made_once
 from tests.whole.conftest import User, wait_for
 from workers.resources import Resources
 
@@ -44,11 +44,13 @@ def write(vault, notes):
 @pytest.fixture(scope="session")
 def indexed(tmp_path_factory):
     """A vault and its state folder, indexed once with the embedded model; tests work on copies."""
-    base = tmp_path_factory.mktemp("indexed")
-    write(base / "vault", NOTES)
-    settings = Settings(vault=base / "vault", state=base / "state")
-    index_once(Resources(settings), lambda *_: None)
-    return base
+
+    def make(base):
+        write(base / "vault", NOTES)
+        user = User(base, base / "vault")
+        user.run("index", *user.place)
+
+    return made_once(tmp_path_factory, "indexed", make)
 
 
 @pytest.fixture

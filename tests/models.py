@@ -1,0 +1,28 @@
+"""Models that the tests of a process share: loading one takes as long as most of what is asked of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.embedding.embedder import Embedder
+from pipelines.embedding.models import ModelInfo
+from workers.resources import Embedders
+
+_LOADED: dict[tuple[ModelInfo, Path | None], Embedder] = {}
+
+
+def _load_once(info: ModelInfo, *, threads: int, openvino: Path | None = None) -> Embedder:
+    loaded = _LOADED.get((info, openvino))
+    if loaded is None or loaded.is_broken:
+        loaded = _LOADED[info, openvino] = Embedder(info, threads=threads, openvino=openvino)
+    loaded.use_threads(threads)
+    return loaded
+
+
+@pytest.fixture(autouse=True)
+def shared_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each `Resources` the models that an earlier test has loaded; one that broke is loaded again."""
+    monkeypatch.setattr(sys.modules[Embedders.__module__], "Embedder", _load_once)
