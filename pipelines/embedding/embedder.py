@@ -238,11 +238,10 @@ def _load_fastest(info: ModelInfo, openvino: Path | None, precision: Precision) 
 def _processor_has_bfloat16() -> bool:
     import torch  # noqa: PLC0415 - loaded by now
 
-    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - it has no public name
-        return False
-    # oneDNN also reports support on x86 CPUs that only emulate bfloat16, which is slower than float32.
+    # oneDNN itself reports support on x86 CPUs that only emulate bfloat16, too, which is slower than float32.
     has = torch.cpu.get_capabilities()
-    return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+    computes = any(has.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    return computes and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 def _batches(lengths: Sequence[int], at_once: int) -> Iterator[list[int]]:

@@ -447,6 +447,20 @@ def test_a_filter_that_is_built_to_exhaust_costs_a_moment(vault):
     assert why(vault, "a" * 200 + "!.md") is None
 
 
+def test_filters_that_are_too_large_together_are_applied_as_far_as_they_fit(vault):
+    obsidian(vault, [f"/{name}{{999}}|{name}rop/" for name in "abcdefghij"])
+    assert why(vault, "drop.md") == "Obsidian excluded files: /d{999}|drop/"
+    assert why(vault, "jrop.md") is None
+    assert all("too large" in complaint for complaint in rules(vault).complaints)
+    assert 0 < len(rules(vault).complaints) < 5
+
+
+def test_a_filter_matches_names_that_are_not_unicode(vault):
+    obsidian(vault, [r"/^a.\.md$/"])
+    write(vault, "a\udcff.md")
+    assert scan_vault(vault, rules(vault)).ignored == {r"a\xff.md": r"Obsidian excluded files: /^a.\.md$/"}
+
+
 @pytest.mark.parametrize("text", ["/(a)\\1/", "/a(?=b)/", "/(?<!a)b/", "/[/", "/" + "a{999}" * 9 + "/"])
 def test_a_filter_that_cannot_be_used_is_complained_of_and_the_others_hold(vault, text):
     obsidian(vault, [text, "/drop/", "archive/"])
