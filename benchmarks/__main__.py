@@ -1,32 +1,19 @@
-"""`make bench`: every benchmark in turn."""
+"""`make bench`: every benchmark in turn that needs no network and nothing to compare with."""
 
 from benchmarks import (
-    bulk,
     context,
     documents,
-    domains,
-    embedding,
     faults,
     freshness,
-    frontmatters,
-    graph,
     growth,
-    heldout,
-    links,
     load,
     match,
-    mcp,
+    names,
     pages,
     quality,
-    questions,
     search,
-    tags,
-    walks,
 )
 
-ALL = (
-    freshness, links, graph, walks, heldout, quality, context, domains, match, frontmatters, tags, embedding,
-    questions, search, mcp, documents, bulk, load, pages, growth, faults,
-)  # fmt: skip
+ALL = (freshness, quality, match, names, context, search, documents, load, pages, growth, faults)
 for benchmark in ALL:
     benchmark.main()

@@ -9,18 +9,14 @@ and the densest first, (d) packing with compression. All use the same block with
 what does not fit is skipped. Judged notes that are a heading or a list of links alone do not count, in any way: no
 block holds them, and they answer nothing. It says whether the default is at least as good as (b), and the verdict on
 density.
-The second form asks `GET /context` of a query worker with 50,000 passages, as `benchmarks.search` makes them.
+The second form asks `GET /context` of a query worker with 50,000 passages, as `benchmarks.passages` makes them.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -29,10 +25,11 @@ import httpx
 import numpy as np
 from rich.console import Console
 
-from benchmarks.judged import COLLECTIONS, DATA, JudgedSet, prepare
-from benchmarks.passages import build_index, passages, real_questions, real_sentences, write_vault
-from benchmarks.quality import asked_anew, markdown
-from benchmarks.search import is_idle, serving, wait
+from benchmarks.command import conditions, folder_of, markdown, parser, present
+from benchmarks.judged import COLLECTIONS, JudgedSet, prepare
+from benchmarks.passages import large_vault, real_questions
+from benchmarks.quality import asked_anew
+from benchmarks.running import serving, wait_until_idle, wait_until_ready
 from pipelines.context import block
 from pipelines.context.block import Order, Tokens, says_nothing
 from pipelines.context.candidates import Candidate
@@ -167,16 +164,12 @@ def verdicts(found: dict[str, Shares]) -> Iterator[str]:
 
 def measure_shares(given: argparse.Namespace, console: Console) -> None:
     """Measure the share of judged notes, and print it."""
-    missing = [name for name in given.sets if not (given.data / name).exists()]
-    if missing:
-        console.print(f"not measured, as {given.data} lacks them: {', '.join(missing)}")
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in given.sets:
-            if name not in missing:
-                judged = prepare(name, given.data, given.keep or Path(folder))
-                with asked_anew(judged) as questions:
-                    found[name] = shares(judged, questions, given.questions)
+    with folder_of(given.keep) as kept:
+        for name in present(given.sets, given.data, console):
+            judged = prepare(name, given.data, kept)
+            with asked_anew(judged) as questions:
+                found[name] = shares(judged, questions, given.questions)
     if found:
         console.print(f"\n{table(found)}\n")
         console.print("\n".join(verdicts(found)))
@@ -184,28 +177,18 @@ def measure_shares(given: argparse.Namespace, console: Console) -> None:
 
 def measure_latency(given: argparse.Namespace, console: Console) -> None:
     """Measure how long `GET /context` takes at 50,000 passages, and print it."""
-    missing = [name for name in COLLECTIONS if not (given.data / name).is_dir()]
-    if missing:
-        console.print(f"not measured, as {given.data} lacks {', '.join(missing)}")
+    if len(present(COLLECTIONS, given.data, console)) < len(COLLECTIONS):
         return
-    with tempfile.TemporaryDirectory() as folder:
-        root, state = (
-            ((given.keep or Path(folder)) / f"minilm-{PASSAGES}" / name).resolve()
-            for name in ("vault", "state")
-        )
-        root.parent.mkdir(parents=True, exist_ok=True)
-        chosen = list(islice(passages(list(real_sentences(given.data))), PASSAGES))
-        write_vault(root, [text for text, _ in chosen])
-        for what, said in build_index(
-            root, state, EMBEDDED_MODEL, [text for text, real in chosen if real][:1_500]
-        ):
+    with folder_of(given.keep) as kept:
+        folder = kept / f"minilm-{PASSAGES}"
+        for what, said in large_vault(folder, given.data, PASSAGES):
             console.print(f"{what}: {said}")
         # Each path has questions of its own: the vector of a question that was just asked is kept.
         count = given.questions + WARM_UP
         questions = real_questions(given.data, 2 * count)
-        with serving(root, state, EMBEDDED_MODEL) as (client, process):
-            wait(process, lambda: _is_ready(client))
-            wait(process, lambda: is_idle(process))
+        with serving(folder / "vault", folder / "state") as (client, process):
+            wait_until_ready(client, process)
+            wait_until_idle(process)
             for path, more, asked in (
                 ("/search", {}, questions[:count]),
                 ("/context", {"budget": BUDGET}, questions[count:]),
@@ -217,13 +200,6 @@ def measure_latency(given: argparse.Namespace, console: Console) -> None:
                 )
 
 
-def _is_ready(client: httpx.Client) -> bool:
-    try:
-        return client.get("/ready").status_code == httpx.codes.OK
-    except httpx.TransportError:
-        return False
-
-
 def _seconds(client: httpx.Client, path: str, asked: dict[str, object]) -> float:
     started = time.perf_counter()
     client.get(path, params=asked).raise_for_status()  # type: ignore[arg-type]  # texts and numbers
@@ -232,20 +208,14 @@ def _seconds(client: httpx.Client, path: str, asked: dict[str, object]) -> float
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sets", nargs="*", default=SETS)
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--questions", type=int, default=200, help="of each set, or timed")
-    parser.add_argument("--latency", action="store_true")
-    given = parser.parse_args()
+    options = parser(__doc__, data=True, keep=True)
+    options.add_argument("sets", nargs="*", default=SETS)
+    options.add_argument("--questions", type=int, default=200, help="of each set, or timed")
+    options.add_argument("--latency", action="store_true")
+    given = options.parse_args()
     console = Console(soft_wrap=True, markup=False, highlight=False)
     (measure_latency if given.latency else measure_shares)(given, console)
-    console.print(
-        f"\n{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, all-MiniLM-L6-v2"
-    )
+    console.print(f"\n{conditions()}, all-MiniLM-L6-v2")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ reached over several runs. A tiny real model replaces MiniLM.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
@@ -19,13 +17,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.freshness import redis_server
+from benchmarks.command import conditions, parser
+from benchmarks.running import redis_server
 from tests.faults import crowds, disk, kills, outages, places, reviews, tag_places
 from tests.tiny import build_tiny_model
 
@@ -159,26 +157,21 @@ def show(record: Path, console: Console) -> None:
         said = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in entry["figures"].items())
         table.add_row(what, said, ", ".join(map(str, entry["seeds"])))
     console.print(table)
-    today = datetime.now(UTC).strftime("%Y-%m-%d")
-    console.print(
-        f"{today}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    )
+    console.print(conditions())
 
 
 def main() -> None:
     """Run the checks that were named (default: all, one after another) and print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("checks", nargs="*", metavar="CHECK", help=", ".join(CHECKS))
-    parser.add_argument("--minutes", type=float, default=5.0, help="for each check")
-    parser.add_argument("--seed", type=int, default=None, help="default: a new one")
-    parser.add_argument("--record", type=Path, default=RECORD)
-    parser.add_argument("--show", action="store_true", help="only print what was recorded")
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("checks", nargs="*", metavar="CHECK", help=", ".join(CHECKS))
+    options.add_argument("--minutes", type=float, default=5.0, help="for each check")
+    options.add_argument("--seed", type=int, default=None, help="default: a new one")
+    options.add_argument("--record", type=Path, default=RECORD)
+    options.add_argument("--show", action="store_true", help="only print what was recorded")
+    given = options.parse_args()
     unknown = set(given.checks) - CHECKS.keys()
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
+        options.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
     seed = random.randrange(10**6) if given.seed is None else given.seed  # noqa: S311 - faults, not secrets
     wrong = {}
     for name in () if given.show else given.checks or CHECKS:

@@ -8,10 +8,8 @@ weights, so that what is measured is everything but the model; the service is th
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -27,9 +25,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bulk import compared_since, logged, processes
-from benchmarks.freshness import Service, p95, save_to_searchable, wait
+from benchmarks.command import conditions, p95, parser
 from benchmarks.made_up import WORDS, word, write_vault
+from benchmarks.running import Service, save_to_searchable, wait
 from pipelines.cache.cache import Cache
 from pipelines.indexing.ingest import index_saved
 from pipelines.indexing.reconcile import check_paths
@@ -67,17 +65,17 @@ def first_index(service: Service, size: int) -> Iterator[tuple[str, float]]:
     service.start()
     wait(service.words_done)
     words = datetime.now(UTC)
-    (watching,) = logged(service, "watcher", "watching")
+    (watching,) = service.logged("watcher", "watching")
     began = datetime.fromisoformat(watching["timestamp"])
     yield f"words{_ONCE}", (words - began).total_seconds() * 1000 / size
     wait(service.all_done, 1.0)
     yield f"first index{_ONCE}", (datetime.now(UTC) - began).total_seconds() * 1000 / size
     # Without the loading of the model, which is most of a small vault's time.
-    jobs = sum(job["ms"] for job in logged(service, "worker", "job done") if job["task"] == "drain")
+    jobs = sum(job["ms"] for job in service.logged("worker", "job done") if job["task"] == "drain")
     yield f"index jobs{_ONCE}", jobs / size
     service.wait_until_quiet()
     yield "index jobs / bare embedding", jobs / 1000 / size / _bare_seconds(service.root, service.state)
-    yield "memory of the worker after it, MB", _memory_mb(service)["worker"]
+    yield "memory of the worker after it, MB", service.memory()["worker"] / 1e6
     (domain,) = service.health()["domains"].values()
     service.stop()
     cache = Cache.open(Path(domain["cache"]))
@@ -118,9 +116,9 @@ def in_turns(services: Mapping[int, Service]) -> Iterator[tuple[str, dict[int, f
     yield "save to searchable, median, ms", _medians(saves)
     yield "save to searchable, 95th, ms", {size: p95(ms) for size, ms in saves.items()}
     yield "search, median, ms", _medians(_rounds(searches_ms, services))
-    memory = {size: _memory_mb(service) for size, service in services.items()}
+    memory = {size: service.memory() for size, service in services.items()}
     for role in memory[min(memory)]:
-        yield f"memory of the {role}, MB", {size: of_roles[role] for size, of_roles in memory.items()}
+        yield f"memory of the {role}, MB", {size: of_roles[role] / 1e6 for size, of_roles in memory.items()}
     for service in services.values():
         service.stop()
     savers = {size: _saver(service.root, service.state) for size, service in services.items()}
@@ -149,7 +147,7 @@ def _medians(found: Mapping[int, list[float]]) -> dict[int, float]:
 def _scan_ms(service: Service, _round: int) -> list[float]:
     restarted = time.monotonic()
     service.start()
-    wait(lambda: compared_since(service, restarted))
+    wait(lambda: service.compared_since(restarted))
     scan = service.health()["last_reconcile"]["took_ms"]
     service.stop()
     return [scan]
@@ -169,11 +167,6 @@ def searches_ms(service: Service, number: int, questions: int = _A_ROUND) -> lis
             client.get("/search", params={"q": q}).raise_for_status()
             found.append(1000 * (time.perf_counter() - started))
     return found
-
-
-def _memory_mb(service: Service) -> dict[str, float]:
-    own = service.process.pid if service.process else None
-    return {role: process.memory_info().rss / 1e6 for role, process in processes() if process.ppid() == own}
 
 
 def _saver(root: Path, state: Path) -> _Saver:
@@ -264,8 +257,7 @@ def report(figures: Mapping[int, Figures], console: Console) -> None:
     for name in figures[sizes[0]]:
         table.add_row(name, *(f"{figures[size].get(name, float('nan')):,.2f}" for size in sizes))
     console.print(table)
-    when = datetime.now(UTC).strftime("%Y-%m-%d")
-    console.print(f"{when}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    console.print(conditions())
     if len(sizes) > 1:
         CHART.write_text(chart(figures), encoding="utf-8")
         console.print(f"drawn in {CHART}")
@@ -273,15 +265,13 @@ def report(figures: Mapping[int, Figures], console: Console) -> None:
 
 def main() -> None:
     """Measure, print and compare; exit with 1 where a ratio is worse than that of the record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--against", type=Path, help="a record to compare the ratios with")
-    parser.add_argument("--record", type=Path, help="where to write the ratios, as JSON")
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    options.add_argument("--against", type=Path, help="a record to compare the ratios with")
+    options.add_argument("--record", type=Path, help="where to write the ratios, as JSON")
+    given = options.parse_args()
     if min(given.sizes) < SIZES[0]:
-        parser.error(f"sizes begin at {SIZES[0]} notes")
+        options.error(f"sizes begin at {SIZES[0]} notes")
     console = Console(width=120)
     figures: dict[int, Figures] = {}
     then = json.loads(given.against.read_text()) if given.against else {}
@@ -291,7 +281,7 @@ def main() -> None:
         try:
             for size in sorted(set(given.sizes)):
                 folder = Path(folders, str(size))
-                services[size] = Service(folder / "vault", folder / "state", None)
+                services[size] = Service(folder / "vault", folder / "state")
                 figures[size] = {}
                 for name, value in first_index(services[size], size):
                     print(f"{size} notes: {name}: {value:.2f}", file=sys.stderr, flush=True)

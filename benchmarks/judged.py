@@ -14,7 +14,6 @@ from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
 from workers.resources import Resources
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 COLLECTIONS = (
     "anthropic-docs",
     "datatalks-faq",

@@ -8,10 +8,8 @@ sixth repeat an earlier one, whose vector is kept.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -22,15 +20,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.freshness import Service
+from benchmarks.command import conditions, folder_of, parser
 from benchmarks.made_up import WORDS, word, write_vault
-from service.runtime.client import read_token
+from benchmarks.running import Service
 
 
-def ask(base: str, token: str, until: float, seed: int, told: list[tuple[int, float]]) -> None:
+def ask(service: Service, until: float, seed: int, told: list[tuple[int, float]]) -> None:
     """Run one client."""
     chance = random.Random(seed)  # noqa: S311 - questions, not secrets
-    with httpx.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+    with service.client() as client:
         while time.monotonic() < until:
             q = " ".join(word(min(WORDS, int(chance.paretovariate(0.5)))) for _ in range(3))
             started = time.monotonic()
@@ -47,12 +45,12 @@ def save(root: Path, until: float) -> None:
         time.sleep(0.5)
 
 
-def measure(base: str, token: str, root: Path, clients: int, seconds: float) -> list[tuple[int, float]]:
+def measure(service: Service, clients: int, seconds: float) -> list[tuple[int, float]]:
     """Let the clients ask; return each answer's status and seconds."""
     until = time.monotonic() + seconds
     told: list[tuple[int, float]] = []
-    threads = [threading.Thread(target=ask, args=(base, token, until, n, told)) for n in range(clients)]
-    threads.append(threading.Thread(target=save, args=(root, until)))
+    threads = [threading.Thread(target=ask, args=(service, until, n, told)) for n in range(clients)]
+    threads.append(threading.Thread(target=save, args=(service.root, until)))
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -62,26 +60,23 @@ def measure(base: str, token: str, root: Path, clients: int, seconds: float) -> 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parser(__doc__, keep=True)
+    options.add_argument("--notes", type=int, default=10_000)
+    options.add_argument("--clients", type=int, nargs="*", default=[1, 8, 32])
+    options.add_argument("--seconds", type=float, default=30.0)
+    given = options.parse_args()
+    console, table = (
+        Console(width=110),
+        Table("clients", "answers/s", "median, ms", "95 %", "99 %", "by status"),
     )
-    parser.add_argument("--notes", type=int, default=10_000)
-    parser.add_argument("--clients", type=int, nargs="*", default=[1, 8, 32])
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--keep", type=Path)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        base = given.keep or Path(folder)
-        write_vault(base / "vault", given.notes)
-        service = Service(base / "vault", base / "state", None)
+    with folder_of(given.keep) as kept:
+        write_vault(kept / "vault", given.notes)
+        service = Service(kept / "vault", kept / "state")
         service.start()
         try:
             service.wait_until_quiet()
-            token = read_token(service.state)
-            address = f"http://127.0.0.1:{service.port}"
-            table = Table("clients", "answers/s", "median, ms", "95 %", "99 %", "by status")
             for clients in given.clients:
-                told = measure(address, token, service.root, clients, given.seconds)
+                told = measure(service, clients, given.seconds)
                 ms = [1000 * seconds for status, seconds in told if status == httpx.codes.OK]
                 table.add_row(
                     str(clients),
@@ -89,9 +84,9 @@ def main() -> None:
                     *(f"{np.percentile(ms, share):.0f}" for share in (50, 95, 99)),
                     json.dumps(Counter(str(status) for status, _ in told)),
                 )
-            Console(width=110).print(table)
         finally:
             service.stop()
+    console.print(table, conditions())
 
 
 if __name__ == "__main__":

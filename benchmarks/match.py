@@ -8,19 +8,18 @@ questions that were written for them. The numbers in `pipelines/search/judgement
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.judged import COLLECTIONS, DATA, VAULTS, JudgedSet, prepare
-from benchmarks.quality import NOW, asked_anew, markdown
+from benchmarks.command import EXAMPLE, folder_of, markdown, parser, present
+from benchmarks.judged import COLLECTIONS, VAULTS, JudgedSet, prepare
+from benchmarks.quality import NOW, asked_anew
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
 from service.usecases.paging import Page
@@ -30,7 +29,7 @@ from workers.resources import Resources
 OWN, OF_OTHERS, SHOWN = 120, 25, 10
 HERE = Path(__file__).parent
 WRITTEN = {
-    "examples": HERE.parent / "examples" / "vault",
+    "examples": EXAMPLE,
     "de": HERE / "vaults" / "de",
     "zh": HERE / "vaults" / "zh",
 }
@@ -144,19 +143,11 @@ def _written(kept: Path) -> Iterator[Shares]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--keep", type=Path)
-    options = parser.parse_args()
+    given = parser(__doc__, data=True, keep=True).parse_args()
     console = Console(width=160, soft_wrap=True)
-    with tempfile.TemporaryDirectory() as folder:
-        kept = options.keep or Path(folder)
-        names = [name for name in (*COLLECTIONS, *VAULTS) if (options.data / name).exists()]
-        if not names:
-            console.print(f"the judged sets are left out: {options.data} has none")
-        sets = [prepare(name, options.data, kept) for name in names]
+    with folder_of(given.keep) as kept:
+        names = present((*COLLECTIONS, *VAULTS), given.data, console)
+        sets = [prepare(name, given.data, kept) for name in names]
         rows = [of_set(judged, sets) for judged in sets]
         rows += _written(kept)
         garden = next((one for one in sets if one.name == "vault-knowledge-garden"), None)

@@ -13,13 +13,10 @@ right note is the one that is about nothing else. The second figures are those w
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from statistics import fmean
@@ -27,7 +24,7 @@ from statistics import fmean
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.judged import DATA
+from benchmarks.command import EXAMPLE, folder_of, parser
 from pipelines.cache import notes
 from pipelines.search.ablation import WITHOUT, Way, as_it_is, without
 from pipelines.search.evaluate import ndcg
@@ -39,7 +36,6 @@ from service.usecases.maintenance import index_once
 from service.usecases.search import SearchService
 from workers.resources import Resources
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "vault"
 KEYWORDS = Path(__file__).with_name("keywords.tsv")
 _MOST = 300
 _RANK = {"title": 0, "alias": 1, "file": 2}
@@ -114,35 +110,22 @@ def print_keywords(console: Console, data: Path, kept: Path, layer: str) -> None
     console.print(table)
 
 
-@contextmanager
-def _folder(kept: Path | None) -> Iterator[Path]:
-    if kept:
-        yield kept
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
-
-
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("vaults", nargs="*")
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--most", type=int, default=_MOST)
-    parser.add_argument("--keywords", action="store_true", help="Ask the questions of keywords.tsv.")
-    parser.add_argument("--without", choices=list(WITHOUT), default="name_words")
-    parser.add_argument("--show", action="store_true", help="Print what found another note first.")
-    given = parser.parse_args()
+    options = parser(__doc__, data=True, keep=True)
+    options.add_argument("vaults", nargs="*")
+    options.add_argument("--most", type=int, default=_MOST)
+    options.add_argument("--keywords", action="store_true", help="Ask the questions of keywords.tsv.")
+    options.add_argument("--without", choices=list(WITHOUT), default="name_words")
+    options.add_argument("--show", action="store_true", help="Print what found another note first.")
+    given = options.parse_args()
     if given.keywords:
-        with _folder(given.keep) as kept:
+        with folder_of(given.keep) as kept:
             print_keywords(Console(width=160), given.data, kept, given.without)
         return
     vaults = given.vaults or ["example", *sorted(folder.name for folder in given.data.glob("vault-*"))]
     console, table = Console(width=160), Table("vault", "titles", "aliases", "file names")
-    with _folder(given.keep) as kept:
+    with folder_of(given.keep) as kept:
         for vault in vaults:
             questions = prepare(vault, given.data, kept)
             cells = []

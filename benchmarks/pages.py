@@ -10,25 +10,21 @@ another key before it asks) until the frame with them is drawn. Without Playwrig
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import random
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
+from benchmarks.command import conditions, markdown, parser
 from benchmarks.made_up import word, write_vault
-from benchmarks.quality import markdown
-from benchmarks.search import serving, wait
+from benchmarks.running import serving, wait_until_ready
 from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.graph.ranking import rank_domain
 from queue_config.settings import Settings
@@ -72,13 +68,11 @@ performance.getEntriesByType("resource").filter((one) => one.name.includes("/par
 
 def main() -> None:
     """Build the vaults, load and type, and print a table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--notes", type=int, nargs="+", default=[3_000, 10_000])
-    parser.add_argument("--model", choices=["embedded", "tiny"], default="embedded")
-    parser.add_argument("--rounds", type=int, default=20)
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--notes", type=int, nargs="+", default=[3_000, 10_000])
+    options.add_argument("--model", choices=["embedded", "tiny"], default="embedded")
+    options.add_argument("--rounds", type=int, default=20)
+    given = options.parse_args()
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -98,10 +92,7 @@ def main() -> None:
                 found[what].append(shown(times))
         browser.close()
     print(table(given.notes, found))
-    when = datetime.now(UTC).strftime("%Y-%m-%d")
-    print(
-        f"\n{when}, {platform.machine()}, {os.cpu_count()} cores, {given.model} model, {given.rounds} rounds"
-    )
+    print(f"\n{conditions()}, {given.model} model, {given.rounds} rounds")
 
 
 def chromium() -> str | None:
@@ -126,10 +117,7 @@ def measure(
     """Index a vault, serve it, and yield the milliseconds of each round by what they are."""
     root, state = folder / "vault", folder / "state"
     write_vault(root, notes)
-    resources = Resources(Settings(vault=root, state=state, embedding_model=model))
-    index_once(resources, lambda *_: None)
-    for domain in resources.domains():
-        rank_domain(resources.cache(domain), domain)
+    index(root, state, model)
     chance = random.Random(7)  # noqa: S311 - the same questions for everyone
     questions = [
         f"{word(chance.randrange(1, _COMMON_WORDS))} {word(chance.randrange(1, _COMMON_WORDS))}"
@@ -137,7 +125,7 @@ def measure(
     ]
     names = [f"note {chance.randrange(notes)}" for _ in questions]
     with serving(root, state, model) as (client, process):
-        wait(process, lambda: is_ready(client))
+        wait_until_ready(client, process)
 
         def times(take: Callable[[Any, str], float], texts: list[str]) -> list[float]:
             taken = []
@@ -152,12 +140,12 @@ def measure(
         yield "answers after the pause", times(_answers_after, questions)
 
 
-def is_ready(client: httpx.Client) -> bool:
-    """Say whether a query worker answers."""
-    try:
-        return client.get("/ready").status_code == httpx.codes.OK
-    except httpx.TransportError:
-        return False  # bound, and not listening yet
+def index(root: Path, state: Path, model: str) -> None:
+    """Index a vault, its ranks included."""
+    resources = Resources(Settings(vault=root, state=state, embedding_model=model))
+    index_once(resources, lambda *_: None)
+    for domain in resources.domains():
+        rank_domain(resources.cache(domain), domain)
 
 
 @contextmanager

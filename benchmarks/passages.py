@@ -1,11 +1,16 @@
-"""Vaults of real passages, as many as are wanted, and their index with vectors that are made up."""
+"""Vaults of real passages, as many as are wanted, and their index with vectors that are made up.
+
+The text is of the judged collections: their documents cut into passages, and where these do not suffice, further
+ones of sentences drawn from them all. The real pipeline indexes the notes; only the vectors are made up, as
+embedding takes hours for 200,000 passages and their sentences: 1,500 real passages are embedded, and each text has
+a mixture of four of these and noise, seeded by the text.
+"""
 
 from __future__ import annotations
 
 import math
 import random
 import re
-import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,14 +19,13 @@ from datetime import date, timedelta
 from functools import cache
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.judged import COLLECTIONS, read_rows
 from pipelines.domains import DOMAINS_FILE
-from pipelines.embedding.models import EMBEDDED_MODEL, find_model
+from pipelines.embedding.models import EMBEDDED_MODEL
 from pipelines.graph.ranking import rank_domain
 from pipelines.indexing.ingest import embed_owed, index_words
 from pipelines.indexing.reconcile import reconcile
@@ -35,12 +39,6 @@ _FEWEST_WORDS, _LONGEST_SENTENCE = 90, 60
 _MOST_SECTIONS, _MOST_SENTENCES = 7, 12
 ANCHORS, _MIXED = 1_500, 4
 _DOMAINS = "vault:\n  legacy: true\n  decay:\n    mode: ranked_grouped\n"
-_LARGE: dict[str, Any] = {
-    "hidden_size": 1024,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "intermediate_size": 4096,
-}
 Vectors = npt.NDArray[np.float32]
 
 
@@ -127,44 +125,26 @@ class MixedVectors:
         return np.asarray(vector / np.linalg.norm(vector), np.float32)
 
 
-def save_large_model(folder: Path) -> str:
-    """Save a model of bge-large's shape with random weights, unless it is there; return its name."""
-    # So named, it gets the prefix that bge's questions have.
-    model = folder / "bge-large-en-random"
-    if model.exists():
-        return str(model)
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-    from transformers import AutoTokenizer, BertConfig, BertModel
-
-    torch.manual_seed(0)
-    tokenizer = AutoTokenizer.from_pretrained(find_model(None).folder, model_max_length=512)
-    with tempfile.TemporaryDirectory(dir=folder) as beside:
-        tokenizer.save_pretrained(beside)
-        BertModel(BertConfig(vocab_size=len(tokenizer), **_LARGE)).save_pretrained(beside)
-        pooling = Pooling(_LARGE["hidden_size"], pooling_mode="cls")
-        modules = [Transformer(beside, max_seq_length=512), pooling, Normalize()]
-        SentenceTransformer(modules=modules).save(f"{beside}/model")
-        Path(beside, "model").rename(model)
-    return str(model)
+def large_vault(folder: Path, data: Path, size: int) -> Iterator[tuple[str, str]]:
+    """Make a vault of as many passages and its index below a folder, unless they are there; yield what they hold."""
+    chosen = list(islice(passages(list(real_sentences(data))), size))
+    real = [text for text, is_real in chosen if is_real]
+    yield "passages written / of these real", f"{size:,} / {len(real):,}"
+    write_vault(folder / "vault", [text for text, _ in chosen])
+    sample = random.Random(4).sample(real, min(ANCHORS, len(real)))  # noqa: S311 - texts, not secrets
+    yield from build_index(folder / "vault", folder / "state", sample)
 
 
-def build_index(root: Path, state: Path, model: str, sample: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Bring the index up to date with the vault, by the pipeline with made up vectors; yield what it holds.
-
-    The vectors are mixtures of the sample's own; with a model of random weights, of random ones.
-    """
+def build_index(root: Path, state: Path, sample: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Bring the index up to date with the vault, by the pipeline with made up vectors; yield what it holds."""
     began = time.perf_counter()
-    resources = Resources(Settings(vault=root, state=state, embedding_model=model))
+    resources = Resources(Settings(vault=root, state=state, embedding_model=EMBEDDED_MODEL))
     (domain,) = resources.domains()
     index = resources.cache(domain)
 
     @cache
     def encoder() -> MixedVectors:
-        if model != EMBEDDED_MODEL:
-            return MixedVectors(np.random.default_rng(4).standard_normal((ANCHORS, _LARGE["hidden_size"])))
-        return MixedVectors(resources.embedders.get(model).encode_documents(sample))
+        return MixedVectors(resources.embedders.get(EMBEDDED_MODEL).encode_documents(sample))
 
     def compare() -> str:
         limit = resources.settings.max_note_bytes

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import httpx
 
-HERE = Path(__file__).parents[1]
+from benchmarks.running import HERE
+
 # A mirror may lag behind: any list of certificates will do, as nothing here leaves the machine.
 _ANY_VERSION = "certifi\n"
 # Where Python's sqlite3 was built without extensions, basic-memory has no vectors.

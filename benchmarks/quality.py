@@ -9,22 +9,18 @@ caches and a newly loaded model.
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
 from rich.console import Console
 
-from benchmarks.judged import COLLECTIONS, DATA, VAULTS, JudgedSet, prepare
+from benchmarks.command import conditions, folder_of, markdown, parser, present
+from benchmarks.judged import COLLECTIONS, VAULTS, JudgedSet, prepare
 from pipelines.cache.cache import Vector
 from pipelines.model import EmbeddingContext
 from pipelines.search.ablation import WITHOUT, Way, as_it_is, steps, without
@@ -122,12 +118,6 @@ def answers(judged: JudgedSet, runs: int) -> SetAnswers:
     return SetAnswers(judged.name, stack, found)
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def ways_table(found: Sequence[SetAnswers]) -> str:
     """Return nDCG@10 of each way by set, and the stack's recall and MRR."""
     ways = [STACK, *others()]
@@ -187,37 +177,25 @@ def _p(value: float) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sets", nargs="*", default=[*COLLECTIONS, *VAULTS])
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument(
+    options = parser(__doc__, data=True, keep=True)
+    options.add_argument("sets", nargs="*", default=[*COLLECTIONS, *VAULTS])
+    options.add_argument(
         "--context", choices=get_args(EmbeddingContext), help="what is embedded before passages"
     )
-    parser.add_argument("--runs", type=int, default=1, help="cold runs that must agree")
-    given = parser.parse_args()
+    options.add_argument("--runs", type=int, default=1, help="cold runs that must agree")
+    given = options.parse_args()
     console = Console(soft_wrap=True, markup=False, highlight=False)
-    missing = [name for name in given.sets if not (given.data / name).exists()]
-    if missing:
-        console.print(f"not measured, as {given.data} lacks them: {', '.join(missing)}")
     found = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in given.sets:
-            if name not in missing:
-                started = time.monotonic()
-                found.append(
-                    answers(prepare(name, given.data, given.keep or Path(folder), given.context), given.runs)
-                )
-                console.print(f"{name}: {time.monotonic() - started:.0f} s")
+    with folder_of(given.keep) as kept:
+        for name in present(given.sets, given.data, console):
+            started = time.monotonic()
+            found.append(answers(prepare(name, given.data, kept, given.context), given.runs))
+            console.print(f"{name}: {time.monotonic() - started:.0f} s")
     if not found:
         return
     console.print(f"\nnDCG@10, and recall and MRR of the stack:\n\n{ways_table(found)}")
     console.print(f"\nWhat each layer adds to nDCG@10 ({given.runs} cold runs):\n\n{layers_table(found)}\n")
-    console.print(
-        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, all-MiniLM-L6-v2"
-    )
+    console.print(f"{conditions()}, all-MiniLM-L6-v2")
 
 
 if __name__ == "__main__":

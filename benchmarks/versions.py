@@ -9,15 +9,10 @@ that a machine's drift affects them alike. Printed is the ratio of the medians, 
 
 from __future__ import annotations
 
-import argparse
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,48 +20,28 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.freshness import Service, free_port, save_to_searchable, wait
+from benchmarks.command import conditions, parser
 from benchmarks.growth import searches_ms
 from benchmarks.made_up import write_vault
+from benchmarks.running import HERE, Service, save_to_searchable
 
-HERE = Path(__file__).parents[1]
 WORSE = 1.05
 _SAVES, _SEARCHES, _SCANS = 4, 30, 3
 _SAMPLES = 4_000
 Rounds = list[list[float]]
 
 
-@dataclass
-class Version(Service):
-    """A running `everindex up` of a checkout."""
-
-    checkout: Path = HERE
-
-    def start(self) -> float:
-        """Start it; return the moment at which it first answered."""
-        self.port = free_port()
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(self.checkout)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "service.cli", "up", *self.place, "--port", str(self.port)],
-            env=environment,
-            cwd=self.checkout,
-            stdout=subprocess.DEVNULL,
-        )
-        wait(lambda: bool(self.health()), 0.05)
-        return time.monotonic()
-
-
-def saves(version: Version, number: int) -> list[float]:
+def saves(version: Service, number: int) -> list[float]:
     """Return the milliseconds from a save until it is found, of some saves."""
     return [1000 * seconds for seconds in save_to_searchable(version, _SAVES, number)]
 
 
-def searches(version: Version, number: int) -> list[float]:
+def searches(version: Service, number: int) -> list[float]:
     """Return the milliseconds of some questions of three words that many notes have."""
     return searches_ms(version, number, _SEARCHES)
 
 
-def scans(version: Version, _: int) -> list[float]:
+def scans(version: Service, _: int) -> list[float]:
     """Return the milliseconds of some comparisons of the whole, unchanged vault, as the worker counts them."""
     found = []
     with version.client() as client:
@@ -77,7 +52,7 @@ def scans(version: Version, _: int) -> list[float]:
     return found
 
 
-def starts(version: Version, _: int) -> list[float]:
+def starts(version: Service, _: int) -> list[float]:
     """Return the milliseconds from `everindex up` to its first answer, once."""
     version.stop()
     began = time.monotonic()
@@ -86,7 +61,7 @@ def starts(version: Version, _: int) -> list[float]:
     return [taken]
 
 
-MEASURES: dict[str, Callable[[Version, int], list[float]]] = {
+MEASURES: dict[str, Callable[[Service, int], list[float]]] = {
     "save to searchable, ms": saves,
     "search, ms": searches,
     "comparison of the vault, ms": scans,
@@ -108,7 +83,7 @@ def _by_round(rounds: Rounds) -> npt.NDArray[np.float64]:
     return np.array(rounds, dtype=np.float64)
 
 
-def measure(versions: list[Version], rounds: int) -> dict[str, list[Rounds]]:
+def measure(versions: list[Service], rounds: int) -> dict[str, list[Rounds]]:
     """Ask both versions in turns; return for each measure the rounds of each version."""
     found: dict[str, list[Rounds]] = {name: [[], []] for name in MEASURES}
     for number in range(-1, rounds):
@@ -134,17 +109,16 @@ def report(found: dict[str, list[Rounds]]) -> Table:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("other", type=Path)
-    parser.add_argument("--notes", type=int, default=2_000)
-    parser.add_argument("--rounds", type=int, default=25)
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("other", type=Path)
+    options.add_argument("--notes", type=int, default=2_000)
+    options.add_argument("--rounds", type=int, default=25)
+    given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        versions = []
-        for name, checkout in (("here", HERE), ("other", given.other.resolve())):
-            base = Path(folder, name)
-            base.mkdir()
-            versions.append(Version(base / "vault", base / "state", None, checkout=checkout))
+        versions = [
+            Service(Path(folder, name, "vault"), Path(folder, name, "state"), checkout=checkout)
+            for name, checkout in (("here", HERE), ("other", given.other.resolve()))
+        ]
         write_vault(versions[0].root, given.notes)
         shutil.copytree(versions[0].root, versions[1].root)
         try:
@@ -155,7 +129,7 @@ def main() -> None:
         finally:
             for version in versions:
                 version.stop()
-    Console().print(report(found))
+    Console().print(report(found), conditions())
 
 
 if __name__ == "__main__":

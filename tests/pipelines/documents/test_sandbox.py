@@ -14,14 +14,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.made_up_documents import MAKERS
 from pipelines.documents import sandbox as process
 from pipelines.documents.document import Builder
 from pipelines.documents.sandbox import Sandbox
 from pipelines.documents.wire import packed
 from pipelines.errors import ApartStoppedError, DocumentError, ParserDiedError, ParserMemoryError
 from pipelines.formats import format_of
+from tests.documents import DOCUMENTS, document
 
+CANVAS = b'{"nodes": [{"id": "a", "type": "text", "text": "Late frost.", "x": 0, "y": 0, "width": 9, "height": 9}]}'
 HOSTILE = "tests.pipelines.documents.hostile"
 FAILURES = {
     "refuse": (DocumentError, "cannot be read: ValueError: nothing of this makes sense"),
@@ -77,14 +78,14 @@ def test_a_failure_has_its_reason_and_the_next_document_is_read_by_another_proce
     assert pid_of(sandbox) != before
 
 
-@pytest.mark.parametrize("suffix", [suffix for suffix in MAKERS if format_of(f"a.{suffix}").apart])
+@pytest.mark.parametrize("suffix", [".canvas", *(one for one in DOCUMENTS if format_of(f"a{one}").apart)])
 def test_a_document_of_each_format_is_read_as_it_is_without_limits(real, suffix):
     """A library that opens a file or starts a thread when it reads, not when it is loaded, would fail."""
-    path, data = f"a.{suffix}", MAKERS[suffix](1)
+    path, data = f"a{suffix}", CANVAS if suffix == ".canvas" else document(suffix, "Late frost.")
     reader = import_module(f"pipelines.documents.readers.{format_of(path).reader}")
-    document = real.read(path, data, {})
-    assert document == reader.read(path, data, {})
-    assert document.blocks
+    read = real.read(path, data, {})
+    assert read == reader.read(path, data, {})
+    assert read.blocks
 
 
 @pytest.mark.parametrize("what", ["hang", "hang_in_a_library"])
