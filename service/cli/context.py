@@ -12,12 +12,11 @@ from service.cli.console import err, out, print_json
 from service.cli.naming import about_note
 from service.cli.options import (
     Pairs,
+    client_of,
     filter_options,
     json_option,
     options_given,
     question_of,
-    questions_of,
-    service_of,
     state_option,
     vault_option,
 )
@@ -78,43 +77,21 @@ def context(
         raise click.UsageError("a recipe is packed in the order of relevance; leave `--order` out")
     if order:
         wanted["order"] = order
-    answer = (
-        _by_recipe(given, recipe, question, wanted) if recipe else _asked(given, question, filters, wanted)
-    )
+    client = client_of(given)
+
+    def by_recipe(note: str) -> dict[str, Any]:
+        block: dict[str, Any] = client.call(
+            "GET", f"/context/{quote(recipe or '', safe='')}", about=note, **wanted
+        )
+        return block
+
+    if recipe:
+        answer = about_note(client, question, by_recipe)
+    else:
+        answer = client.call("GET", "/context", filters, q=question, **wanted)
     if as_json:
         print_json(answer)
         return
     out.say(answer["block"] or "No passage was found.")
     for warning in answer["warnings"]:
         err.say(f"warning: {warning}")
-
-
-def _asked(given: dict[str, Any], question: str, filters: Pairs, wanted: dict[str, Any]) -> dict[str, Any]:
-    service = service_of(given)
-    if service:
-        answer: dict[str, Any] = service.call("GET", "/context", filters, q=question, **wanted)
-        return answer
-    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
-    from service.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION  # noqa: PLC0415
-    from service.usecases.context import Contexts  # noqa: PLC0415 - likewise
-
-    asked = {"budget": DEFAULT_BUDGET, "compress": DEFAULT_COMPRESSION, **wanted}
-    questions = questions_of(given)
-    parsed = filters_of(questions.resources.root, filters)
-    return Contexts(questions).ask(question, parsed, **asked).model_dump(mode="json")
-
-
-def _by_recipe(given: dict[str, Any], recipe: str, note: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    service = service_of(given)
-
-    def ask(path: str) -> Any:
-        if service:
-            return service.call("GET", f"/context/{quote(recipe, safe='')}", about=path, **wanted)
-        from service.usecases.context import Contexts, context_by_recipe  # noqa: PLC0415 - help has to be instant
-
-        questions = questions_of(given)
-        found = context_by_recipe(questions, Contexts(questions), recipe, path, **wanted)
-        return found.model_dump(mode="json")
-
-    answer: dict[str, Any] = about_note(given, note, ask)
-    return answer

@@ -13,15 +13,14 @@ from service.cli.naming import about_note, node_at
 from service.cli.options import (
     PATH,
     Pairs,
+    client_of,
     domain_option,
     filter_options,
     json_option,
     need_service,
     options_given,
     question_of,
-    questions_of,
     resources_of,
-    service_of,
     show_page,
     state_option,
     vault_option,
@@ -29,17 +28,6 @@ from service.cli.options import (
 from service.usecases.text import counted
 
 app = click.Group()
-
-
-def _ask(given: dict[str, Any], question: str, **parameters: Any) -> Any:
-    """Ask the running service, or the caches if none runs; either way, return the route's answer."""
-    service = service_of(given)
-    if service:
-        return service.call("GET", f"/{question}", **parameters)
-    from service.usecases.links import Graph  # noqa: PLC0415 - takes longer to load than the service to answer
-
-    graph = Graph(questions_of(given))
-    return getattr(graph, question)(**parameters).model_dump(mode="json")
 
 
 @app.command()
@@ -70,15 +58,16 @@ def links(
     if path is not None:
         if broken or ambiguous or domain:
             raise click.UsageError("the links of a note are all listed; leave out the other options")
-        given = options_given(vault, state)
-        node = about_note(given, path, lambda name: node_at(given, name))
+        client = client_of(options_given(vault, state))
+        node = about_note(client, path, lambda name: node_at(client, name))
         if as_json:
             print_json({name: node[name] for name in ("path", "outlinks", "unresolved", "backlinks")})
         else:
             _print_links_of(node)
         return
     wanted = "broken" if broken else "ambiguous" if ambiguous else "any"
-    answer = _ask(options_given(vault, state), "links", state=wanted, domain=domain, limit=limit)
+    client = client_of(options_given(vault, state))
+    answer = client.call("GET", "/links", state=wanted, domain=domain, limit=limit)
     if as_json:
         print_json(answer)
     else:
@@ -106,8 +95,8 @@ def _print_links_of(node: dict[str, Any]) -> None:
 @json_option
 def backlinks(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the notes that link to a note."""
-    given = options_given(vault, state)
-    answer = about_note(given, path, lambda found: node_at(given, found)["backlinks"])
+    client = client_of(options_given(vault, state))
+    answer = about_note(client, path, lambda found: node_at(client, found)["backlinks"])
     if as_json:
         print_json(answer)
         return
@@ -125,7 +114,7 @@ def backlinks(path: str, vault: Path | None, state: Path | None, *, as_json: boo
 @json_option
 def orphans(domain: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the notes that link to nothing and that nothing links to."""
-    answer = _ask(options_given(vault, state), "orphans", domain=domain)
+    answer = client_of(options_given(vault, state)).call("GET", "/orphans", domain=domain)
     if as_json:
         print_json(answer)
         return
@@ -143,7 +132,7 @@ def communities(domain: str | None, vault: Path | None, state: Path | None, *, a
     """List the groups of notes that link to each other most."""
     from service.cli.render import print_communities  # noqa: PLC0415
 
-    answer = _ask(options_given(vault, state), "communities", domain=domain)
+    answer = client_of(options_given(vault, state)).call("GET", "/communities", domain=domain)
     if as_json:
         print_json(answer)
     else:
@@ -237,20 +226,12 @@ def traverse(
     """Walk from a note along links, and keep the notes that resemble a question or the note."""
     from service.cli.render import print_walk  # noqa: PLC0415
 
-    given = options_given(vault, state)
-    service = service_of(given)
+    client = client_of(options_given(vault, state))
 
     def walk(found: str) -> Any:
-        if service:
-            return service.call("GET", f"/traverse/{quote(found)}", filters, depth=depth, q=query or None)
-        from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
-        from service.usecases.links import Traversal  # noqa: PLC0415 - takes longer to load than the service to answer
+        return client.call("GET", f"/traverse/{quote(found)}", filters, depth=depth, q=query or None)
 
-        questions = questions_of(given)
-        parsed = filters_of(questions.resources.root, filters)
-        return Traversal(questions).traverse(found, depth, query, parsed).model_dump(mode="json")
-
-    answer = about_note(given, path, walk)
+    answer = about_note(client, path, walk)
     if as_json:
         print_json(answer)
     else:
@@ -289,17 +270,8 @@ def deep(
     """Search, walk on from the best notes along links, and show the notes that were kept, nearest first."""
     from service.cli.render import print_deep  # noqa: PLC0415
 
-    question, given = question_of(words), options_given(vault, state)
-    service = service_of(given)
-    if service:
-        answer = service.call("GET", "/deep", filters, q=question, mode=mode)
-    else:
-        from pipelines.search.scopes import filters_of  # noqa: PLC0415 - as above
-        from service.usecases.links import Traversal  # noqa: PLC0415 - as above
-
-        questions = questions_of(given)
-        parsed = filters_of(questions.resources.root, filters)
-        answer = Traversal(questions).deep(question, mode, parsed).model_dump(mode="json")
+    question, client = question_of(words), client_of(options_given(vault, state))
+    answer = client.call("GET", "/deep", filters, q=question, mode=mode)
     if as_json:
         print_json(answer)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -11,9 +11,11 @@ import click
 
 from pipelines.errors import NO_NOTE, NoteNotFoundError
 from service.cli.console import err, out, print_json
-from service.cli.naming import about_note, ambiguous, in_vault, notes_named, state_of
+from service.cli.naming import about_note, ambiguous, in_vault, paths_called, state_of
 from service.cli.options import (
+    Client,
     Pairs,
+    client_of,
     filter_options,
     json_option,
     located,
@@ -26,7 +28,6 @@ from service.cli.options import (
     state_option,
     vault_of,
     vault_option,
-    why_behind,
 )
 from service.cli.render import section_of, where_of
 from service.usecases.text import counted, second, what_happened
@@ -88,14 +89,8 @@ def _besides(configuration: Sequence[str]) -> str:
 @json_option
 def titles(query: str, limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Find notes by their names."""
-    query, given = question_of([query]), options_given(vault, state)
-    service = service_of(given)
-    if service:
-        answer = service.call("GET", "/titles", q=query, limit=limit)
-    else:
-        from service.usecases.titles import TitleSearch  # noqa: PLC0415 - help has to be instant
-
-        answer = TitleSearch(questions_of(given)).titles(query, limit).model_dump(mode="json")
+    query, client = question_of([query]), client_of(options_given(vault, state))
+    answer = client.call("GET", "/titles", q=query, limit=limit)
     if as_json:
         print_json(answer)
         return
@@ -117,8 +112,12 @@ def similar(
     path: str, k: int, filters: Pairs, vault: Path | None, state: Path | None, *, as_json: bool
 ) -> None:
     """List the notes most similar to a note."""
-    given = options_given(vault, state)
-    answer = about_note(given, path, lambda found: _similar(given, found, k, filters))
+    client = client_of(options_given(vault, state))
+
+    def ask(found: str) -> Any:
+        return client.call("GET", f"/similar/{quote(found)}", filters, k=k)
+
+    answer = about_note(client, path, ask)
     if as_json:
         print_json(answer)
         return
@@ -132,19 +131,6 @@ def similar(
     elif not answer["results"]:
         which = "note that passes the filters" if filters else "other note"
         out.print(f"No {which} can be compared with it.", style="dim")
-
-
-def _similar(given: dict[str, Any], path: str, k: int, filters: Pairs) -> Any:
-    service = service_of(given)
-    if service:
-        return service.call("GET", f"/similar/{quote(path)}", filters, k=k)
-
-    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
-    from service.usecases.titles import TitleSearch  # noqa: PLC0415 - likewise
-
-    questions = questions_of(given)
-    parsed = filters_of(questions.resources.root, filters)
-    return TitleSearch(questions).similar(path, k, parsed).model_dump(mode="json")
 
 
 # The command that shows what happened to a note.
@@ -162,8 +148,12 @@ _NUMBERS = ("passages", "embedded", "ms")
 @json_option
 def show_log(path: str, limit: int, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Show what happened to a note: indexed, embedded, renamed, removed, parked."""
-    given = options_given(vault, state)
-    answer = about_note(given, path, lambda found: _log(given, found, limit))
+    client = client_of(options_given(vault, state))
+
+    def ask(found: str) -> Any:
+        return client.call("GET", f"/log/{quote(found)}", limit=limit)
+
+    answer = about_note(client, path, ask)
     if as_json:
         print_json(answer)
         return
@@ -174,15 +164,6 @@ def show_log(path: str, limit: int, vault: Path | None, state: Path | None, *, a
         out.say(line)
     if any(entry["vectors_pending"] for entry in answer["entries"]):
         out.say("+ more of its texts are embedded later", "dim")
-
-
-def _log(given: dict[str, Any], path: str, limit: int) -> Any:
-    service = service_of(given)
-    if service:
-        return service.call("GET", f"/log/{quote(path)}", limit=limit)
-    from service.usecases.notes import log_of_note  # noqa: PLC0415 - help has to be instant
-
-    return log_of_note(questions_of(given), path, limit).model_dump(mode="json")
 
 
 def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
@@ -226,18 +207,19 @@ def ignore(path: str, vault: Path | None, state: Path | None, *, undo: bool) -> 
     place = locate_vault(vault_of(given), given.get("state"), create=False)
     if notes.find(place.root, place.identity) is None:
         raise not_there(place.root)
-    key = notes.note_key(in_vault(given, path))
+    key = notes.note_key(in_vault(place.root, path))
     raw = notes.path_on_disk(place.root, key)
     if notes.look(place.root, raw) is None and not notes.is_folder(place.root, raw):
-        same, _ = notes_named(given, key)
+        client = client_of(given)
+        same, _ = paths_called(client, key)
         if len(same) > 1:
-            raise ambiguous(key, same, state_of(given, key))
+            raise ambiguous(key, same, state_of(client, key))
         key = same[0] if same else key
         raw = notes.path_on_disk(place.root, key)
     later = "" if service_of(given) else "; Everindex is not running, and does so when it is started"
     if undo:
         line = ignore_file.stop_ignoring(place.root, raw, place.displaced)
-        known = state_of(given, key)
+        known = state_of(client_of(given), key)
         so = (
             f"it is still ignored: {known['reason']}"
             if known["state"] == "ignored"
@@ -266,23 +248,16 @@ def status(vault: Path | None, state: Path | None, *, as_json: bool, wait: bool)
     from service.cli.render import print_status  # noqa: PLC0415
 
     given = options_given(vault, state)
-
-    def ask() -> dict[str, Any]:
-        service = service_of(given)
-        if service:
-            return {**service.call("GET", "/health"), "running": True}
-        questions = questions_of(given)
-        return questions.health(questions.resources.queue()).model_dump(mode="json") | {"running": False}
-
-    facts = _when_complete(given, ask) if wait else ask()
+    facts = _when_complete(given) if wait else {}
+    client = client_of(given)
+    facts = (facts or client.call("GET", "/health")) | {"running": client.behind is None}
     if as_json:
-        print_json(facts | {"parked_notes": _parked(given)})
+        print_json(facts | {"parked_notes": _parked(client)})
     else:
-        behind = None if facts["running"] else why_behind(resources_of(given))
-        print_status(out, facts, _parked(given), behind)
+        print_status(out, facts, _parked(client), client.behind)
 
 
-def _when_complete(given: dict[str, Any], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _when_complete(given: dict[str, Any]) -> dict[str, Any]:
     """Return the state once everything is indexed; print meanwhile what may prevent it, such as a paused domain."""
     import re  # noqa: PLC0415 - help has to be instant
     import time  # noqa: PLC0415 - likewise
@@ -290,9 +265,12 @@ def _when_complete(given: dict[str, Any], ask: Callable[[], dict[str, Any]]) -> 
     from service.runtime.client import is_complete  # noqa: PLC0415 - likewise
 
     began, told, compared = time.monotonic(), set[str](), False
-    while not ((facts := ask())["running"] and is_complete(facts) and compared):
+    while True:
         service = need_service(given)  # without it, nothing is ever indexed
+        facts: dict[str, Any] = service.call("GET", "/health")
         if is_complete(facts):
+            if compared:
+                return facts
             service.call("POST", "/reload")  # a save of this moment may not have been noticed yet
             compared = True
             continue
@@ -302,25 +280,12 @@ def _when_complete(given: dict[str, Any], ask: Callable[[], dict[str, Any]]) -> 
                 err.say(problem)
             told.add(kind)
         time.sleep(0.2)
-    return facts
 
 
-def _parked(given: dict[str, Any]) -> list[dict[str, str]]:
-    """Return the parked notes, from the service if it runs: the caches take longer to open than it to answer."""
-    service = service_of(given)
-    if service:
-        notes = service.call("GET", "/ops/parked.json")["notes"]
-        return [{name: note[name] for name in ("path", "domain", "kind", "reason")} for note in notes]
-    from pipelines.cache.graph import parked_notes  # noqa: PLC0415
-    from pipelines.indexing.status import unforgotten  # noqa: PLC0415
-
-    resources = resources_of(given)
-    return [
-        {"path": row.path, "domain": domain.slug, "kind": row.kind, "reason": row.reason}
-        for domain in resources.domains()
-        if resources.state().cache_path(domain.slug).exists()
-        for row in unforgotten(parked_notes(resources.reader(domain)), resources.state(), domain.slug)
-    ]
+def _parked(client: Client) -> list[dict[str, str]]:
+    """Return the parked notes."""
+    notes = client.call("GET", "/ops/parked.json")["notes"]
+    return [{name: note[name] for name in ("path", "domain", "kind", "reason")} for note in notes]
 
 
 @app.command()
@@ -343,14 +308,13 @@ def reload(vault: Path | None, state: Path | None, *, as_json: bool) -> None:
 @state_option
 def retry(path: str | None, vault: Path | None, state: Path | None) -> None:
     """Try parked notes again."""
-    given = options_given(vault, state)
-    service = need_service(given)
+    service = need_service(options_given(vault, state))
 
     def ask(found: str | None) -> Any:
         return service.call("POST", "/retry", path=found)
 
     try:
-        answer = about_note(given, path, ask) if path else ask(None)
+        answer = about_note(service, path, ask) if path else ask(None)
     except NoteNotFoundError as error:
         if error.why["state"] in NO_NOTE:
             raise

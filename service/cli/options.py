@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -18,10 +18,12 @@ from pipelines.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from queue_config.settings import Settings
+    from service.cli.in_process import InProcess
     from service.runtime.client import Service
     from service.usecases.search import SearchService
     from workers.resources import Resources
 
+Client: TypeAlias = "Service | InProcess"
 PATH = click.Path(path_type=Path)
 
 
@@ -189,13 +191,17 @@ def need_service(given: dict[str, Any]) -> Service:
     return service
 
 
-def why_behind(resources: Resources) -> str:
-    """Say why the caches may lack what was saved last, where no service answers."""
-    from service.runtime.lock import is_watched  # noqa: PLC0415
+def client_of(given: dict[str, Any]) -> Client:
+    """Return what answers questions about the selected vault: its running service, else its caches in this process.
 
-    if is_watched(resources.place.state):
-        return "the query worker is being started again; until then, what is saved now may be missing"
-    return "Everindex is not running, so notes saved since are missing; `everindex up` starts it"
+    Raises NotFoundError, NotRunningError.
+    """
+    service = service_of(given)
+    if service:
+        return service
+    from service.cli.in_process import InProcess  # noqa: PLC0415 - it takes longer to load than a service to answer
+
+    return InProcess(resources_of(given))
 
 
 def resources_of(given: dict[str, Any], *, create: bool = False) -> Resources:

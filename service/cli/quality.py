@@ -363,6 +363,6 @@ def delete_attention(path: str | None, vault: Path | None, state: Path | None, *
         raise click.UsageError("name a note, or give --all for all notes")
     from service.usecases.operations import forget  # noqa: PLC0415 - help has to be instant
 
-    given = options_given(vault, state)
-    deleted = forget(resources_of(given), in_vault(given, path) if path else None)
+    resources = resources_of(options_given(vault, state))
+    deleted = forget(resources, in_vault(resources.root, path) if path else None)
     out.say(f"deleted {counted(deleted, 'choice')}")

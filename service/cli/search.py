@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,29 +10,18 @@ import click
 
 from pipelines.errors import NO_NOTE, NotFoundError
 from service.cli.console import out, print_json
-from service.cli.naming import (
-    about_note,
-    ambiguous,
-    in_vault,
-    is_of_file,
-    is_path,
-    node_at,
-    notes_named,
-    state_of,
-    suggestion,
-)
+from service.cli.naming import about_note, ambiguous, in_vault, node_at, paths_called, state_of, suggestion
 from service.cli.options import (
+    Client,
     Pairs,
+    client_of,
     filter_options,
     json_option,
     need_service,
     options_given,
     question_of,
-    questions_of,
-    service_of,
     state_option,
     vault_option,
-    why_behind,
 )
 from service.runtime.client import standing_of
 
@@ -89,7 +77,8 @@ def search(
         _search_live(given, filters, k=k, every=every, prints=explain or as_json or opened is not None)
         return
     question = question_of(query)
-    root, answer = _found(given, filters, question, k=k, explain=explain, fold=not every)
+    client = client_of(given)
+    answer = client.call("GET", "/search", filters, q=question, k=k, explain=explain, fold=not every)
     if as_json:
         print_json(answer)
     else:
@@ -102,7 +91,7 @@ def search(
             raise NotFoundError(f"there is no hit {opened} to open")
         from service.cli.opening import open_hit  # noqa: PLC0415 - most searches open nothing
 
-        open_hit(given, root, hits[opened - 1]["path"], line_of(hits[opened - 1]))
+        open_hit(given, client.root, hits[opened - 1]["path"], line_of(hits[opened - 1]))
 
 
 def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, prints: bool) -> None:
@@ -132,24 +121,6 @@ def _search_live(given: dict[str, Any], filters: Pairs, *, k: int, every: bool, 
         open_hit(given, service.root, *chosen)
 
 
-def _found(
-    given: dict[str, Any], filters: Pairs, question: str, **wanted: Any
-) -> tuple[Path, dict[str, Any]]:
-    """Return the vault's folder, and the answer of its service or of its caches."""
-    service = service_of(given)
-    if service:
-        return service.root, service.call("GET", "/search", filters, q=question, **wanted)
-    from pipelines.search.scopes import filters_of  # noqa: PLC0415 - likewise
-
-    questions = questions_of(given)
-    # The answer says it, in a form for people.
-    logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
-    parsed = filters_of(questions.resources.root, filters)
-    answer = questions.search(question, wanted.pop("k"), parsed, **wanted).model_dump(mode="json")
-    answer["index"]["waits"] = answer["index"]["waits"] or why_behind(questions.resources)
-    return questions.resources.root, answer
-
-
 @app.command()
 @click.argument("path", metavar="NOTE", help="A note's path in the vault, or its title.")
 @vault_option
@@ -159,8 +130,8 @@ def show(path: str, vault: Path | None, state: Path | None, *, as_json: bool) ->
     """Show what the index stores about a note: its row, links and passages."""
     from service.cli.render import print_node  # noqa: PLC0415
 
-    given = options_given(vault, state)
-    answer = about_note(given, path, lambda found: node_at(given, found))
+    client = client_of(options_given(vault, state))
+    answer = about_note(client, path, lambda found: node_at(client, found))
     if as_json:
         print_json(answer)
     else:
@@ -174,29 +145,33 @@ def show(path: str, vault: Path | None, state: Path | None, *, as_json: bool) ->
 @json_option
 def why(path: str, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """Say whether a note is indexed, pending, parked, ignored or unknown, and why."""
-    given = options_given(vault, state)
-    path = in_vault(given, path)
-
-    def ask(found: str) -> dict[str, Any]:
-        return state_of(given, found)
-
-    answer, meant = ask(path), ""
-    if answer["state"] in NO_NOTE and not (answer.get("renamed_to") or is_of_file(path, answer)):
-        same, alike = notes_named(given, path)
-        if len(same) == 1 and same[0] != path:
-            answer = ask(same[0])
-        elif len(same) > 1 and answer["state"] == "unknown":
-            raise ambiguous(path, same, answer)
-        elif answer["state"] == "unknown":
-            answer = ask(path)  # a note that has just been ignored may have left the index since
-            meant = "" if is_of_file(path, answer) else suggestion(path, same or alike)
-        elif answer["state"] == "ignored" and not is_path(path):
-            # A file or a folder has this very name, so that names like it are not meant.
-            meant = suggestion(path, same)
+    client = client_of(options_given(vault, state))
+    answer, meant = _standing(client, in_vault(client.root, path))
     if as_json:
         print_json(answer)
     else:
         _print_standing(answer, meant)
+
+
+def _standing(client: Client, path: str) -> tuple[dict[str, Any], str]:
+    """Return the state of a note by its path or name, and suggestions. Raises NoteNotFoundError for several notes."""
+    answer = state_of(client, path)
+    if answer["state"] not in NO_NOTE:
+        return answer, ""
+    from service.usecases.titles import is_of_file, is_path, may_be_a_title  # noqa: PLC0415 - most paths are right
+
+    if not may_be_a_title(path, answer):
+        return answer, ""
+    same, alike = paths_called(client, path)
+    if len(same) == 1 and same[0] != path:
+        return state_of(client, same[0]), ""
+    if answer["state"] == "unknown":
+        if len(same) > 1:
+            raise ambiguous(path, same, answer)
+        answer = state_of(client, path)  # a note that has just been ignored may have left the index since
+        return answer, "" if is_of_file(path, answer) else suggestion(path, same or alike)
+    # A file or a folder has this very name, so that names like it are not meant.
+    return answer, suggestion(path, same) if answer["state"] == "ignored" and not is_path(path) else ""
 
 
 def _print_standing(answer: dict[str, Any], meant: str) -> None:

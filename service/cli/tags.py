@@ -110,13 +110,12 @@ def propose(
     """Request proposals for a note, or for every note without a tag."""
     if (path is None) != all_untagged:
         raise click.BadParameter("give a note or --all-untagged")
-    given = options_given(vault, state)
-    service = need_service(given)
+    service = need_service(options_given(vault, state))
 
     def ask(found: str | None) -> Any:
         return service.call("POST", "/proposals/ask", path=found, domain=domain)
 
-    answer = about_note(given, path, ask) if path else ask(None)
+    answer = about_note(service, path, ask) if path else ask(None)
     if answer["paths"] or not answer["problems"]:
         notes = counted(len(answer["paths"]), "note")
         out.print(f"proposals requested for {notes}; `everindex tags list` shows them")
@@ -194,8 +193,7 @@ def _print_renames(slug: str, done: dict[str, Any]) -> None:
 @json_option
 def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bool) -> None:
     """List the changes made to notes, newest first."""
-    given = options_given(vault, state)
-    service = need_service(given)
+    service = need_service(options_given(vault, state))
     changes = service.call("GET", "/changes", path=path)
     if path is not None and not changes:
 
@@ -203,7 +201,7 @@ def log(path: str | None, vault: Path | None, state: Path | None, *, as_json: bo
             service.call("GET", f"/node/{quote(found)}")
             return service.call("GET", "/changes", path=found)
 
-        changes = about_note(given, path, ask)
+        changes = about_note(service, path, ask)
     if as_json:
         print_json(changes)
         return

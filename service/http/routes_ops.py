@@ -33,7 +33,7 @@ from service.schemas.tags import (
     TakenBack,
     WaitAgain,
 )
-from service.usecases.operations import Operations, Parked
+from service.usecases.operations import Operations
 from service.usecases.tags import Tags
 
 _MOST_JOBS = 500
@@ -45,7 +45,7 @@ def add_operations(app: FastAPI, operations: Operations) -> None:
     """Add the routes."""
     _add_facts(app, operations)
     _add_queue(app, operations)
-    _add_parked(app, operations.parked)
+    _add_parked(app, operations)
 
 
 def _add_facts(app: FastAPI, operations: Operations) -> None:
@@ -101,7 +101,9 @@ def _add_queue(app: FastAPI, operations: Operations) -> None:
         return operations.empty()
 
 
-def _add_parked(app: FastAPI, notes: Parked) -> None:
+def _add_parked(app: FastAPI, operations: Operations) -> None:
+    notes = operations.parked
+
     @app.get("/ops/parked.json")
     def parked() -> ParkedList:
         """List the notes that cannot be indexed, and why."""
@@ -110,7 +112,7 @@ def _add_parked(app: FastAPI, notes: Parked) -> None:
     @app.post("/ops/parked/retry")
     def retry(choice: ParkedChoice) -> ParkedPaths:
         """Retry parked notes: those named, and all with the given kind of reason."""
-        return notes.retry(choice)
+        return notes.retry(choice, operations.tasks)
 
     @app.post("/ops/parked/forget")
     def forget(choice: ParkedChoice) -> ParkedPaths:

@@ -9,10 +9,8 @@ from pipelines.notes.links import NOTE_SUFFIXES
 from pipelines.vault import files
 from service.mcp.library import Library
 from service.mcp.schemas import SCHEME, is_within, parse_uri
-from service.schemas.search import TitleHit
-from service.usecases.titles import bare_name, notes_called
+from service.usecases.titles import notes_called, shown_name
 
-_LOOKED_AT = 20
 _SUGGESTED = 5
 _LONGEST_TITLE = 500
 
@@ -60,27 +58,19 @@ def _path_of(library: Library, name: str) -> str:
     known = known_path(library, name)
     if known:
         return known
-    hits = _alike(library, name)
-    same = notes_called(name, hits)
+    same, alike = notes_called(name, library.titles)
     if len(same) == 1:
-        return same[0]
+        return same[0].path
     if same:
-        paths = ", ".join(same[:_SUGGESTED])
-        raise NotFoundError(f"several notes are called {_shown(name)}: {paths}; give the path of one of them")
-    raise no_such_note(name, [hit.path for hit in hits])
+        paths = ", ".join(hit.path for hit in same[:_SUGGESTED])
+        raise NotFoundError(
+            f"several notes are called {shown_name(name)}: {paths}; give the path of one of them"
+        )
+    raise no_such_note(name, [hit.path for hit in alike])
 
 
 def _is_known(library: Library, name: str) -> bool:
-    return bool(known_path(library, name) or notes_called(name, _alike(library, name)))
-
-
-def _alike(library: Library, name: str) -> list[TitleHit]:
-    shown = _shown(name)
-    return library.titles(shown[:_LONGEST_TITLE], _LOOKED_AT) if shown else []
-
-
-def _shown(name: str) -> str:
-    return bare_name(name).rpartition("/")[2].strip()
+    return bool(known_path(library, name) or notes_called(name, library.titles)[0])
 
 
 def no_such_note(name: str, alike: list[str] | None = None) -> NotFoundError:

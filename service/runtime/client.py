@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 from urllib.parse import urlencode
 
 from pipelines.errors import (
@@ -118,6 +118,8 @@ class Service:
     state: Path
     port: int
     pid: int
+    behind: ClassVar[None] = None
+    """Why answers may lack what was saved last: with a service, that is for its answers to say."""
 
     @property
     def address(self) -> str:

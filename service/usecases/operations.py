@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from statistics import median
+from typing import TYPE_CHECKING
 
 from pipelines.cache.cache import Cache
 from pipelines.cache.graph import ParkedRow, edges_and_communities, parked_notes
@@ -48,17 +49,21 @@ from workers.attention import attention_of
 from workers.heartbeat import lives
 from workers.jobs import is_paused
 from workers.resources import Resources
-from workers.tasks import Tasks, make_tasks
+from workers.tasks import make_tasks
 
 # List, retry and forget parked notes.
+
+
+if TYPE_CHECKING:
+    from workers.resources import Resources
+    from workers.tasks import Tasks
 
 
 class Parked:
     """The parked notes of a vault's domains."""
 
-    def __init__(self, resources: Resources, tasks: Tasks) -> None:
+    def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        self._tasks = tasks
 
     def each_domain(self, failed: dict[str, str]) -> Iterator[tuple[Domain, Cache]]:
         """Yield the domains that have a cache, each with it; `failed` learns why others cannot be asked."""
@@ -114,11 +119,11 @@ class Parked:
                 )
         return ParkedList(notes=notes, kinds=kinds, forgotten=forgotten)
 
-    def retry(self, choice: ParkedChoice) -> ParkedPaths:
+    def retry(self, choice: ParkedChoice, tasks: Tasks) -> ParkedPaths:
         """Have a worker retry parked notes; return their paths."""
         paths = [row.path for domain, rows in self._all() for row in self._chosen(domain, rows, choice)]
         for path in paths:
-            self._tasks.retry_parked(path)
+            tasks.retry_parked(path)
         return ParkedPaths(paths=paths)
 
     def forget(self, choice: ParkedChoice) -> ParkedPaths:
@@ -191,7 +196,7 @@ class Operations:
         self.resources = resources
         self.queue = queue
         self.tasks = make_tasks(queue, resources)
-        self.parked = Parked(resources, self.tasks)
+        self.parked = Parked(resources)
         self.stores = resources.stores
 
     # The overview

@@ -8,10 +8,9 @@ import math
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlencode
 
@@ -24,9 +23,8 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from pipelines.errors import NO_NOTE, NotComparableError, NoteNotFoundError, NotFoundError
+from pipelines.errors import NotComparableError, NoteNotFoundError, NotFoundError
 from pipelines.model import HIGH_PRIORITY
-from pipelines.search.names import fold_name
 from pipelines.search.walk import MOST_HOPS
 from pipelines.state.jobs import LAST_ID, JobFilter, JobOrder, JobState, SortKey
 from pipelines.state.state import HELD
@@ -43,7 +41,7 @@ from service.usecases.operations import Operations
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from service.usecases.text import counted, nearest_first, way_to, why_kept, why_left_out
-from service.usecases.titles import TitleSearch
+from service.usecases.titles import TitleSearch, may_be_a_title, notes_called
 from service.web.filters import BACKGROUND, TASKS, Pages, count, millis, span
 from service.web.note import add_note_page
 
@@ -168,7 +166,6 @@ def add_job_pages(app: FastAPI, pages: JobPages) -> None:
 
 
 _LONGEST_NAME = 1_000
-_MOST_NAMES = 20
 _MOST_ENTRIES = 100
 
 
@@ -195,12 +192,11 @@ class NotePages:
     def note(self, q: str, status: int = 200) -> HTMLResponse:
         """Show the state of a note, given by its path or a name that only it has; else list the notes so named."""
         standing = self._questions.why(q) if q else None
-        found: list[TitleHit] = []
-        called: list[TitleHit] = []
-        if standing and standing["state"] in NO_NOTE and not _is_of_file(standing, q):
+        called: Sequence[TitleHit] = []
+        found: Sequence[TitleHit] = []
+        if standing and may_be_a_title(files.note_key(q), standing):
             # A path like "Soil" has no known format and is ignored: the user means the note of that title.
-            found = self._names.titles(q, _MOST_NAMES).results
-            called = [hit for hit in found if _is_called(hit, q)]
+            called, found = notes_called(q, lambda name, most: self._names.titles(name, most).results)
             if len(called) == 1:
                 standing, found = self._questions.why(called[0].path), []
             elif found and standing["state"] != "folder":
@@ -246,17 +242,6 @@ class NotePages:
     def communities(self, domain: str | None) -> HTMLResponse:
         """Show the communities, largest first. Raises DomainNotFoundError."""
         return self._pages.show("communities", found=self._graph.communities(domain))
-
-
-def _is_of_file(standing: Mapping[str, Any], name: str) -> bool:
-    """Return whether a state belongs to the only unindexed file with this name."""
-    return files.is_markdown(standing["path"]) and standing["path"] != files.note_key(name)
-
-
-def _is_called(hit: TitleHit, name: str) -> bool:
-    """Say whether a name is exactly the title, an alias or the file name of a note."""
-    path = PurePosixPath(hit.path)
-    return fold_name(name) in map(fold_name, (hit.name, hit.title, path.stem, str(path.with_suffix(""))))
 
 
 def add_note_pages(app: FastAPI, pages: NotePages) -> None:

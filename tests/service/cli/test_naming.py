@@ -184,7 +184,7 @@ def test_why_finds_a_note_that_leaves_the_index_between_its_two_questions(run, v
         index_once(Resources(Settings(vault=vault, state=tmp_path / "state")), lambda *_: None)
         return [], []
 
-    monkeypatch.setattr("service.cli.search.notes_named", no_longer_named)
+    monkeypatch.setattr("service.cli.search.paths_called", no_longer_named)
     assert run("why", "Protecting Sleep")[1].startswith(
         "Sleep/Protecting Sleep.md is ignored: .everindexignore:1"
     )

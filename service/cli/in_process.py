@@ -1,0 +1,138 @@
+"""The service's answers where none runs: the same use cases, over caches that this process opens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from pipelines.search.scopes import filters_of
+from service.runtime.lock import is_watched
+from service.schemas.notes import PathState
+from service.usecases.search import SearchService
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from pipelines.filters import Filters
+    from workers.resources import Resources
+
+
+class InProcess:
+    """Answers what `Service.call` answers to a GET: whatever else it does, a worker has to carry out."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.root = resources.root
+        self._questions = SearchService(resources, wait_for_model=True)
+
+    @property
+    def behind(self) -> str:
+        """Why answers may lack what was saved last."""
+        return _why_behind(self._questions.resources)
+
+    def call(self, _method: str, path: str, more: Sequence[tuple[str, str]] = (), /, **named: Any) -> Any:
+        """Return the JSON of a route's answer; `more` are filters. Raises the errors of the route's use case."""
+        route, _, subject = path.removeprefix("/").partition("/")
+        asked = _Asked(route, unquote(subject), filters_of(self.root, more), named)
+        answer = _ROUTES[route](self._questions, asked)
+        return answer if isinstance(answer, dict) else answer.model_dump(mode="json")
+
+
+def _why_behind(resources: Resources) -> str:
+    if is_watched(resources.place.state):
+        return "the query worker is being started again; until then, what is saved now may be missing"
+    return "Everindex is not running, so notes saved since are missing; `everindex up` starts it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request: its route, the note or recipe that its path names, filters, and other parameters."""
+
+    route: str
+    subject: str
+    filters: Filters
+    named: dict[str, Any]
+
+
+# Below, each route loads its own use case: to load all of them takes longer than to answer.
+
+
+def _search(questions: SearchService, asked: _Asked) -> dict[str, Any]:
+    # The answer says what cannot be asked, in a form for people.
+    logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
+    found = questions.search(asked.named.pop("q"), asked.named.pop("k"), asked.filters, **asked.named)
+    answer = found.model_dump(mode="json")
+    answer["index"]["waits"] = answer["index"]["waits"] or _why_behind(questions.resources)
+    return answer
+
+
+def _parked(questions: SearchService, _: _Asked) -> BaseModel:
+    from service.usecases.operations import Parked  # noqa: PLC0415
+
+    return Parked(questions.resources).shown()
+
+
+def _why(questions: SearchService, asked: _Asked) -> dict[str, Any]:
+    return PathState(**questions.why(asked.subject)).model_dump(mode="json", exclude_unset=True)
+
+
+def _log(questions: SearchService, asked: _Asked) -> BaseModel:
+    from service.usecases.notes import log_of_note  # noqa: PLC0415
+
+    return log_of_note(questions, asked.subject, asked.named["limit"])
+
+
+def _names(questions: SearchService, asked: _Asked) -> BaseModel:
+    from service.usecases.titles import TitleSearch  # noqa: PLC0415
+
+    names = TitleSearch(questions)
+    if asked.route == "titles":
+        return names.titles(asked.named["q"], asked.named["limit"])
+    return names.similar(asked.subject, asked.named["k"], asked.filters)
+
+
+def _links(questions: SearchService, asked: _Asked) -> BaseModel:
+    from service.usecases.links import Graph  # noqa: PLC0415
+
+    answer: BaseModel = getattr(Graph(questions), asked.route)(**asked.named)
+    return answer
+
+
+def _walk(questions: SearchService, asked: _Asked) -> BaseModel:
+    from service.usecases.links import Traversal  # noqa: PLC0415
+
+    walks, named = Traversal(questions), asked.named
+    if asked.route == "deep":
+        return walks.deep(named["q"], named["mode"], asked.filters)
+    return walks.traverse(asked.subject, named["depth"], named["q"], asked.filters)
+
+
+def _context(questions: SearchService, asked: _Asked) -> BaseModel:
+    from service.schemas.context import DEFAULT_BUDGET, DEFAULT_COMPRESSION  # noqa: PLC0415
+    from service.usecases.context import Contexts, context_by_recipe  # noqa: PLC0415
+
+    contexts = Contexts(questions)
+    if asked.subject:
+        return context_by_recipe(questions, contexts, asked.subject, **asked.named)
+    wanted = {"budget": DEFAULT_BUDGET, "compress": DEFAULT_COMPRESSION, **asked.named}
+    return contexts.ask(wanted.pop("q"), asked.filters, **wanted)
+
+
+_ROUTES: dict[str, Callable[[SearchService, _Asked], BaseModel | dict[str, Any]]] = {
+    "search": _search,
+    "health": lambda questions, _: questions.health(questions.resources.queue()),
+    "ops": _parked,
+    "node": lambda questions, asked: questions.node(asked.subject),
+    "why": _why,
+    "log": _log,
+    "titles": _names,
+    "similar": _names,
+    "links": _links,
+    "orphans": _links,
+    "communities": _links,
+    "traverse": _walk,
+    "deep": _walk,
+    "context": _context,
+}
