@@ -35,9 +35,9 @@ from pipelines.context.block import Order, Tokens, says_nothing
 from pipelines.context.candidates import Candidate
 from pipelines.context.compress import CompressionMode
 from pipelines.embedding.models import EMBEDDED_MODEL
-from pipelines.filters import Filters
+from pipelines.question import read_question
 from pipelines.search.evaluate import judge
-from pipelines.search.find import Found
+from pipelines.search.fusion import Found
 from service.usecases.context import Contexts, Round, Wanted
 from service.usecases.context_passages import Gathered, candidate_of, gather, most_notes, why_found
 from service.usecases.search import SearchService
@@ -99,11 +99,12 @@ def shares(judged: JudgedSet, questions: SearchService, most: int) -> Shares:
         }
         if not wanted:
             continue
-        page = questions.page(text, SEARCHED)
+        question = read_question(text)
+        page = questions.page(question, SEARCHED)
         # As `Contexts.ask` gathers for the largest budget: a smaller one takes the first of the same notes.
         gathered: dict[Order, Gathered] = {
-            "relevance": gather(questions, text, Filters(), notes=most_notes(BUDGETS[-1]), beyond=True),
-            "density": gather(questions, text, Filters()),
+            "relevance": gather(questions, question, notes=most_notes(BUDGETS[-1]), beyond=True),
+            "density": gather(questions, question),
         }
         orders = rendered(judged.resources.root, [one.first for one in page.shown])
         for budget in BUDGETS:
@@ -120,7 +121,7 @@ def packed(
 ) -> set[str]:
     """Return the notes that packing chooses."""
     wanted = Wanted(question, budget, mode, question, order=order)
-    answer = contexts.packed(wanted, [Round(question, gathered)], time.perf_counter())
+    answer = contexts.packed(wanted, [Round(gathered)], time.perf_counter())
     return {one.path for one in answer.passages}
 
 

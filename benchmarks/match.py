@@ -20,6 +20,7 @@ from rich.console import Console
 from benchmarks.command import EXAMPLE, folder_of, markdown, parser, present
 from benchmarks.judged import COLLECTIONS, VAULTS, JudgedSet, prepare
 from benchmarks.quality import NOW, asked_anew
+from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.usecases.maintenance import index_once
 from service.usecases.paging import Page
@@ -99,7 +100,7 @@ HEAD = [
 
 def ask(service: SearchService, text: str, kind: str, relevant: Mapping[str, int], counted: Shares) -> None:
     """Ask for ten notes and count what came."""
-    counted.take(service.page(text, SHOWN, now=NOW), kind, relevant)
+    counted.take(service.page(read_question(text), SHOWN, now=NOW), kind, relevant)
 
 
 def of_set(judged: JudgedSet, sets: list[JudgedSet]) -> Shares:

@@ -26,9 +26,11 @@ from rich.table import Table
 
 from benchmarks.command import EXAMPLE, folder_of, parser
 from pipelines.cache import notes
-from pipelines.search.ablation import WITHOUT, Way, as_it_is, without
+from pipelines.question import read_question
+from pipelines.search.ablation import Way, as_it_is, without
 from pipelines.search.evaluate import ndcg
 from pipelines.search.names import fold_name
+from pipelines.search.rank import SIGNALS
 from queue_config.settings import Settings
 from service.schemas.search import LONGEST_QUERY
 from service.usecases.explain import paths_of
@@ -77,7 +79,7 @@ def _names(path: str, title: str, aliases: str) -> Iterator[tuple[str, str]]:
 
 def firsts(questions: SearchService, names: list[str], way: Way) -> dict[str, str]:
     """Ask names; return the path that each finds first."""
-    found = {name: questions.ranked(name[:LONGEST_QUERY], 10, way=way).found for name in names}
+    found = {name: questions.ranked(read_question(name[:LONGEST_QUERY]), 10, way=way).found for name in names}
     return {name: several[0].hit.path if several else "-" for name, several in found.items()}
 
 
@@ -94,7 +96,10 @@ def keyword_figures(
     questions: SearchService, grades: dict[str, dict[str, int]], way: Way
 ) -> tuple[float, float]:
     """Ask questions in keywords; return hit@1 and nDCG@5."""
-    found = {text: paths_of(questions.page(text, 10, way=way), right) for text, right in grades.items()}
+    found = {
+        text: paths_of(questions.page(read_question(text), 10, way=way), right)
+        for text, right in grades.items()
+    }
     firsts_of = [paths[:1] and paths[0] in grades[text] for text, paths in found.items()]
     return fmean(map(bool, firsts_of)), fmean(ndcg(found[text], right, 5) for text, right in grades.items())
 
@@ -116,7 +121,7 @@ def main() -> None:
     options.add_argument("vaults", nargs="*")
     options.add_argument("--most", type=int, default=_MOST)
     options.add_argument("--keywords", action="store_true", help="Ask the questions of keywords.tsv.")
-    options.add_argument("--without", choices=list(WITHOUT), default="name_words")
+    options.add_argument("--without", choices=list(SIGNALS), default="name_words")
     options.add_argument("--show", action="store_true", help="Print what found another note first.")
     given = options.parse_args()
     if given.keywords:

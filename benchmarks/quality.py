@@ -21,17 +21,18 @@ from rich.console import Console
 
 from benchmarks.command import conditions, folder_of, markdown, parser, present
 from benchmarks.judged import COLLECTIONS, VAULTS, JudgedSet, prepare
-from pipelines.cache.cache import Vector
 from pipelines.model import EmbeddingContext
-from pipelines.search.ablation import WITHOUT, Way, as_it_is, steps, without
+from pipelines.question import read_question
+from pipelines.search.ablation import Way, as_it_is, steps, without
 from pipelines.search.evaluate import Figures, Verdict, holm, judge, mean, ndcg, verdict_of
+from pipelines.search.rank import SIGNALS
 from service.usecases.explain import measure, paths_of
 from service.usecases.search import SearchService
 from workers.resources import Resources
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 STACK = "stack"
-LAYERS = tuple(name for name in WITHOUT if name != "attention")
+LAYERS = tuple(name for name in SIGNALS if name != "attention")
 """The layers that are judged: no note of a judged set was ever chosen."""
 SMALLEST_P = 0.001
 
@@ -97,9 +98,9 @@ def scores(questions: SearchService, judged: JudgedSet, ways: Mapping[str, Way])
     """Ask every question in every way for ten results."""
     found: Scores = {name: {} for name in ways}
     for query, text in judged.queries.items():
-        vectors: dict[str, Vector | None] = {}
+        question = read_question(text)
         for name, way in ways.items():
-            page = questions.page(text, 10, way=way, vectors=vectors, now=NOW)
+            page = questions.page(question, 10, way=way, now=NOW)
             found[name][query] = ndcg(paths_of(page, judged.grades[query]), judged.grades[query])
     return found
 

@@ -75,6 +75,10 @@ class Filters:
         return bool(self.communities) or any(one.name_communities for one in nested)
 
 
+NO_FILTERS = Filters()
+"""They accept every note."""
+
+
 def fold(text: str) -> str:
     """Return a text in the form in which it is compared: composed (NFC), without case."""
     return normal_form("NFC", text).casefold()

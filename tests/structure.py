@@ -185,8 +185,7 @@ def line_kinds(text: str) -> Counter[str]:
         if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
             kinds[token.start[0]] = "comment"
     for node in ast.walk(ast.parse(text)):
-        documented = isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)) and ast.get_docstring(node)
-        if documented:
+        if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)) and ast.get_docstring(node):
             kinds |= dict.fromkeys(_span(node.body[0]), "docstring")
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             kinds |= dict.fromkeys(_span(node), "import")
@@ -205,8 +204,9 @@ def called_once(trees: Mapping[str, ast.Module]) -> dict[str, int]:
         names = Counter(node.id for node in nodes if isinstance(node, ast.Name))
         called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         for node in tree.body:
-            private = isinstance(node, FUNCTIONS) and node.name.startswith("_")
-            if private and names[node.name] == 1 and node.name in called:
+            if not isinstance(node, FUNCTIONS):
+                continue
+            if node.name.startswith("_") and names[node.name] == 1 and node.name in called:
                 found[f"{module}.{node.name}"] = len(_span(node))
     return found
 

@@ -1,4 +1,4 @@
-"""Tokenise texts and queries for the full-text index; both go through the same tokens.
+"""Tokenise texts for the full-text index; a question (`pipelines.question`) goes through the same tokens.
 
 Letters without diacritics that are typed differently (`ß`, `ł`, ligatures) are replaced here. Then the
 FTS5 tokenizer (`porter unicode61 remove_diacritics 2`) only folds case and diacritics and stems.
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain, pairwise
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pipelines.notes.chunk import CJK
 
@@ -136,30 +135,18 @@ def _surplus_marks() -> re.Pattern[str]:
     return re.compile(f"(?<=[{marks}]{{{_MOST_MARKS}}})[{marks}]+")
 
 
-MOST_TERMS = 64
 # Longer runs are data (base64, hashes), whose parts are not worth finding.
 _LONGEST_IDENTIFIER = 64
-_SHORTEST_PART = 2
 # Symbols that people search for; all others only separate words. `#` counts in C#, but not in `# heading`.
 SYMBOL = (
     r"\+\+|(?<=[A-Za-z])#(?![\w#])|[\xa2-\xa7\xa9\xae\xb0\xb1\xb6\u20a0-\u20cf\u2100-\u214f\u2190-\u27bf"
     r"\u2b00-\u2bff\U0001f000-\U0001faff]"
 )
-_TOKEN = re.compile(rf"{SYMBOL}|[{CJK}]+|[^\W_{CJK}]+")
+TOKEN = re.compile(rf"{SYMBOL}|[{CJK}]+|[^\W_{CJK}]+")
+"""A symbol, a run of CJK, or a word or identifier, which may have several index tokens."""
 _IS_CJK = re.compile(rf"[{CJK}]")
-_SCRIPT_RUN = re.compile(rf"(?P<cjk>[{CJK}]+)|[^{CJK}]+")
-# `-x`, `-rf`, `-2` and `-100` are more often options and numbers than unwanted words; `-1970` is a year.
-_QUERY_PART = re.compile(
-    rf'(?P<minus>(?<!\S)-(?=["{CJK}]|[^\W\d_]\w\w|\d{{4}}))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))'
-)
-CURLY_QUOTES = str.maketrans("\u201c\u201d\u201e", '"""')
-"""Replaces typographic quotes, which phones and text processors write, by the one that operators have."""
-OR = "OR"
-_LONGEST_WITH_OPERATORS = 10
-_CJK_A_WORD = 2
-_Term = tuple[str, ...]
-_Part = TypeVar("_Part")
-_while_answered = lru_cache(maxsize=16)  # each layer of an answer reads its query
+Term = tuple[str, ...]
+"""A word or phrase in index tokens."""
 ChunkWords = tuple[str, str]
 """The words of a chunk's breadcrumb and of its text, as FTS5 reads them."""
 
@@ -175,27 +162,9 @@ class Wanted:
         return " OR ".join(f'"{term}"' for term, weight in self.weights.items() for _ in range(weight))
 
 
-@dataclass(frozen=True, slots=True)
-class Operators:
-    """What a query's quotes and minus signs require: phrases that a note must have, and words that it must not have.
-
-    Each of the `required` is a phrase, or phrases joined by `OR`, of which a note must have one. `asks` is false if
-    the query only says what is unwanted.
-    """
-
-    required: tuple[tuple[str, ...], ...]
-    unwanted_phrases: tuple[str, ...]
-    unwanted_words: tuple[str, ...]
-    asks: bool
-
-    def __bool__(self) -> bool:
-        """Say whether there are any operators."""
-        return bool(self.required or self.unwanted_phrases or self.unwanted_words)
-
-
 def index_text(text: str) -> str:
     """Return a text as FTS5 should read it: words, identifiers whole and in parts, CJK by character."""
-    return " ".join(_tokens(text))
+    return " ".join(index_tokens(text))
 
 
 def chunk_words(section: str, headings: Sequence[str], text: str, title: str) -> ChunkWords:
@@ -210,146 +179,30 @@ def chunk_words(section: str, headings: Sequence[str], text: str, title: str) ->
     return index_text("\n".join(line for line in lines if line != title)), index_text(text)
 
 
-@_while_answered
-def wanted(query: str) -> Wanted | None:
-    """Return what to search for when a person typed this query; None if there is nothing to search for.
-
-    One matching word is enough, `"a phrase"` stays together, and words marked as unwanted with `-` are left out.
-    """
-    words, parts = _terms(_read_query(query).asked)
-    if not words and not parts:
-        return None
-    # A compound is searched for twice, whole and in parts, so each of these counts half as much as a word.
-    weights = Counter(map(_folded, [*words, *words, *parts] if parts else words))
-    return Wanted(weights)
-
-
-def operators(query: str) -> Operators:
-    """Return what a query's quotes and minus signs require of a note.
-
-    A query of more than ten other words has no operators: it is probably a pasted sentence that contains quotes.
-    """
-    read = _read_query(query)
-    # A phrase or a word is not a required phrase: the words are only the question's.
-    chains = joined(read.asked, lambda part: part == (OR, False)) if read.has_operators else []
-    required = [_telling(text for text, _ in chain) for chain in chains if all(phrase for _, phrase in chain)]
-    words = [text for text, is_phrase in read.unwanted if not is_phrase]
-    phrases = [text for text, is_phrase in read.unwanted if is_phrase]
-    return Operators(
-        tuple(dict.fromkeys(filter(None, required)))[:MOST_TERMS],
-        _telling(phrases),
-        _telling(words),
-        any(_telling(t for t, _ in read.asked)),
-    )
-
-
-def joined(parts: Iterable[_Part], is_or: Callable[[_Part], bool]) -> list[list[_Part]]:
-    """Return the parts of a query that `OR` joins, and each other part alone; an `OR` at the end is left out."""
-    chains: list[list[_Part]] = []
-    joins = False
-    for part in parts:
-        if joins:
-            chains[-1].append(part)
-            joins = False
-        elif chains and is_or(part):
-            joins = True
-        else:
-            chains.append([part])
-    return chains
-
-
-def _telling(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the texts that contain a word or symbol, once each, up to the number of terms that a query may have."""
-    return tuple(dict.fromkeys(text for text in texts if _tokens(text)))[:MOST_TERMS]
-
-
-def without_unwanted(query: str) -> str:
-    """Return a query without its unwanted parts, or unchanged if it has none."""
-    read = _read_query(query)
-    return (
-        " ".join(f'"{text}"' if is_phrase else text for text, is_phrase in read.asked)
-        if read.unwanted
-        else query
-    )
-
-
 def whole_words(text: str) -> tuple[str, ...]:
     """Return a text's words that have index tokens, unchanged: identifiers in one piece, letters of CJK, symbols."""
-    found = _TOKEN.findall(plain_letters(text))
+    found = TOKEN.findall(plain_letters(text))
     return tuple(chain.from_iterable(filter(str.isalnum, t) if _IS_CJK.match(t) else (t,) for t in found))
 
 
-def index_tokens(text: str) -> tuple[str, ...]:
-    """Return the words that the full-text index stores for a text; for an identifier the whole comes first."""
-    return _tokens(text)
+def telling_words(text: str) -> set[str]:
+    """Return the words of a text that a query for them would search for, in the form of `Wanted`."""
+    return {folded((token,)) for token in index_tokens(text)} - STOPWORDS
 
 
-def _folded(term: _Term) -> str:
+def folded(term: Term) -> str:
     """Return a word or phrase as one string; FTS5 does not tell `Apple` from `apple`, so they count together."""
     text = " ".join(term)
     return text.lower() if text.isascii() else text
 
 
-def _terms(asked: Iterable[tuple[str, bool]]) -> tuple[list[_Term], list[_Term]]:
-    """Return the words and phrases to search for, and separately the compounds with their parts.
+def index_tokens(text: str) -> Term:
+    """Return the words that the full-text index stores for a text, which contain only letters and digits.
 
-    A repeated word counts again. At most 64 of each, each cut to 64 tokens, which still finds a phrase by its
-    beginning. Stop words are left out unless there is nothing else.
+    For an identifier the whole comes first.
     """
-    words: list[_Term] = []
-    parts: list[_Term] = []
-    for text, is_phrase in asked:
-        if is_phrase:
-            words.append(_tokens(text))
-        else:
-            _add_terms(text, words, parts)
-    telling = [[t[:MOST_TERMS] for t in terms if t and not _is_stopword(t)] for terms in (words, parts)]
-    if not any(telling):
-        telling[0] = [word[:MOST_TERMS] for word in words if word]
-    return telling[0][:MOST_TERMS], telling[1][:MOST_TERMS]
-
-
-def _add_terms(word: str, words: list[_Term], parts: list[_Term]) -> None:
-    """Add what to search for: a compound whole and in parts; for CJK, which has no spaces, each character pair."""
-    word = plain_letters(word)
-    for run in _SCRIPT_RUN.finditer(word):
-        tokens = _tokens(run[0])
-        own = [(token,) for token in tokens if _is_part(token, word)] if len(tokens) > 1 else []
-        if run["cjk"]:
-            words += _pairs(tokens)
-        elif own:
-            parts += [tokens, *own]
-        else:
-            words.append(tokens)
-
-
-def telling_words(text: str) -> set[str]:
-    """Return the words of a text that a query for them would search for, in the form of `Wanted`."""
-    return {_folded((token,)) for token in _tokens(text)} - STOPWORDS
-
-
-def whole_phrases(query: str) -> tuple[str, ...]:
-    """Return what a query asks for as FTS5 phrases: all of it, or each quoted phrase if there is nothing else.
-
-    A phrase of fewer than two index words is left out.
-    """
-    asked = [part for part in _read_query(query).asked if part != (OR, False)]
-    texts = [text for text, _ in asked]
-    phrases = map(_tokens, texts if all(is_phrase for _, is_phrase in asked) else [" ".join(texts)])
-    return tuple(_folded(tokens[:MOST_TERMS]) for tokens in phrases if len(tokens) > 1)[:MOST_TERMS]
-
-
-def query_terms(query: str) -> tuple[str, ...]:
-    """Return the terms of a query to mark in an excerpt: its words in lower case, identifiers also in parts."""
-    asked = _read_query(query).asked
-    words = dict.fromkeys(word.lower() for text, _ in asked for word in _marked(plain_letters(text)))
-    return tuple([word for word in words if word not in STOPWORDS] or words)[:MOST_TERMS]
-
-
-def _tokens(text: str) -> _Term:
-    """Split a text into what FTS5 takes for single words, which contain only letters and digits."""
     tokens: list[str] = []
-    for found in _TOKEN.findall(plain_letters(text)):
+    for found in TOKEN.findall(plain_letters(text)):
         if found.isdecimal() or (found.isalpha() and (found.islower() or found.istitle())):
             tokens.append(found)
         elif _IS_CJK.match(found):
@@ -360,11 +213,6 @@ def _tokens(text: str) -> _Term:
             parts = parts_of(found)
             tokens += [found, *parts] if len(parts) > 1 else parts
     return tuple(tokens)
-
-
-def _composed(text: str) -> str:
-    """Compose accented letters into one character, and drop accents that cannot be composed."""
-    return text if text.isascii() else without_diacritics(text, "NFC")
 
 
 def parts_of(word: str) -> list[str]:
@@ -380,61 +228,3 @@ def _is_hump(word: str, at: int) -> bool:
     if before.isalpha() != here.isalpha():
         return True
     return here.isupper() and (not before.isupper() or word[at + 1 : at + 2].islower())
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A query in parts (text, is a phrase): those asked for, and the unwanted ones."""
-
-    asked: list[tuple[str, bool]]
-    unwanted: list[tuple[str, bool]]
-    has_operators: bool
-
-
-@_while_answered
-def _read_query(query: str) -> _Read:
-    found = list(_QUERY_PART.finditer(_composed(query).translate(CURLY_QUOTES)))
-    parts = [
-        (part["phrase"] if part["word"] is None else part["word"], part["word"] is None) for part in found
-    ]
-    minus = [bool(part["minus"]) for part in found]
-    plain = [
-        text for (text, is_phrase), left_out in zip(parts, minus, strict=True) if not (is_phrase or left_out)
-    ]
-    has_operators = sum(map(_count_words, plain)) <= _LONGEST_WITH_OPERATORS
-    return _Read(
-        [part for part, left_out in zip(parts, minus, strict=True) if not (left_out and has_operators)],
-        [part for part, left_out in zip(parts, minus, strict=True) if left_out and has_operators],
-        has_operators,
-    )
-
-
-def _count_words(text: str) -> int:
-    """Count a text's words; two characters of CJK count as one."""
-    found = _TOKEN.findall(text)
-    return sum(-(-len(word) // _CJK_A_WORD) if _IS_CJK.match(word) else 1 for word in found)
-
-
-def _is_part(token: str, word: str) -> bool:
-    """Say whether a token is worth searching for on its own: not a single letter, and not a symbol's encoding."""
-    return len(token) >= _SHORTEST_PART and token in word
-
-
-def _pairs(characters: _Term) -> Iterator[_Term]:
-    return pairwise(characters) if len(characters) > 1 else iter([characters])
-
-
-def _marked(text: str) -> Iterator[str]:
-    for run in _SCRIPT_RUN.finditer(text):
-        if run["cjk"]:
-            yield from map("".join, _pairs(tuple(run[0])))
-            continue
-        for word in run[0].split():
-            found = list(_TOKEN.finditer(word))
-            if found:
-                yield word[found[0].start() : found[-1].end()]
-                yield from (token for token in _tokens(word) if _is_part(token, word))
-
-
-def _is_stopword(term: _Term) -> bool:
-    return len(term) == 1 and term[0].lower() in STOPWORDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -21,8 +21,8 @@ from pipelines.cache.passages import (
     symbols_of,
 )
 from pipelines.cache.search import chunk_changes, newest_chunk
-from pipelines.notes import lexical
-from pipelines.notes.lexical import STOPWORDS, normal_form
+from pipelines.notes.lexical import STOPWORDS, normal_form, parts_of
+from pipelines.question import MOST_TERMS, Question
 from pipelines.search.fusion import Hit, Signals, best_first
 
 SYMBOL_FACTOR = 3.0
@@ -74,7 +74,7 @@ def asked_names(query: str) -> AskedNames:
     exact: dict[str, None] = {}
     plain: dict[str, None] = {}
     parts: set[str] = set()
-    found = list(islice(_WRITTEN.finditer(normal_form("NFC", query)), lexical.MOST_TERMS))
+    found = list(islice(_WRITTEN.finditer(normal_form("NFC", query)), MOST_TERMS))
     for match in found:
         qualified = _BETWEEN.split(match["name"])
         names = [name for name in qualified if len(name) >= _SHORTEST]
@@ -97,7 +97,7 @@ def _parts_of(name: str) -> frozenset[str]:
     if len(name) > _LONGEST:
         return frozenset()
     runs = filter(None, _NO_WORD.split(name))
-    return frozenset(part.lower() for run in runs for part in lexical.parts_of(run))
+    return frozenset(part.lower() for run in runs for part in parts_of(run))
 
 
 def overlap(symbol: Collection[str], asked: Collection[str]) -> float:
@@ -282,7 +282,7 @@ _BETWEEN_PARTS = re.compile(r"[-_.]")
 
 def asked_words(query: str) -> frozenset[str]:
     """Return those of a question's first 64 words that may name a file: five letters or more, and no stop word."""
-    words = _WORD.findall(query.lower())[: lexical.MOST_TERMS]
+    words = _WORD.findall(query.lower())[:MOST_TERMS]
     return frozenset(word for word in words if len(word) >= _SHORTEST_PART and word not in STOPWORDS)
 
 
@@ -385,39 +385,11 @@ def add_imported(cache: Cache, hits: Sequence[Hit], only: Sequence[int] | None) 
     return sorted(lifted, key=lambda hit: -hit.score)
 
 
-# The signals of source files, which concern no other note: by symbol, by file name, by imports.
+# The symbols of source files that a question may name, and what they make of its candidates.
 
 
 _Fused = Sequence[tuple[int, Signals]]
 _BestOfNotes = Callable[[_Fused], list[Hit]]
-
-
-@dataclass(frozen=True, slots=True)
-class CodeSignals:
-    """Which signals of source files count; `symbols` are the names in the cache, read when first needed, or None."""
-
-    symbols: SymbolNames | None = field(default_factory=SymbolNames)
-    filename: bool = True
-    imports: bool = True
-
-    def asked(
-        self, cache: Cache, query: str, *, hidden: Collection[str], only: Sequence[int] | None, is_name: bool
-    ) -> AskedSymbols:
-        """Return the symbols that a question may name, without `hidden` files; `only` these passages count.
-
-        `is_name`: the question names a note, so a plain word is that name. Raises CacheError.
-        """
-        if self.symbols is None:
-            return NO_SYMBOLS
-        names = asked_names(query)
-        exact = (*names.exact, *([names.alone] if names.alone and not is_name else ()))
-        defining = self.symbols.definitions(cache, exact, hidden)
-        allowed = defining if only is None else set(only).intersection(defining)
-        return AskedSymbols(self.symbols, names, {chunk: defining[chunk] for chunk in allowed}, hidden)
-
-
-NO_CODE = CodeSignals(None, filename=False, imports=False)
-"""The signals in a domain that indexes no source files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +399,7 @@ class AskedSymbols:
     `definitions`: the passages of those named exactly, with their paths.
     """
 
-    symbols: SymbolNames | None
+    symbols: SymbolNames
     names: AskedNames
     definitions: Mapping[int, str]
     hidden: Collection[str] = frozenset()
@@ -439,8 +411,6 @@ class AskedSymbols:
 
         A note whose passage defines what is named exactly is represented by it. Raises CacheError.
         """
-        if self.symbols is None:
-            return None
         strengths = self.symbols.strengths(cache, self.names, set(paths.values()), self.hidden)
         lifted = lift_symbols(fused, strengths)
         if not any("symbol" in signals for _, signals in lifted):
@@ -450,19 +420,21 @@ class AskedSymbols:
         return sorted(known, key=lambda hit: -hit.score)
 
 
-NO_SYMBOLS = AskedSymbols(None, asked_names(""), {})
+def ask_symbols(
+    symbols: SymbolNames,
+    cache: Cache,
+    question: Question,
+    hidden: Collection[str],
+    only: Sequence[int] | None,
+    *,
+    is_name: bool,
+) -> AskedSymbols:
+    """Return the symbols that a question may name, without `hidden` files; `only` these passages count.
 
-
-def lift_source_files(
-    signals: CodeSignals, cache: Cache, query: str, hits: list[Hit], only: Sequence[int] | None
-) -> Iterator[tuple[str, list[Hit]]]:
-    """Yield the notes after each signal that changes them, with the name of its layer. Raises CacheError."""
-    if signals.filename:
-        lifted = lift_filenames(hits, query)
-        if any("filename" in hit.signals for hit in lifted):
-            hits = lifted
-            yield "filenames", hits
-    if signals.imports:
-        lifted = add_imported(cache, hits, only)
-        if any("imports" in hit.signals for hit in lifted):
-            yield "imported", lifted
+    `is_name`: the question names a note, so a plain word is that name. Raises CacheError.
+    """
+    names = asked_names(question.text)
+    exact = (*names.exact, *([names.alone] if names.alone and not is_name else ()))
+    defining = symbols.definitions(cache, exact, hidden)
+    allowed = defining if only is None else set(only).intersection(defining)
+    return AskedSymbols(symbols, names, {chunk: defining[chunk] for chunk in allowed}, hidden)

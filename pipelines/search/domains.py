@@ -20,11 +20,10 @@ from pipelines.cache import passages
 from pipelines.cache import search as store
 from pipelines.cache.filters import days_of
 from pipelines.errors import CacheError
-from pipelines.filters import Filters
-from pipelines.notes import lexical
+from pipelines.question import Question
 from pipelines.search.bm25 import WordsFound
-from pipelines.search.fusion import Hit, reciprocal_rank_fusion, stage
-from pipelines.search.judgement import Judged, judge
+from pipelines.search.fusion import Found, Hit, reciprocal_rank_fusion, stage
+from pipelines.search.judgement import judge
 from pipelines.search.names import with_titles
 from pipelines.search.operators import notes_left_out
 from pipelines.search.rank import Ranking, Source, rank_notes
@@ -59,7 +58,7 @@ class Placed:
         return ranks if self.place is None else {**ranks, "merged": self.place}
 
 
-def merge_by_rank(groups: Sequence[Sequence[Placed]], query: str) -> list[Placed]:
+def merge_by_rank(groups: Sequence[Sequence[Placed]], question: Question) -> list[Placed]:
     """Merge the rankings of several groups of domains by rank (RRF); a single group stays as it is.
 
     At equal ranks (every group has a first note), a strong match leads. A note that is no match goes below all strong
@@ -77,7 +76,7 @@ def merge_by_rank(groups: Sequence[Sequence[Placed]], query: str) -> list[Placed
     matches: dict[tuple[str, int], Match] = {}
     with suppress(CacheError):  # an unreadable domain fails later, when its answers are read
         sources = {one.source.domain.slug: one.source for one in placed}
-        matches = _matches(ranked[:_JUDGED], query, sources)
+        matches = _matches(ranked[:_JUDGED], question, sources)
     ranked.sort(key=lambda one: (-one.hit.score, matches.get(_key(one)) != "strong"))
     return _guarded(ranked, matches)
 
@@ -87,7 +86,7 @@ def _scored(one: Placed, place: float) -> Placed:
 
 
 def _matches(
-    ranked: Sequence[Placed], query: str, sources: Mapping[str, Source]
+    ranked: Sequence[Placed], question: Question, sources: Mapping[str, Source]
 ) -> dict[tuple[str, int], Match]:
     """Return the rating of each note, by domain and passage. Raises CacheError."""
     ids: dict[str, list[int]] = {}
@@ -99,8 +98,8 @@ def _matches(
         for chunk, row in passages.chunk_rows(sources[slug].cache, own).items()
     }
     there = [one for one in ranked if _key(one) in chunks]
-    hits = [Judged(one.source, one.hit, chunks[_key(one)]) for one in there]
-    ratings = judge(hits, query, sources.values())
+    found = [Found(one.source.domain.slug, one.hit, chunks[_key(one)]) for one in there]
+    ratings = judge(found, question, sources)
     return {_key(one): rating for one, rating in zip(there, ratings, strict=True)}
 
 
@@ -169,9 +168,9 @@ class Asked:
                 self.failed[slug] = error
         return done
 
-    def rank(self, query: str, depth: int, now: datetime) -> list[Placed]:
+    def rank(self, question: Question, depth: int, now: datetime) -> list[Placed]:
         """Rank the notes of all domains, best first. Call this within `snapshots`."""
-        rankings = self.each(lambda source: rank_notes(source, query, depth, now))
+        rankings = self.each(lambda source: rank_notes(source, question, depth, now))
         if len(self.sources) == 1:
             return [
                 Placed(source, rankings[source.domain.slug], hit)
@@ -180,16 +179,18 @@ class Asked:
                 for hit in rankings[source.domain.slug].hits
             ]
         with stage("fusion"):
-            groups = [self._merge(group, rankings, query) for group in _comparable(self.sources)]
-            merged = _named_first(merge_by_rank([group for group in groups if group], query))
+            groups = [self._merge(group, rankings, question) for group in _comparable(self.sources)]
+            merged = _named_first(merge_by_rank([group for group in groups if group], question))
             return [
                 Placed(one.source, one.ranking, one.hit.after({}, merged=one.hit.score), place)
                 for place, one in enumerate(merged, start=1)
             ]
 
-    def _merge(self, sources: Sequence[Source], rankings: Mapping[str, Ranking], query: str) -> list[Placed]:
+    def _merge(
+        self, sources: Sequence[Source], rankings: Mapping[str, Ranking], question: Question
+    ) -> list[Placed]:
         """Merge the rankings of domains whose evidence is comparable."""
-        words = self._look_up(sources, rankings, query)
+        words = self._look_up(sources, rankings, question)
         over = reduce(add, (found.statistics for found in words.values())) if words else None
 
         def evidence(source: Source) -> list[_Evidence]:
@@ -215,17 +216,17 @@ class Asked:
         return sorted(placed, key=lambda one: -one.hit.score)
 
     def _look_up(
-        self, sources: Sequence[Source], rankings: Mapping[str, Ranking], query: str
+        self, sources: Sequence[Source], rankings: Mapping[str, Ranking], question: Question
     ) -> dict[str, WordsFound]:
         """Return where the question's words occur in the hits of each domain that is asked by words."""
-        wanted = lexical.wanted(query)
+        wanted = question.wanted
         if wanted is None:
             return {}
 
         def look_up(source: Source) -> WordsFound:
             return source.look_up(wanted, [hit.chunk_id for hit in rankings[source.domain.slug].hits])
 
-        return self.each(look_up, [source for source in sources if source.by_words])
+        return self.each(look_up, [source for source in sources if "words" not in source.without])
 
 
 def _named_first(merged: Sequence[Placed]) -> list[Placed]:
@@ -288,16 +289,11 @@ def _weighed(cosine: float, bm25: float, nearest: float, best: float, decay: flo
 # The notes that pass a question's filters, the newest first, where it asks for nothing else.
 
 
-def is_list(query: str, filters: Filters) -> bool:
-    """Say whether a question has only filters, and perhaps words that it leaves out."""
-    return filters != Filters() and not lexical.operators(query).asks
-
-
-def newest(asked: Asked, query: str) -> list[Placed]:
+def newest(asked: Asked, question: Question) -> list[Placed]:
     """Return the notes that pass, without those that the question leaves out. Call this within `snapshots`."""
 
     def notes(source: Source) -> list[tuple[str, Placed]]:
-        left_out = {*source.domain.configuration, *notes_left_out(source.cache, lexical.operators(query))}
+        left_out = {*source.domain.configuration, *notes_left_out(source.cache, question.signs)}
         passing = sorted(row for row in days_of(source.cache, source.only) if row[0] not in left_out)
         hits = [(day, Hit(path, chunk_id, {})) for path, chunk_id, day in passing]
         return [(day, Placed(source, Ranking([hit], {}), hit)) for day, hit in hits]

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from pipelines.formats import format_of
 from pipelines.notes.chunk import CJK
@@ -91,10 +91,7 @@ def split_sentences(text: str) -> list[Sentence]:
     A line that an editor wrapped ends no sentence. Headings are left out because they say little on their own,
     unless there is nothing else.
     """
-    found = [
-        Sentence(" ".join(match[0].split()), match.start(), match.start() + len(match[0].rstrip()))
-        for match in _SENTENCE.finditer(_unwrapped(text))
-    ]
+    found = list(_pieces(_unwrapped(text)))
     return [s for s in found if not HEADING.match(s.text)] or found
 
 
@@ -104,12 +101,29 @@ def whole_sentences(text: str, at: int, sentences: Sequence[Sentence]) -> list[S
     The first one is given the beginning, and the last one the end, that the part cut off.
     """
     moved = [replace(one, start=one.start + at, end=one.end + at) for one in sentences]
-    for piece in split_sentences(text) if moved else ():
-        if piece.start < moved[0].start < piece.end:
-            moved[0] = replace(moved[0], start=piece.start)
-        if piece.start < moved[-1].end < piece.end:
-            moved[-1] = replace(moved[-1], end=piece.end)
+    unwrapped = _unwrapped(text)
+    if moved and (cut := _piece_across(unwrapped, moved[0].start)):
+        moved[0] = replace(moved[0], start=cut.start)
+    if moved and (cut := _piece_across(unwrapped, moved[-1].end)):
+        moved[-1] = replace(moved[-1], end=cut.end)
     return moved
+
+
+def _piece_across(unwrapped: str, at: int) -> Sentence | None:
+    """Return the sentence of a text that goes across an offset; only the line there is read, because others end."""
+    begins = unwrapped.rfind("\n", 0, at) + 1
+    before = takewhile(lambda piece: piece.start < at, _pieces(unwrapped, begins))
+    across = next((piece for piece in before if piece.end > at), None)
+    if across and HEADING.match(across.text):
+        return across if all(HEADING.match(piece.text) for piece in _pieces(unwrapped)) else None
+    return across
+
+
+def _pieces(unwrapped: str, begins: int = 0) -> Iterator[Sentence]:
+    """Yield the sentences and headings of a text from where one begins."""
+    for match in _SENTENCE.finditer(unwrapped, begins):
+        text = match[0]
+        yield Sentence(" ".join(text.split()), match.start(), match.start() + len(text.rstrip()))
 
 
 def _unwrapped(text: str) -> str:

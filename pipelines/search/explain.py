@@ -8,8 +8,9 @@ from itertools import chain
 
 from pipelines.cache import passages
 from pipelines.cache import search as store
-from pipelines.notes import lexical
-from pipelines.search.find import Found
+from pipelines.filters import NO_FILTERS
+from pipelines.question import Question, Signs
+from pipelines.search.fusion import Found
 from pipelines.search.operators import notes_left_out, notes_with_any, quoted, quoted_each, why_not
 from pipelines.search.rank import Source
 from pipelines.sqlite import snapshot
@@ -20,7 +21,7 @@ class Standing:
     """How an indexed note relates to a question.
 
     `found` is the layers' result and `place` its position among all candidates (from 1), if a retriever returned it
-    and its file exists; `left_out` says why the question's operators exclude it. `cosine` and `bm25` are those of its
+    and its file exists; `left_out` says why the question's signs exclude it. `cosine` and `bm25` are those of its
     best passage for each, whether a retriever returned it or not; `nearer` counts the passages of its domain that are
     nearer in meaning.
     """
@@ -35,7 +36,7 @@ class Standing:
     left_out: str | None = None
 
 
-def standing(source: Source, query: str, path: str, depth: int, found: Sequence[Found]) -> Standing:
+def standing(source: Source, question: Question, path: str, depth: int, found: Sequence[Found]) -> Standing:
     """Find the place of a note of this domain among all candidates, from `depth` passages per retriever.
 
     Raises CacheError.
@@ -50,8 +51,8 @@ def standing(source: Source, query: str, path: str, depth: int, found: Sequence[
             if source.vector is not None and best is not None
             else None
         )
-        matches = source.matches(query)(1, chunks)
-        left_out = why_not(cache, query, path)
+        matches = source.matches(question)(1, chunks)
+        left_out = why_not(cache, question, path)
     place = next((place for place, one in enumerate(found, start=1) if one.hit.path == path), None)
     return Standing(
         found=found[place - 1] if place else None,
@@ -100,42 +101,42 @@ def reason(standing: Standing, shown: int, result: int | None, before: str | Non
     )
 
 
-def nothing_left(sources: Sequence[Source], query: str, *, filtered: bool) -> str | None:
+def nothing_left(sources: Sequence[Source], question: Question) -> str | None:
     """Say why a question's quotes, minus signs and filters leave no note; None if they are not the reason.
 
-    `filtered`: the question has filters. Raises CacheError.
+    Raises CacheError.
     """
-    asked = lexical.operators(query)
-    passing = set[str]().union(*map(_notes_of, sources)) if filtered or asked else set[str]()
+    signs, filtered = question.signs, question.filters != NO_FILTERS
+    passing = set[str]().union(*map(_notes_of, sources)) if filtered or signs else set[str]()
     if filtered and not passing:
         return "no note passes the filters"
-    if not asked or any(source.is_name(query) for source in sources):
-        return None  # signs in a note's name are no operators
-    if not (asked.asks or filtered):
+    if not signs or any(source.is_name(question) for source in sources):
+        return None  # signs in a note's name are none
+    if not (signs.asks or filtered):
         return "the question says only what to leave out; also say what to look for"
     if not passing:
         return None
-    having = {phrases: passing & _any_with(sources, phrases) for phrases in asked.required}
-    unwanted = set[str]().union(*(notes_left_out(source.cache, asked) for source in sources))
+    having = {phrases: passing & _any_with(sources, phrases) for phrases in signs.required}
+    unwanted = set[str]().union(*(notes_left_out(source.cache, signs) for source in sources))
     if passing.intersection(*having.values()) - unwanted:
         return None
-    return _fault(asked, having, " that passes the filters" if filtered else "")
+    return _fault(signs, having, " that passes the filters" if filtered else "")
 
 
-def _fault(asked: lexical.Operators, having: Mapping[tuple[str, ...], set[str]], which: str) -> str:
-    """Say which of the operators that leave no note do so. `having`: the notes `which` have each required phrase."""
+def _fault(signs: Signs, having: Mapping[tuple[str, ...], set[str]], which: str) -> str:
+    """Say which of the signs that leave no note do so. `having`: the notes `which` have each required phrase."""
     if lacking := list(chain(*(phrases for phrases, paths in having.items() if not paths))):
         without = "without the quotes, notes about its words are found"
         return f"no note{which} has the phrase {quoted(lacking, 'or')}; {without}"
     if having and not set.intersection(*having.values()):
-        return f"no note{which} has all of the phrases {quoted_each(asked.required)}"
+        return f"no note{which} has all of the phrases {quoted_each(signs.required)}"
     unwanted = (
-        f"{quoted((*asked.unwanted_words, *asked.unwanted_phrases), 'or')}, which the question leaves out"
+        f"{quoted((*signs.unwanted_words, *signs.unwanted_phrases), 'or')}, which the question leaves out"
     )
     if not having:
         return f"every note{which} has {unwanted}"
     kept = f"{which} and has" if which else " that has"
-    return f"every note{kept} {quoted_each(asked.required)} also has {unwanted}"
+    return f"every note{kept} {quoted_each(signs.required)} also has {unwanted}"
 
 
 def _notes_of(source: Source) -> set[str]:

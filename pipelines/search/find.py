@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from pipelines.cache import passages as store
 from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.passages import Quantized, quantized_of_chunks
 from pipelines.errors import BadVectorError, CacheError, ModelUnavailableError
-from pipelines.notes import lexical
+from pipelines.question import Question
 from pipelines.search.domains import Asked, Placed, cosines_of, newest
 from pipelines.search.excerpts import (
     Excerpt,
@@ -30,9 +30,8 @@ from pipelines.search.excerpts import (
     split_sentences,
     whole_sentences,
 )
-from pipelines.search.fusion import Hit, stage
+from pipelines.search.fusion import Found, stage
 from pipelines.search.rank import Source, depth_for
-from pipelines.search.thresholds import Match
 from pipelines.search.vectors import quantize
 from pipelines.vault import files as vault
 
@@ -42,28 +41,9 @@ Similarities = Callable[[Sequence[str], Quantized | None], Sequence[float] | Non
 """Return sentences' similarities to the question, by their vectors if prepared; None if it would take too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A note among the answers: its best chunk, its place in each layer, whether the file changed since indexing.
-
-    `stale` is None if that is unknown, because the vault is unavailable. `sentences` are the quantized vectors of the
-    chunk's sentences if they are prepared. `match`: its rating, None before it is judged. `around`: the text before
-    and after the chunk.
-    """
-
-    domain: str
-    hit: Hit
-    chunk: passages.ChunkRow
-    ranks: Mapping[str, int]
-    stale: bool | None
-    sentences: Quantized | None
-    match: Match | None = None
-    around: tuple[str, str] = ("", "")
-
-
 def find(
     sources: Sequence[Source],
-    query: str,
+    question: Question,
     k: int,
     *,
     root: Path,
@@ -77,15 +57,15 @@ def find(
     While the vault is unavailable (`present` false), nothing can be checked: no hit is left out or called stale.
     """
     asked = Asked(sources)
-    return _first(asked, lambda: asked.rank(query, depth or depth_for(k), now), k, root, present=present)
+    return _first(asked, lambda: asked.rank(question, depth or depth_for(k), now), k, root, present=present)
 
 
 def find_newest(
-    sources: Sequence[Source], query: str, k: int, *, root: Path, present: bool
+    sources: Sequence[Source], question: Question, k: int, *, root: Path, present: bool
 ) -> tuple[list[Found], dict[str, CacheError]]:
     """Return the `k` newest notes that pass what a question has besides words, as `find` does the best."""
     asked = Asked(sources)
-    return _first(asked, lambda: newest(asked, query), k, root, present=present)
+    return _first(asked, lambda: newest(asked, question), k, root, present=present)
 
 
 def _first(
@@ -129,10 +109,9 @@ def _chunks_of(
 
 @stage("excerpts")
 def excerpts(
-    found: Sequence[Found], query: str, similarities: Mapping[str, Similarities]
+    found: Sequence[Found], question: Question, similarities: Mapping[str, Similarities]
 ) -> list[tuple[Excerpt, bool]]:
     """Cut each answer's excerpt, by its domain's similarities; also return whether these chose the sentences."""
-    terms = lexical.query_terms(query)
     cut = []
     for one in found:
         sentences = split_sentences(one.chunk.text)
@@ -141,7 +120,7 @@ def excerpts(
             if one.domain in similarities
             else None
         )
-        cut.append((_excerpt_of(one, sentences, terms, similar), similar is not None))
+        cut.append((_excerpt_of(one, sentences, question.marked, similar), similar is not None))
     return cut
 
 
@@ -151,7 +130,8 @@ def _excerpt_of(
     """Cut the excerpt of a hit's passage; its ranges are in the passage."""
     own, (before, after) = one.chunk.text, one.around
     text, at = before + own + after, len(before)
-    shown = excerpt(read_passage(one.hit.path, text), whole_sentences(text, at, sentences), terms, similar)
+    whole = whole_sentences(text, at, sentences) if before or after else sentences
+    shown = excerpt(read_passage(one.hit.path, text), whole, terms, similar)
     ranges = tuple((max(start - at, 0), min(end - at, len(own))) for start, end in shown.sentences)
     if shown.text:
         return replace(shown, sentences=ranges)

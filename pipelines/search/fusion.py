@@ -10,6 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pipelines.cache.passages import ChunkRow, Quantized
+from pipelines.search.thresholds import Match
+
 Signals = dict[str, float]
 """What each retriever adds to an item's score, by the retriever's name."""
 
@@ -55,7 +58,7 @@ def best_first(signals: Mapping[Id, Signals]) -> list[tuple[Id, Signals]]:
     return sorted(signals.items(), key=lambda pair: -sum(pair[1].values()))
 
 
-# A note among the candidates, as each layer passes it to the next.
+# A note among the candidates, as each layer passes it to the next, and among the answers, with its best passage.
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,25 @@ class Hit:
         """Return the hit after the next layer, with the signals it adds and the scores it `left`, without None."""
         known = {name: value for name, value in left.items() if value is not None}
         return Hit(self.path, self.chunk_id, {**self.signals, **signals}, {**self.scores, **known})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A note among the answers: its best chunk, its place in each layer, whether the file changed since indexing.
+
+    `stale` is None if that is unknown, because the vault is unavailable. `sentences` are the quantized vectors of the
+    chunk's sentences if they are prepared. `match`: its rating, None before it is judged. `around`: the text before
+    and after the chunk.
+    """
+
+    domain: str
+    hit: Hit
+    chunk: ChunkRow
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    stale: bool | None = None
+    sentences: Quantized | None = None
+    match: Match | None = None
+    around: tuple[str, str] = ("", "")
 
 
 # Measure how long the stages of an answer take: timed where the work is done, collected by the caller.

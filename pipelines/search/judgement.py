@@ -6,7 +6,7 @@ measurements behind the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -16,11 +16,13 @@ from operator import add
 from pipelines.cache import passages
 from pipelines.cache.cache import Cache
 from pipelines.cache.passages import ChunkRow, quantized_of_chunks
-from pipelines.notes import lexical
+from pipelines.language import Language, language_of
+from pipelines.notes.lexical import Wanted
+from pipelines.question import Question
 from pipelines.search.bm25 import Statistics
-from pipelines.search.fusion import Hit
+from pipelines.search.fusion import Found
 from pipelines.search.rank import Source, nearest_pieces
-from pipelines.search.thresholds import Language, Match, content_words, language_of, thresholds_of
+from pipelines.search.thresholds import Match, thresholds_of
 
 JUDGED_TOGETHER = 10
 """Number of hits, from the top, whose best rating is the match of an answer, whatever number is requested."""
@@ -44,15 +46,6 @@ _CERTAIN = 0.999
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A hit to rate: its domain's source, its best passage, and what the ranking left on it."""
-
-    source: Source
-    hit: Hit
-    chunk: ChunkRow
-
-
-@dataclass(frozen=True, slots=True)
 class _Words:
     """What a passage has of a question's words: their share, weighted by rarity, and whether it has the phrase."""
 
@@ -60,8 +53,8 @@ class _Words:
     is_phrase: bool
 
 
-def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> list[Match]:
-    """Rate hits of one question to these domains, in the order of the hits. Raises CacheError.
+def judge(found: Sequence[Found], question: Question, sources: Mapping[str, Source]) -> list[Match]:
+    """Rate the notes that a question to these domains found, in their order. Raises CacheError.
 
     The evidence for a hit is its nearness plus `s ln(1 + n)`, where s is the share of the question's n words that
     its passage has, each weighted by its inverse document frequency over all domains asked, so that a word that no
@@ -69,20 +62,14 @@ def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> li
     question names, or that has the whole question as a phrase (or a quoted one, if there is nothing else), is strong;
     one with all of its words is not none. If any of the first ten hits is a match, less evidence makes others weak.
     """
-    wanted, language = lexical.wanted(query), language_of(lexical.without_unwanted(query))
-    weights = wanted.weights if wanted else {}
-    terms = {term: weights[term] for term in content_words(weights, language)}
-    by_domain: dict[str, list[Judged]] = {}
-    for one in hits:
-        by_domain.setdefault(one.source.domain.slug, []).append(one)
-    phrases: Sequence[str] = lexical.whole_phrases(query)
-    if not lexical.operators(query).required:  # without quotes, `sort by` says no more than `sort`
-        phrases = [one for one in phrases if len(content_words(one.split(), language)) > 1]
-    words = _words(by_domain, sources, terms, phrases)
-    nearness = {slug: _nearness(own, language) for slug, own in by_domain.items()}
+    by_domain: dict[str, list[Found]] = {}
+    for one in found:
+        by_domain.setdefault(one.domain, []).append(one)
+    terms, words = question.content, _words(by_domain, sources, question)
+    nearness = {slug: _nearness(own, sources[slug], question.language) for slug, own in by_domain.items()}
     evidence = []
-    for one in hits:
-        slug, chunk = one.source.domain.slug, one.hit.chunk_id
+    for one in found:
+        slug, chunk = one.domain, one.hit.chunk_id
         own = words[slug, chunk]
         is_certain = one.hit.is_named or own.is_phrase
         value = nearness[slug][chunk] + own.share * log1p(len(terms))
@@ -91,16 +78,15 @@ def judge(hits: Sequence[Judged], query: str, sources: Collection[Source]) -> li
     return ["strong" if value >= STRONG else "weak" if value >= weak else "none" for value in evidence]
 
 
-def _nearness(hits: Sequence[Judged], language: Language | None) -> dict[int, float]:
+def _nearness(found: Sequence[Found], source: Source, language: Language | None) -> dict[int, float]:
     """Return how near each hit's passage, or its best sentence, is to the question: 0 is weak, 1 is strong."""
-    source = hits[0].source
     bars = thresholds_of(source.cache.meta.model)
-    cosines = {one.hit.chunk_id: one.hit.scores["cosine"] for one in hits if "cosine" in one.hit.scores}
-    nearness = {one.hit.chunk_id: _UNKNOWN for one in hits}
+    cosines = {one.hit.chunk_id: one.hit.scores["cosine"] for one in found if "cosine" in one.hit.scores}
+    nearness = {one.hit.chunk_id: _UNKNOWN for one in found}
     if source.vector is None or not bars.calibrated:
         return nearness
     best = nearest_pieces(cosines, quantized_of_chunks(source.cache, list(cosines)), source.vector)
-    for one in hits:
+    for one in found:
         chunk, own = one.hit.chunk_id, language_of(one.chunk.text)
         spoken = language or own or "en"
         if chunk not in cosines or own not in (None, spoken):
@@ -115,23 +101,23 @@ def _nearness(hits: Sequence[Judged], language: Language | None) -> dict[int, fl
 
 
 def _words(
-    by_domain: Mapping[str, Sequence[Judged]],
-    sources: Collection[Source],
-    terms: Mapping[str, int],
-    phrases: Sequence[str],
+    by_domain: Mapping[str, Sequence[Found]],
+    sources: Mapping[str, Source],
+    question: Question,
 ) -> dict[tuple[str, int], _Words]:
     """Return what each hit has of the question's weighted terms and of its phrases, by domain and passage.
 
     A long section is cut into overlapping windows, which may separate the words of the question. The windows before
     and after a passage therefore count as part of it.
     """
+    terms, phrases = question.content, question.whole_phrases
     every = list(dict.fromkeys([*terms, *phrases]))
     windows = {
-        slug: _windows(own[0].source.cache, [one.chunk for one in own]) for slug, own in by_domain.items()
+        slug: _windows(sources[slug].cache, [one.chunk for one in own]) for slug, own in by_domain.items()
     }
     ids = {slug: [*chain.from_iterable(own.values())] for slug, own in windows.items()}
-    wanted = lexical.Wanted(dict.fromkeys(every, 1))
-    lookups = {one.domain.slug: one.look_up(wanted, ids.get(one.domain.slug, ())) for one in sources}
+    wanted = Wanted(dict.fromkeys(every, 1))
+    lookups = {slug: source.look_up(wanted, ids.get(slug, ())) for slug, source in sources.items()}
     idfs = _idfs(reduce(add, (one.statistics for one in lookups.values()))) if lookups else []
     worths = [terms[term] * idf for term, idf in zip(terms, idfs, strict=False)]
     evidence = {}

@@ -24,6 +24,7 @@ from pipelines.notes import lexical
 from pipelines.notes.chunk import CJK
 from pipelines.notes.lexical import STOPWORDS, fold_letters, normal_form
 from pipelines.notes.links import NOTE_SUFFIXES
+from pipelines.question import Question
 from pipelines.search.fusion import Hit
 from pipelines.sqlite import stem
 
@@ -265,14 +266,14 @@ class NoteNames:
         self._keys: dict[str, tuple[str, ...]] = {}
         self._terms: dict[str, tuple[Terms, ...]] = {}
 
-    def called(self, cache: Cache, question: str, without: Collection[str] = ()) -> dict[str, float]:
+    def called(self, cache: Cache, question: Question, without: Collection[str] = ()) -> dict[str, float]:
         """Return the notes (`without` these paths) that a question names, each with the worth of its name.
 
         Notes that share a name share its worth: each note's worth is divided by the number of notes with an equal or
         better claim. A name shared by more than ten notes names none. Call this within a snapshot of the cache.
         Raises CacheError.
         """
-        asked = question if self.is_name(cache, question, without) else lexical.without_unwanted(question)
+        asked = question.text if self.is_name(cache, question.text, without) else question.asked
         with self._lock:
             worth = dict(self._worth.get(words_of_name(asked), {}))
         there = store.first_chunks(cache, worth) if worth else {}  # a deleted note is still in memory

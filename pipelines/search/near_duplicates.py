@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipelines.cache.cache import Vector
-from pipelines.search.find import Found
+from pipelines.question import Question
+from pipelines.search.fusion import Found
 from pipelines.search.names import fold_name
 from pipelines.search.thresholds import thresholds_of
 
@@ -52,7 +53,10 @@ class _Passage:
 
 
 def fold_near_duplicates(
-    found: Sequence[Found], query: str, models: Mapping[str, str], vectors: Mapping[tuple[str, int], Vector]
+    found: Sequence[Found],
+    question: Question,
+    models: Mapping[str, str],
+    vectors: Mapping[tuple[str, int], Vector],
 ) -> list[Folded]:
     """Put each answer behind a better one that it is like, across all domains.
 
@@ -61,10 +65,11 @@ def fold_near_duplicates(
     """
     folded: list[Folded] = []
     passages: list[_Passage] = []
+    name = fold_name(question.text.strip().strip('"'))
     for one in found:
         passage = _passage(one, models.get(one.domain, ""), vectors.get((one.domain, one.hit.chunk_id)))
         place = next((n for n, other in enumerate(passages) if passage.is_like(other)), None)
-        if place is None or _is_called(one, query):
+        if place is None or _is_called(one, name):
             folded.append(Folded(one))
             passages.append(passage)
         else:
@@ -77,9 +82,8 @@ def _passage(one: Found, model: str, vector: Vector | None) -> _Passage:
     return _Passage(words, frozenset(_NUMBER.findall(words)), model, vector)
 
 
-def _is_called(one: Found, query: str) -> bool:
-    """Say whether the question is the note's title, alias or file name."""
+def _is_called(one: Found, name: str) -> bool:
+    """Say whether the question, as a folded name, is the note's title, alias or file name."""
     if one.hit.is_named:
         return True
-    wanted = fold_name(query.strip().strip('"'))
-    return wanted in (fold_name(one.chunk.title), fold_name(PurePosixPath(one.chunk.path).stem))
+    return name in (fold_name(one.chunk.title), fold_name(PurePosixPath(one.chunk.path).stem))

@@ -1,6 +1,6 @@
 """Find the notes that a question's quotes and minus signs leave: required phrases present, unwanted ones absent.
 
-Operators apply to the whole note: its text, its title and its aliases. The full-text index finds the passages that
+They apply to the whole note: its text, its title and its aliases. The full-text index finds the passages that
 may contain a phrase, and their texts decide.
 """
 
@@ -14,9 +14,9 @@ from pipelines.cache import search as store
 from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.filters import matching_chunks
 from pipelines.filters import Filters
-from pipelines.notes import lexical
 from pipelines.notes.chunk import CJK
-from pipelines.notes.lexical import Operators, fold_letters
+from pipelines.notes.lexical import SYMBOL, fold_letters, index_tokens, whole_words
+from pipelines.question import Question, Signs
 from pipelines.search.thresholds import lowest_cosine
 
 # How many index words the parts of an identifier may put between two words.
@@ -36,19 +36,19 @@ _SENTENCE_END = re.compile(
 )
 
 
-def restricted(cache: Cache, query: str, only: Sequence[int] | None) -> Sequence[int] | None:
-    """Return the ids of the chunks (of `only` these) whose notes satisfy a question's operators; None means all.
+def restricted(cache: Cache, question: Question, only: Sequence[int] | None) -> Sequence[int] | None:
+    """Return the ids of the chunks (of `only` these) whose notes satisfy a question's signs; None means all.
 
     Raises CacheError.
     """
-    asked = lexical.operators(query)
-    if not asked:
+    signs = question.signs
+    if not signs:
         return only
-    if not asked.asks:
+    if not signs.asks:
         return []
-    having = [notes_with_any(cache, phrases) for phrases in asked.required]
+    having = [notes_with_any(cache, phrases) for phrases in signs.required]
     among = set.intersection(*having) if having else None
-    return store.chunks_of_notes(cache, among, notes_left_out(cache, asked), only)
+    return store.chunks_of_notes(cache, among, notes_left_out(cache, signs), only)
 
 
 def notes_with_any(cache: Cache, phrases: Iterable[str]) -> set[str]:
@@ -63,26 +63,26 @@ def notes_with_phrase(cache: Cache, phrase: str) -> set[str]:
     or a sentence (unless the phrase has such an end, too). Raises CacheError.
     """
     ends = [_BLOCK_END] if re.search(r"[.!?]\s|[\u3002\uff01\uff1f]", phrase) else [_BLOCK_END, _SENTENCE_END]
-    pieces = [_notes_with(cache, piece, ends) for piece in _pieces(lexical.whole_words(phrase))]
+    pieces = [_notes_with(cache, piece, ends) for piece in _pieces(whole_words(phrase))]
     return set.intersection(*pieces)
 
 
-def why_not(cache: Cache, query: str, path: str) -> str | None:
-    """Say why a question's operators exclude a note; None if they do not. Raises CacheError."""
-    asked = lexical.operators(query)
-    lacking = [phrases for phrases in asked.required if path not in notes_with_any(cache, phrases)]
+def why_not(cache: Cache, question: Question, path: str) -> str | None:
+    """Say why a question's signs exclude a note; None if they do not. Raises CacheError."""
+    signs = question.signs
+    lacking = [phrases for phrases in signs.required if path not in notes_with_any(cache, phrases)]
     if lacking:
         return f"it lacks the phrase {quoted_each(lacking)}, which the question has in quotes"
-    if path in notes_left_out(cache, asked):
+    if path in notes_left_out(cache, signs):
         return "it has what the question leaves out with a minus sign"
     return None
 
 
-def notes_left_out(cache: Cache, asked: Operators) -> set[str]:
+def notes_left_out(cache: Cache, signs: Signs) -> set[str]:
     """Return the paths of the notes that have what a question leaves out. Raises CacheError."""
-    words = [f'"{" ".join(lexical.index_tokens(word))}"' for word in asked.unwanted_words]
+    words = [f'"{" ".join(index_tokens(word))}"' for word in signs.unwanted_words]
     having = [store.notes_matching(cache, expression) for expression in words]
-    return set().union(*having, *(notes_with_phrase(cache, phrase) for phrase in asked.unwanted_phrases))
+    return set().union(*having, *(notes_with_phrase(cache, phrase) for phrase in signs.unwanted_phrases))
 
 
 def quoted(texts: Iterable[str], joined: str) -> str:
@@ -102,7 +102,7 @@ def _pieces(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _notes_with(cache: Cache, words: Sequence[str], ends: Sequence[re.Pattern[str]]) -> set[str]:
-    tokens = " ".join(f'"{lexical.index_tokens(word)[0]}"' for word in words)
+    tokens = " ".join(f'"{index_tokens(word)[0]}"' for word in words)
     expression = f"NEAR({tokens}, {_BETWEEN * len(words)})" if len(words) > 1 else tokens
     has_it = re.compile(_pattern([fold_letters(word) for word in words]))
 
@@ -121,7 +121,7 @@ def _pattern(words: Sequence[str]) -> str:
     pattern += re.escape(words[0])
     for before, word in pairwise(words):
         apart = "+" if _WORD.match(before) and _WORD.match(word) else "*"
-        pattern += rf"(?:(?!{lexical.SYMBOL}|{_END})[\W_]){apart}{re.escape(word)}"
+        pattern += rf"(?:(?!{SYMBOL}|{_END})[\W_]){apart}{re.escape(word)}"
     return pattern + (rf"(?!{_LETTER})" if _WORD.match(words[-1]) else "")
 
 

@@ -1,6 +1,6 @@
-"""The layers in order: two retrievers, fusion, source files, decay, attention, graph, words of names, names.
+"""The signals in order: two retrievers and sentences, fused; source files, decay, attention, graph, and names.
 
-Each leaves its number on the hit.
+`SIGNALS` is the table of them. Each leaves its number on the hit.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.notes import first_chunks
 from pipelines.cache.passages import Quantized, chunks_of_names, later_chunks_with_links, quantized_of_chunks
 from pipelines.model import Decay, Domain, NoteFacts, moment_of
-from pipelines.notes import lexical
+from pipelines.notes.lexical import Wanted, telling_words
+from pipelines.question import Question
 from pipelines.search.bm25 import WordPostings, WordsFound, read_words
-from pipelines.search.code import NO_CODE, AskedSymbols, CodeSignals, lift_source_files
+from pipelines.search.code import AskedSymbols, SymbolNames, add_imported, ask_symbols, lift_filenames
 from pipelines.search.fusion import (
     Hit,
     Signals,
@@ -99,7 +100,9 @@ def _length(text: str) -> int:
     return len("".join(text.split()))
 
 
-def lessen_thin(cache: Cache, query: str, fused: Sequence[tuple[int, Signals]]) -> list[tuple[int, Signals]]:
+def lessen_thin(
+    cache: Cache, question: Question, fused: Sequence[tuple[int, Signals]]
+) -> list[tuple[int, Signals]]:
     """Lower the score of passages that say little. Raises CacheError.
 
     The signal `link_list` is for a list of links. A note that begins with such a list is an index and keeps its
@@ -107,13 +110,12 @@ def lessen_thin(cache: Cache, query: str, fused: Sequence[tuple[int, Signals]]) 
     only names.
     """
     ids = [chunk_id for chunk_id, _ in fused]
-    asked = set(lexical.telling_words(query))
     lesser = dict.fromkeys(chunks_of_names(cache, ids), "no_text")
     lesser |= {
         one.chunk_id: "link_list"
         for one in later_chunks_with_links(cache, ids)
         if share_of_links(one.text) >= MOSTLY_LINKS > share_of_links(one.first)
-        and not any(_is_asked(name, asked) for name in (one.title, one.section))
+        and not any(_is_asked(name, question.telling) for name in (one.title, one.section))
     }
     if not lesser:
         return list(fused)
@@ -126,8 +128,8 @@ def lessen_thin(cache: Cache, query: str, fused: Sequence[tuple[int, Signals]]) 
     )
 
 
-def _is_asked(name: str, asked: set[str]) -> bool:
-    words = set(lexical.telling_words(name))
+def _is_asked(name: str, asked: frozenset[str]) -> bool:
+    words = telling_words(name)
     return bool(words) and (words <= asked or asked <= words)
 
 
@@ -374,10 +376,9 @@ class Source:
     """A domain to ask: its cache, the question's vector by its model (None while it loads), `only` these chunks.
 
     `quantized` and `words` are the cache's vectors and words in memory; without them the cache itself is read.
-    `names` are the names of its notes, read when first needed; None: names do not count. With `name_words` false,
-    they count only as a whole. With `by_words` false, words are left out. `hidden`: notes that the asker must not
-    see, whose names, words and links do not count; `only` is without their chunks. `attended` tells how much
-    attention notes have. `code`: which signals of source files count in a domain that indexes such files.
+    `names` are the names of its notes, and `symbols` those of its source files, read when first needed. `hidden`:
+    notes that the asker must not see, whose names, words and links do not count; `only` is without their chunks.
+    `attended` tells how much attention notes have. The signals `without` which it is asked do not count.
     """
 
     domain: Domain
@@ -386,21 +387,24 @@ class Source:
     only: Sequence[int] | None = None
     quantized: QuantizedVectors | None = None
     words: WordPostings | None = None
-    by_words: bool = True
-    names: NoteNames | None = field(default_factory=NoteNames)
-    name_words: bool = True
+    names: NoteNames = field(default_factory=NoteNames)
     hidden: Collection[str] = frozenset()
     attended: Attended = unattended
-    code: CodeSignals = field(default_factory=CodeSignals)
+    symbols: SymbolNames = field(default_factory=SymbolNames)
+    without: frozenset[str] = frozenset()
 
-    def is_name(self, query: str) -> bool:
+    def weight(self, signal: str) -> float:
+        """Return how much a signal counts here; 0: not at all."""
+        return 0.0 if signal in self.without else SIGNALS[signal].weight(self.domain)
+
+    def is_name(self, question: Question) -> bool:
         """Say whether a question is a note's title or alias, character by character. Raises CacheError."""
-        return self.names is not None and self.names.is_name(self.cache, query, self.hidden)
+        return "names" not in self.without and self.names.is_name(self.cache, question.text, self.hidden)
 
     @stage("words")
-    def matches(self, query: str) -> Matches:
+    def matches(self, question: Question) -> Matches:
         """Return f(depth, only): the `depth` best chunk ids and their BM25, optionally restricted to `only`."""
-        wanted = lexical.wanted(query) if self.by_words else None
+        wanted = None if "words" in self.without else question.wanted
         if wanted is None:
             return lambda _depth, _only: []
         if self.words is not None:
@@ -411,7 +415,7 @@ class Source:
         return stage("words")(partial(store.matching, self.cache, wanted.expression()))
 
     def _read_matches(
-        self, wanted: lexical.Wanted, depth: int, only: Sequence[int] | None
+        self, wanted: Wanted, depth: int, only: Sequence[int] | None
     ) -> list[tuple[int, float]]:
         """Return what `matches` promises, from the file, where FTS5's own BM25 would count hidden chunks."""
         if only is None:
@@ -421,7 +425,7 @@ class Source:
     def _hidden_chunks(self) -> list[int]:
         return store.chunks_of_notes(self.cache, self.hidden, (), None) if self.hidden else []
 
-    def look_up(self, wanted: lexical.Wanted, ids: Sequence[int]) -> WordsFound:
+    def look_up(self, wanted: Wanted, ids: Sequence[int]) -> WordsFound:
         """Return where the question's words occur, at least in these chunks, which are not hidden.
 
         Raises CacheError.
@@ -449,63 +453,116 @@ def depth_for(k: int) -> int:
     return max(SHALLOWEST, 4 * k)
 
 
-def rank_notes(source: Source, query: str, depth: int, now: datetime) -> Ranking:
+@dataclass
+class Candidates:
+    """The candidates of a domain for a question: passages, `fused` best first, and the notes of which they are.
+
+    `near` and `match` are the cosines and BM25 that are known of them, and `paths` their notes. `named` are the notes
+    that the question names, with the worth of their names, and `symbols` the symbols that it may name.
+    """
+
+    source: Source
+    question: Question
+    now: datetime
+    named: Mapping[str, float]
+    symbols: AskedSymbols | None
+    fused: Sequence[tuple[int, Signals]]
+    near: Mapping[int, float]
+    match: Mapping[int, float]
+    paths: Mapping[int, str]
+    _facts: dict[str, NoteFacts] = field(default_factory=dict)
+
+    @property
+    def definitions(self) -> Mapping[int, str]:
+        """Return the passages that define what the question names exactly, with their paths."""
+        return self.symbols.definitions if self.symbols else {}
+
+    def best_of_notes(self, fused: Iterable[tuple[int, Signals]]) -> list[Hit]:
+        """Return each note by its best chunk."""
+        hits: dict[str, Hit] = {}
+        for chunk_id, signals in fused:
+            path = self.paths.get(chunk_id)
+            if path is not None and path not in hits:
+                cosine, bm25 = self.near.get(chunk_id), self.match.get(chunk_id)
+                hits[path] = Hit(path, chunk_id, signals).after(
+                    {}, cosine=cosine, bm25=bm25, fused=sum(signals.values()) - signals.get("symbol", 0.0)
+                )
+        return list(hits.values())
+
+    def notes(self, hits: Sequence[Hit]) -> Mapping[str, NoteFacts]:
+        """Return the facts about notes, which are read once. Raises CacheError."""
+        if missing := [path for path in _paths(hits) if path not in self._facts]:
+            self._facts |= passages.note_facts(self.source.cache, missing)
+        return self._facts
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What lifts or lowers notes, by the name under which it can be left out.
+
+    `weight`: how much it counts by a domain's settings; 0: not at all. `lift` returns the notes with the signal, best
+    first, or None if it changes none of them; it is None itself for what fusion, the graph or names take in. The
+    notes in its order are a `layer` of the answer, in which they have the score of this name, or of `score`, with
+    its `parts`.
+    """
+
+    name: str
+    weight: Callable[[Domain], float]
+    lift: Callable[[Candidates, list[Hit], float], list[Hit] | None] | None = None
+    layer: str | None = None
+    parts: tuple[str, ...] = ()
+    score: str | None = None
+
+
+def rank_notes(source: Source, question: Question, depth: int, now: datetime) -> Ranking:
     """Rank the notes of a domain for a question. Raises CacheError."""
-    domain, cache = source.domain, source.cache
-    named = source.names.called(cache, query, source.hidden) if source.names else {}
-    source = replace(source, only=_allowed(source, query))
-    code = source.code if "code" in (domain.formats or ()) else NO_CODE
-    symbols = code.asked(cache, query, hidden=source.hidden, only=source.only, is_name=bool(named))
-    hidden = store.chunks_of_notes(cache, set(domain.configuration) - named.keys(), (), None)
-    fused, near, match = _candidates(source, query, depth, hidden, symbols)
-    paths = passages.chunk_paths(cache, [chunk for chunk, _ in fused])
-    best = partial(_best_of_notes, near=near, match=match, paths=paths)
-    hits = best(fused)
-    layers = {"meaning": _notes_of(near, paths), "words": _notes_of(match, paths), "fused": _paths(hits)}
-    if lifted := symbols.lift(cache, fused, paths, best):
-        layers["symbols"], hits = _paths(lifted), lifted
-    for layer, lifted in lift_source_files(code, cache, query, hits, source.only):
-        layers[layer], hits = _paths(lifted), lifted
-    notes = passages.note_facts(cache, _paths(hits))
-    if domain.decay.mode != "off":
-        with stage("decay"):
-            hits = decay_hits(hits, notes, domain.decay, domain.path)
-        layers["decayed"] = _paths(hits)
-    if domain.attention:
-        with stage("decay"):
-            hits = lift_attended(hits, source.attended(_paths(hits)), domain.attention)
-        layers["attended"] = _paths(hits)
-    if domain.graph_mode != "off" and _has_links(source, hits):
-        hits = _rerank(source, hits, notes, now)
-        layers["reranked"] = _paths(hits)
-    if shares := _shares_of_names(source, query, _paths(hits)):
-        hits = lift_by_words(hits, shares)
-        layers["called"] = _paths(hits)
-    if named or symbols.definitions:
-        hits = _lift(source, hits, named, symbols.definitions)
+    candidates = _candidates(source, question, depth, now)
+    hits = candidates.best_of_notes(candidates.fused)
+    paths = candidates.paths
+    layers = {
+        "meaning": _notes_of(candidates.near, paths),
+        "words": _notes_of(candidates.match, paths),
+        "fused": _paths(hits),
+    }
+    for signal in SIGNALS.values():
+        weight = candidates.source.weight(signal.name)
+        lifted = signal.lift(candidates, hits, weight) if signal.lift and weight else None
+        if signal.layer and lifted is not None:
+            layers[signal.layer], hits = _paths(lifted), lifted
+    if candidates.named or candidates.definitions:
+        hits = _put_first(candidates, hits)
         layers["named"] = _paths(hits)
     return Ranking(hits, layers)
 
 
 @stage("words")
-def _allowed(source: Source, query: str) -> Sequence[int] | None:
-    """Return the chunks of `only` that the question's operators leave; signs in a note's name are no operators."""
-    if lexical.operators(query) and source.is_name(query):
+def _allowed(source: Source, question: Question) -> Sequence[int] | None:
+    """Return the chunks of `only` that the question's signs leave; those in a note's name are none."""
+    if question.signs and source.is_name(question):
         return source.only
-    return restricted(source.cache, query, source.only)
+    return restricted(source.cache, question, source.only)
 
 
-def _candidates(
-    source: Source, query: str, depth: int, hidden: Collection[int], symbols: AskedSymbols
-) -> tuple[list[tuple[int, Signals]], dict[int, float], dict[int, float]]:
-    """Find passages and fuse them, best first; also return their known cosines and BM25."""
-    matches = source.matches(query)
+def _candidates(source: Source, question: Question, depth: int, now: datetime) -> Candidates:
+    """Find passages and fuse them."""
+    cache = source.cache
+    named = source.names.called(cache, question, source.hidden) if source.weight("names") else {}
+    source = replace(source, only=_allowed(source, question))
+    symbols = None
+    if source.weight("symbol"):
+        names = source.symbols
+        symbols = ask_symbols(names, cache, question, source.hidden, source.only, is_name=bool(named))
+    hidden = store.chunks_of_notes(cache, set(source.domain.configuration) - named.keys(), (), None)
+    matches = source.matches(question)
     near = _visible(partial(_nearest, source), depth, hidden)
     match = _visible(lambda count: matches(count, source.only), depth, hidden)
-    if missing := list(symbols.definitions.keys() - near.keys() - match.keys()):
+    definitions = symbols.definitions if symbols else {}
+    if missing := list(definitions.keys() - near.keys() - match.keys()):
         match |= dict(matches(len(missing), missing))
-    fused, near, match = _fuse(source, query, near, match, matches)
-    return lessen_thin(source.cache, query, fused), near, match
+    fused, near, match = _fuse(source, question, near, match, matches)
+    fused = lessen_thin(cache, question, fused)
+    paths = passages.chunk_paths(cache, [chunk for chunk, _ in fused])
+    return Candidates(source, question, now, named, symbols, fused, near, match, paths)
 
 
 def _visible(
@@ -526,12 +583,12 @@ def _nearest(source: Source, depth: int) -> list[tuple[int, float]]:
 
 @stage("fusion")
 def _fuse(
-    source: Source, query: str, near: dict[int, float], match: dict[int, float], matches: Matches
+    source: Source, question: Question, near: dict[int, float], match: dict[int, float], matches: Matches
 ) -> tuple[list[tuple[int, Signals]], dict[int, float], dict[int, float]]:
     """Fuse chunks by their scores, best first; also return their known cosines and BM25."""
     if source.domain.fusion == "rrf":
         rankings = {"meaning": list(near), "words": list(match)}
-        weights = {"meaning": 1.0, "words": source.domain.lexical_weight}
+        weights = {name: source.weight(name) for name in rankings}
         return reciprocal_rank_fusion(rankings, weights), near, match
     # Complete both scores for everything that either retriever found.
     only_near, only_match = list(near.keys() - match.keys()), list(match.keys() - near.keys())
@@ -540,39 +597,21 @@ def _fuse(
         near = near | store.cosines(source.cache, source.vector, only_match)
     parts: dict[str, Mapping[int, float]] = {"meaning": near, "words": match}
     fused = convex_combination(parts)
-    if pieces := _nearest_pieces(source, query, near, [chunk for chunk, _ in fused[:_COMPARED]]):
+    if pieces := _nearest_pieces(source, question, near, [chunk for chunk, _ in fused[:_COMPARED]]):
         fused = convex_combination(parts | {"sentences": pieces})
     return fused, near, match
 
 
 def _nearest_pieces(
-    source: Source, query: str, near: Mapping[int, float], best: Sequence[int]
+    source: Source, question: Question, near: Mapping[int, float], best: Sequence[int]
 ) -> dict[int, float]:
     """Return the cosine of each chunk's nearest piece: for the best chunks possibly a sentence, else the whole chunk.
 
     Return nothing if sentences do not count or are not prepared.
     """
-    if source.vector is None or not source.domain.sentences or len(query.split()) < _FEWEST_WORDS:
+    if source.vector is None or not source.weight("sentences") or len(question.text.split()) < _FEWEST_WORDS:
         return {}
     return nearest_pieces(near, quantized_of_chunks(source.cache, best), source.vector)
-
-
-def _best_of_notes(
-    fused: Iterable[tuple[int, Signals]],
-    near: Mapping[int, float],
-    match: Mapping[int, float],
-    paths: Mapping[int, str],
-) -> list[Hit]:
-    """Keep each note's best chunk; `paths` maps chunks to notes."""
-    hits: dict[str, Hit] = {}
-    for chunk_id, signals in fused:
-        path = paths.get(chunk_id)
-        if path is not None and path not in hits:
-            cosine, bm25 = near.get(chunk_id), match.get(chunk_id)
-            hits[path] = Hit(path, chunk_id, signals).after(
-                {}, cosine=cosine, bm25=bm25, fused=sum(signals.values()) - signals.get("symbol", 0.0)
-            )
-    return list(hits.values())
 
 
 def _notes_of(chunks: Iterable[int], paths: Mapping[int, str]) -> list[str]:
@@ -587,26 +626,78 @@ def _ordered(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: -hit.score)
 
 
+def _by_symbols(candidates: Candidates, _hits: list[Hit], _weight: float) -> list[Hit] | None:
+    of = candidates
+    return of.symbols.lift(of.source.cache, of.fused, of.paths, of.best_of_notes) if of.symbols else None
+
+
+def _by_filename(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
+    lifted = lift_filenames(hits, candidates.question.text)
+    return lifted if any("filename" in hit.signals for hit in lifted) else None
+
+
+def _by_imports(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
+    lifted = add_imported(candidates.source.cache, hits, candidates.source.only)
+    return lifted if any("imports" in hit.signals for hit in lifted) else None
+
+
+@stage("decay")
+def _by_decay(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit]:
+    domain = candidates.source.domain
+    return decay_hits(hits, candidates.notes(hits), domain.decay, domain.path)
+
+
+@stage("decay")
+def _by_attention(candidates: Candidates, hits: list[Hit], weight: float) -> list[Hit]:
+    return lift_attended(hits, candidates.source.attended(_paths(hits)), weight)
+
+
+@stage("graph")
+def _by_graph(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
+    """Lift notes by their links, and recent ones; None with too few links for the graph to be informative."""
+    source, domain = candidates.source, candidates.source.domain
+    links = store.citations_touching(
+        source.cache, _paths(hits), domain.pagerank_over, FEWEST_CITATIONS, source.hidden
+    )
+    if links < FEWEST_CITATIONS:
+        return None
+    notes, scores = candidates.notes(hits), {hit.path: hit.score for hit in hits}
+    if domain.graph_mode == "linear":
+        unit, ranked = 1.0, by_linear_scores(scores, notes)
+    else:
+        unit = max(scores.values()) - min(scores.values())
+        ranked = by_votes(scores, store.linked_from(source.cache, list(scores), source.hidden))
+    days, amount = domain.decay.recency_boost_days, source.weight("recency") * unit
+    recency = {path: amount if is_recent(note, candidates.now, days) else 0.0 for path, note in notes.items()}
+    reranked = []
+    for hit in hits:
+        young, (signals, left) = recency[hit.path], ranked[hit.path]
+        signals = {**signals, "recency": young}
+        score = sum(signals.values(), start=hit.score)
+        reranked.append(hit.after(signals, **left, recency=young, reranked=score))
+    return _ordered(reranked)
+
+
 @stage("fusion")
-def _shares_of_names(source: Source, query: str, paths: Collection[str]) -> Mapping[str, float]:
-    """Return how nearly each of these notes is what the question asks for, by the words of its best name."""
-    asked = lexical.without_unwanted(query)
-    if source.names is None or not source.name_words or not is_in_keywords(asked):
-        return {}
+def _by_words_of_names(candidates: Candidates, hits: list[Hit], _weight: float) -> list[Hit] | None:
+    """Lift notes by how nearly each is what the question asks for, by the words of its best name."""
+    source, asked = candidates.source, candidates.question.asked
+    if not source.weight("names") or not is_in_keywords(asked):
+        return None
     words = terms_of(asked)
-    names = source.names.sharing(source.cache, words, paths)
+    names = source.names.sharing(source.cache, words, _paths(hits))
     if not names:
-        return {}
-    rarity = source.look_up(lexical.Wanted(dict.fromkeys(words.values(), 1)), []).statistics.rarity()
+        return None
+    rarity = source.look_up(Wanted(dict.fromkeys(words.values(), 1)), []).statistics.rarity()
     telling = dict(zip(words, rarity, strict=True))
-    return {path: max(share_of_words(name, telling) for name in several) for path, several in names.items()}
+    shares = {path: max(share_of_words(name, telling) for name in several) for path, several in names.items()}
+    return lift_by_words(hits, shares)
 
 
 @stage("fusion")
-def _lift(
-    source: Source, hits: Sequence[Hit], named: Mapping[str, float], definitions: Mapping[int, str]
-) -> list[Hit]:
+def _put_first(candidates: Candidates, hits: Sequence[Hit]) -> list[Hit]:
     """Put first the notes that the question names, or whose symbols, including those that no retriever found."""
+    source, named, definitions = candidates.source, candidates.named, candidates.definitions
     first = first_chunks(source.cache, named.keys() - set(_paths(hits)))
     first |= {path: chunk for chunk, path in definitions.items() if path not in set(_paths(hits))}
     added = [
@@ -619,28 +710,33 @@ def _lift(
     return _ordered(with_titles(claims))
 
 
-@stage("graph")
-def _has_links(source: Source, hits: Sequence[Hit]) -> bool:
-    """Say whether the candidates have enough links for the graph to be informative."""
-    over = source.domain.pagerank_over
-    found = store.citations_touching(source.cache, _paths(hits), over, FEWEST_CITATIONS, source.hidden)
-    return found >= FEWEST_CITATIONS
+def _always(_domain: Domain) -> float:
+    return 1.0
 
 
-@stage("graph")
-def _rerank(source: Source, hits: Sequence[Hit], notes: Mapping[str, NoteFacts], now: datetime) -> list[Hit]:
-    domain, scores = source.domain, {hit.path: hit.score for hit in hits}
-    if domain.graph_mode == "linear":
-        unit, ranked = 1.0, by_linear_scores(scores, notes)
-    else:
-        unit = max(scores.values()) - min(scores.values())
-        ranked = by_votes(scores, store.linked_from(source.cache, list(scores), source.hidden))
-    days, amount = domain.decay.recency_boost_days, domain.decay.recency_boost_amount * unit
-    recency = {path: amount if is_recent(note, now, days) else 0.0 for path, note in notes.items()}
-    reranked = []
-    for hit in hits:
-        young, (signals, left) = recency[hit.path], ranked[hit.path]
-        signals = {**signals, "recency": young}
-        score = sum(signals.values(), start=hit.score)
-        reranked.append(hit.after(signals, **left, recency=young, reranked=score))
-    return _ordered(reranked)
+def _with_code(domain: Domain) -> float:
+    return float("code" in (domain.formats or ()))
+
+
+_TABLE = (
+    Signal("meaning", _always, layer="meaning", score="cosine"),
+    Signal("words", lambda domain: domain.lexical_weight, layer="words", score="bm25"),
+    Signal("sentences", lambda domain: float(domain.sentences)),
+    Signal("symbol", _with_code, _by_symbols, "symbols", ("symbol",)),
+    Signal("filename", _with_code, _by_filename, "filenames"),
+    Signal("imports", _with_code, _by_imports, "imported", ("references",)),
+    Signal("decay", lambda domain: float(domain.decay.mode != "off"), _by_decay, "decayed", ("decay",)),
+    Signal("attention", lambda domain: domain.attention, _by_attention, "attended", ("attention",)),
+    Signal(
+        "graph",
+        lambda domain: float(domain.graph_mode != "off"),
+        _by_graph,
+        "reranked",
+        ("value", "pagerank", "centrality", "votes", "recency"),
+    ),
+    Signal("recency", lambda domain: domain.decay.recency_boost_amount),
+    Signal("name_words", _always, _by_words_of_names, "called", ("name_share",)),
+    Signal("names", _always, layer="named", parts=("named", "defined"), score="titled"),
+)
+SIGNALS: Mapping[str, Signal] = {one.name: one for one in _TABLE}
+"""The signals by name, in the order in which they take part; ranking, explanations and measurements all read it."""

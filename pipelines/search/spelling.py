@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from rapidfuzz.distance import OSA
 
 from pipelines.cache import search
-from pipelines.notes import lexical
-from pipelines.notes.lexical import fold_letters
+from pipelines.notes.lexical import Wanted, fold_letters, index_tokens, telling_words
+from pipelines.question import MOST_TERMS, Question
 from pipelines.search.rank import Source
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
@@ -26,7 +26,7 @@ _MOST_STEMS = 12
 _MOST_TEXTS = 5
 
 
-def corrected(sources: Sequence[Source], query: str, count_tokens: CountTokens) -> str | None:
+def corrected(sources: Sequence[Source], question: Question, count_tokens: CountTokens) -> str | None:
     """Return a question with the words that were probably meant for those that no note has; None if there are none.
 
     A word is replaced by one that begins with the same letter and differs by one letter (inserted, left out, wrong or
@@ -34,21 +34,23 @@ def corrected(sources: Sequence[Source], query: str, count_tokens: CountTokens) 
     one token to the model is spelled well, and the notes are about something else; so they are if they have few of
     the words. Only what the asker may see counts. Raises CacheError.
     """
-    typed = list(dict.fromkeys(_TYPED.findall(query)))[: lexical.MOST_TERMS]
-    words = [one for one in typed if not one.isupper() and lexical.telling_words(one)]
+    typed = list(dict.fromkeys(_TYPED.findall(question.text)))[:MOST_TERMS]
+    words = [one for one in typed if not one.isupper() and telling_words(one)]
     unknown = _unknown(sources, words) if words else []
     if not 0 < len(unknown) <= min(_MOST_UNKNOWN, max(_FEW_UNKNOWN, len(words) / 2)):
         return None
     tokens = dict(zip(unknown, count_tokens(unknown), strict=True))
     meant = {word: near for word in unknown if tokens[word] > 1 and (near := _meant(sources, word))}
-    spelled = _TYPED.sub(lambda match: match[0].replace(match[1], meant.get(match[1], match[1])), query)
+    spelled = _TYPED.sub(
+        lambda match: match[0].replace(match[1], meant.get(match[1], match[1])), question.text
+    )
     return spelled if meant else None
 
 
 def _unknown(sources: Sequence[Source], words: Sequence[str]) -> list[str]:
     """Return the words that no note has."""
-    terms = [" ".join(lexical.index_tokens(word)) for word in words]
-    wanted = lexical.Wanted(dict.fromkeys(terms, 1))
+    terms = [" ".join(index_tokens(word)) for word in words]
+    wanted = Wanted(dict.fromkeys(terms, 1))
     counts = [one.look_up(wanted, ()).statistics.having for one in sources]
     known = {term for having in counts for term, count in zip(wanted.weights, having, strict=True) if count}
     return [word for word, term in zip(words, terms, strict=True) if term not in known]

@@ -16,7 +16,9 @@ from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.graph import Linked, edges_at, text_hashes
 from pipelines.cache.passages import note_facts
 from pipelines.cache.vectors import mean_vector
+from pipelines.errors import NotComparableError
 from pipelines.model import Domain
+from pipelines.question import Question
 from pipelines.search.find import find
 from pipelines.search.rank import Source, decay_weights
 from pipelines.search.thresholds import Thresholds
@@ -415,31 +417,38 @@ class Difference:
 
 
 def retrieve(
-    domain: Domain,
-    cache: Cache,
-    query: str,
-    vector: Vector,
+    source: Source,
+    question: Question,
     effort: Effort,
     *,
     root: Path,
     present: bool,
     now: datetime,
-    only: Sequence[int] | None = None,
-    hidden: Collection[str] = frozenset(),
     left_out: Collection[str] = frozenset(),
 ) -> Found:
-    """Search a domain for a question (its words and their unit vector), and walk on from its best notes.
+    """Search a domain for a question, and walk on from its best notes; the walk does not come to those `left_out`.
 
-    While the vault is unavailable (`present` false), no note is left out for a missing file. `only` and
-    `hidden` are as in `Source`; the walk does not come to notes that are `left_out`, either. Raises CacheError.
+    While the vault is unavailable (`present` false), no note is left out for a missing file. Raises CacheError, and
+    NotComparableError if the source has no vector of the question.
     """
-    source = Source(domain, cache, vector, only, hidden=hidden)
-    best, failed = find([source], query, effort.seeds, root=root, present=present, now=now)
+    best, failed = find([source], question, effort.seeds, root=root, present=present, now=now)
     for error in failed.values():
         raise error
     seeds = [one.hit.path for one in best]
-    unseen = {*hidden, *left_out}
-    return explore(domain, cache, seeds, vector, effort, root=root if present else None, hidden=unseen)
+    unseen = {*source.hidden, *left_out}
+    if source.vector is None:
+        raise NotComparableError(
+            f"{source.domain.slug}: the question has no vector to walk by; load the model"
+        )
+    return explore(
+        source.domain,
+        source.cache,
+        seeds,
+        source.vector,
+        effort,
+        root=root if present else None,
+        hidden=unseen,
+    )
 
 
 def compare(fast: Found, deep: Found) -> Difference:

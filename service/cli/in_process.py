@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pipelines.question import Question, read_question
 from pipelines.search.scopes import filters_of
 from service.runtime.lock import is_watched
 from service.schemas.notes import PathState
@@ -55,6 +56,10 @@ class _Asked:
     filters: Filters
     named: dict[str, Any]
 
+    def question(self) -> Question:
+        """Return the question, read; it is no parameter any more."""
+        return read_question(self.named.pop("q", None) or "", self.filters)
+
 
 # Below, each route loads its own use case: to load all of them takes longer than to answer.
 
@@ -62,7 +67,7 @@ class _Asked:
 def _search(questions: SearchService, asked: _Asked) -> dict[str, Any]:
     # The answer says what cannot be asked, in a form for people.
     logging.getLogger("service.usecases.search").setLevel(logging.ERROR)
-    found = questions.search(asked.named.pop("q"), asked.named.pop("k"), asked.filters, **asked.named)
+    found = questions.search(asked.question(), asked.named.pop("k"), **asked.named)
     answer = found.model_dump(mode="json")
     answer["index"]["waits"] = answer["index"]["waits"] or _why_behind(questions.resources)
     return answer
@@ -105,8 +110,8 @@ def _walk(questions: SearchService, asked: _Asked) -> BaseModel:
 
     walks, named = Traversal(questions), asked.named
     if asked.route == "deep":
-        return walks.deep(named["q"], named["mode"], asked.filters)
-    return walks.traverse(asked.subject, named["depth"], named["q"], asked.filters)
+        return walks.deep(asked.question(), named["mode"])
+    return walks.traverse(asked.subject, named["depth"], asked.question())
 
 
 def _context(questions: SearchService, asked: _Asked) -> BaseModel:
@@ -116,8 +121,9 @@ def _context(questions: SearchService, asked: _Asked) -> BaseModel:
     contexts = Contexts(questions)
     if asked.subject:
         return context_by_recipe(questions, contexts, asked.subject, **asked.named)
+    question = asked.question()
     wanted = {"budget": DEFAULT_BUDGET, "compress": DEFAULT_COMPRESSION, **asked.named}
-    return contexts.ask(wanted.pop("q"), asked.filters, **wanted)
+    return contexts.ask(question, **wanted)
 
 
 _ROUTES: dict[str, Callable[[SearchService, _Asked], BaseModel | dict[str, Any]]] = {

@@ -25,7 +25,7 @@ def about_note(client: Client, name: str, ask: Callable[[str], Answer]) -> Answe
     try:
         return ask(name)
     except NoteNotFoundError as error:
-        from service.usecases.titles import is_of_file, is_path, may_be_a_title  # noqa: PLC0415 - most paths are right
+        from service.usecases.naming import is_of_file, is_path, may_be_a_title  # noqa: PLC0415 - most paths are right
 
         if is_of_file(name, error.why):
             return ask(error.why["path"])
@@ -45,7 +45,7 @@ def about_note(client: Client, name: str, ask: Callable[[str], Answer]) -> Answe
 def paths_called(client: Client, name: str) -> tuple[list[str], list[str]]:
     """Return the paths of the notes that are called so, and of those with a name like it."""
     from pipelines.search.names import NoteName  # noqa: PLC0415 - most paths are right
-    from service.usecases.titles import notes_called  # noqa: PLC0415 - likewise
+    from service.usecases.naming import notes_called  # noqa: PLC0415 - likewise
 
     def titles(typed: str, most: int) -> list[NoteName]:
         found = client.call("GET", "/titles", q=typed, limit=most)

@@ -239,12 +239,12 @@ def _layers(given: str | None) -> list[str]:
     """Return the named layers. Raises BadParameter for an unknown one."""
     if given is None:
         return []
-    from pipelines.search.ablation import WITHOUT  # noqa: PLC0415
+    from pipelines.search.rank import SIGNALS  # noqa: PLC0415
 
     names = [name.strip() for name in given.split(",")]
     for name in names:
-        if name not in WITHOUT:
-            raise click.BadParameter(f"{name!r} is not a layer; the layers are {', '.join(WITHOUT)}")
+        if name not in SIGNALS:
+            raise click.BadParameter(f"{name!r} is not a layer; the layers are {', '.join(SIGNALS)}")
     return list(dict.fromkeys(names))
 
 

@@ -158,7 +158,7 @@ def _standing(client: Client, path: str) -> tuple[dict[str, Any], str]:
     answer = state_of(client, path)
     if answer["state"] not in NO_NOTE:
         return answer, ""
-    from service.usecases.titles import is_of_file, is_path, may_be_a_title  # noqa: PLC0415 - most paths are right
+    from service.usecases.naming import is_of_file, is_path, may_be_a_title  # noqa: PLC0415 - most paths are right
 
     if not may_be_a_title(path, answer):
         return answer, ""

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 from pipelines.context.block import Order
 from pipelines.context.compress import CompressionMode
 from pipelines.filters import Filters
+from pipelines.question import read_question
 from pipelines.search.scopes import filters_of
 from pipelines.search.walk import MOST_HOPS
 from pipelines.state.state import RELOADED
@@ -146,7 +147,7 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         (`tag:moat`, `-kind:note`) are filters, too.
         """
         filters = filters_in(request, questions.resources.root, "q", "k", "explain", "offset", "fold")
-        return questions.search(q, k, filters, explain=explain, offset=offset, fold=fold)
+        return questions.search(read_question(q, filters), k, explain=explain, offset=offset, fold=fold)
 
     @app.get("/explain")
     def explain_note(
@@ -155,7 +156,7 @@ def _add_ranked(app: FastAPI, questions: SearchService) -> None:
         k: Count = 10,
     ) -> Explanation:
         """Explain why a note is among the answers to a question, or is not."""
-        return explain(questions, q, path, k)
+        return explain(questions, read_question(q), path, k)
 
 
 def _add_asked_by_body(app: FastAPI, questions: SearchService) -> None:
@@ -166,9 +167,8 @@ def _add_asked_by_body(app: FastAPI, questions: SearchService) -> None:
         A filter is a key with a value or a list of values: `{"q": "moats", "path": ["A.md", "B.md"]}`.
         """
         return questions.search(
-            asked.q,
+            read_question(asked.q, filters_of(questions.resources.root, asked.filters)),
             asked.k,
-            filters_of(questions.resources.root, asked.filters),
             explain=asked.explain,
             offset=asked.offset,
             fold=asked.fold,
@@ -309,7 +309,7 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
         own = ("q", "budget", "compress", "order")
         pairs = [pair for pair in request.query_params.multi_items() if pair[0] not in own]
         filters = filters_of(questions.resources.root, pairs)
-        return contexts.ask(q, filters, budget=budget, compress=compress, order=order)
+        return contexts.ask(read_question(q, filters), budget=budget, compress=compress, order=order)
 
     @app.get("/context/{recipe}")
     def context_by(
@@ -327,10 +327,8 @@ def add_context(app: FastAPI, questions: SearchService) -> None:
     @app.post("/context")
     def context_of(body: ContextRequest) -> ContextAnswer:
         """Return the same for a JSON body, for long questions."""
-        filters = filters_of(questions.resources.root, body.given_filters)
-        return contexts.ask(
-            body.question, filters, budget=body.budget, compress=body.compress, order=body.order
-        )
+        question = read_question(body.question, filters_of(questions.resources.root, body.given_filters))
+        return contexts.ask(question, budget=body.budget, compress=body.compress, order=body.order)
 
 
 # The routes of evidence.
@@ -455,7 +453,8 @@ def add_traversal(app: FastAPI, traversal: Traversal, root: Path) -> None:
 
         Every other parameter is a filter of the notes on the way, as in `GET /search`.
         """
-        return traversal.traverse(path, depth, q, filters_in(request, root, "depth", "q"))
+        question = read_question(q or "", filters_in(request, root, "depth", "q"))
+        return traversal.traverse(path, depth, question)
 
     @app.get("/deep")
     def deep(
@@ -467,4 +466,4 @@ def add_traversal(app: FastAPI, traversal: Traversal, root: Path) -> None:
 
         Every other parameter is a filter, as in `GET /search`.
         """
-        return traversal.deep(q, mode, filters_in(request, root, "q", "mode"))
+        return traversal.deep(read_question(q, filters_in(request, root, "q", "mode")), mode)

@@ -9,7 +9,7 @@ from pipelines.notes.links import NOTE_SUFFIXES
 from pipelines.vault import files
 from service.mcp.library import Library
 from service.mcp.schemas import SCHEME, is_within, parse_uri
-from service.usecases.titles import notes_called, shown_name
+from service.usecases.naming import notes_called, shown_name
 
 _SUGGESTED = 5
 _LONGEST_TITLE = 500

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from pipelines.errors import CacheError, NotFoundError
+from pipelines.question import read_question
 from pipelines.search.quotes import Reason, status_of
 from service.mcp.library import Library
 from service.mcp.naming import meant_by
@@ -49,9 +50,8 @@ _DEEPER = "few notes are near: `traverse` with this question and deep=true may f
 def search(library: Library, asked: Search) -> Found:
     """Find notes. Raises CursorError, FilterError, DomainNotFoundError."""
     turn = library.turn("search", asked)
-    answer = library.questions.search(
-        asked.query, asked.limit, library.filters(asked), offset=turn.offset, audience=library.audience
-    )
+    question = read_question(asked.query, library.filters(asked))
+    answer = library.questions.search(question, asked.limit, offset=turn.offset, audience=library.audience)
     generation = answer.index.generation
     after = turn.offset + asked.limit
     more = answer.more and after <= FARTHEST_OFFSET
@@ -92,15 +92,14 @@ def traverse(library: Library, asked: Traverse) -> Walked:
 
     Raises CursorError, FilterError, NotFoundError, NotComparableError.
     """
-    turn, filters, audience = library.turn("traverse", asked), library.filters(asked), library.audience
+    turn, audience = library.turn("traverse", asked), library.audience
+    question = read_question(asked.question or "", library.filters(asked))
     if asked.note is not None:
         path = meant_by(library, asked.note).path
-        walks: list[Walk] = [
-            library.traversal.traverse(path, asked.depth, asked.question, filters, audience=audience)
-        ]
+        walks: list[Walk] = [library.traversal.traverse(path, asked.depth, question, audience=audience)]
     else:
         mode: Mode = "deep" if asked.deep else "fast"
-        parts = library.traversal.deep(asked.question or "", mode, filters, audience=audience).domains
+        parts = library.traversal.deep(question, mode, audience=audience).domains
         walks = [walk for part in parts for walk in (part.fast, part.deep) if walk]
     freshness, warnings = library.freshness()
     kept = [node for walk in walks for node in walk.nodes]
@@ -198,8 +197,7 @@ def context(library: Library, asked: Context) -> Packed:
 
 def _asked(library: Library, asked: Context) -> ContextAnswer:
     return library.contexts.ask(
-        asked.question or "",
-        library.filters(asked),
+        read_question(asked.question or "", library.filters(asked)),
         budget=asked.budget or DEFAULT_BUDGET,
         compress=asked.compress or DEFAULT_COMPRESSION,
         audience=library.audience,

@@ -12,13 +12,13 @@ from typing import Literal, TypeVar
 from pipelines.cache import graph, notes
 from pipelines.cache.cache import Cache
 from pipelines.cache.filters import facets, matching_notes, values_in_use
-from pipelines.filters import Filters, fold, parse_filters, require_no_question
+from pipelines.filters import NO_FILTERS, Filters, fold, parse_filters, require_no_question
 from pipelines.formats import format_of
 from pipelines.search.excerpts import Sentence, read_passage, split_sentences
 from service.schemas.notes import Facet, ListAnswer, ListedNote, Passage, PassageLine, Start, SuggestedNote
 from service.schemas.search import SearchHit
 from service.usecases.audience import OWNER, Audience
-from service.usecases.search import NO_FILTERS, SearchService, unknown_values
+from service.usecases.search import SearchService, unknown_values
 from service.usecases.status import on_disk
 
 # The notes that pass filters, all of them, without a question.

@@ -26,8 +26,7 @@ from pipelines.errors import (
     NoteNotFoundError,
     ScopesFileError,
 )
-from pipelines.filters import Filters
-from pipelines.question import read_question
+from pipelines.question import Question
 from pipelines.search.scopes import filters_of
 from pipelines.search.thresholds import best_match
 from pipelines.vault import files
@@ -51,7 +50,7 @@ from service.usecases.context_passages import (
     most_notes,
     nearest_of,
 )
-from service.usecases.search import NO_FILTERS, SearchService
+from service.usecases.search import SearchService
 from service.usecases.status import on_disk
 
 log = structlog.get_logger()
@@ -65,7 +64,6 @@ _DIGITS = 6
 class Round:
     """The passages that one question or slot gives, and its share of what is left of the budget."""
 
-    question: str
     gathered: Gathered
     share: float = 1.0
 
@@ -100,15 +98,14 @@ class Contexts:
 
     def ask(
         self,
-        question: str,
-        filters: Filters = NO_FILTERS,
+        question: Question,
         *,
         budget: int,
         compress: CompressionMode,
         order: Order = DEFAULT_ORDER,
         audience: Audience | None = None,
     ) -> ContextAnswer:
-        """Return the passages that answer what a person typed; its operators narrow the filters.
+        """Return the passages that answer a question.
 
         Raises DomainNotFoundError, FilterError.
 
@@ -117,23 +114,15 @@ class Contexts:
         If the search fails, the block is empty and a warning says why: a caller can go on without it.
         """
         started = time.perf_counter()
-        audience, asked = audience or self.readers, read_question(question)
-        wanted = Wanted(
-            question, budget, compress, question, order=order, domains=filters.domains, audience=audience
-        )
-        wanted.filters = typed_filters(asked)
+        audience, typed = audience or self.readers, question.typed
+        domains = question.filters.domains
+        wanted = Wanted(typed, budget, compress, typed, order=order, domains=domains, audience=audience)
+        wanted.filters = typed_filters(question)
         try:
             in_order = order == "relevance"
             notes = most_notes(budget) if in_order else NOTES
-            gathered = gather(
-                self._questions,
-                asked.text,
-                asked.within(filters),
-                notes=notes,
-                beyond=in_order,
-                audience=audience,
-            )
-            return self.packed(wanted, [Round(asked.text, gathered)], started)
+            gathered = gather(self._questions, question, notes=notes, beyond=in_order, audience=audience)
+            return self.packed(wanted, [Round(gathered)], started)
         except (DomainNotFoundError, FilterError):
             raise
         except (EverindexError, OSError) as error:
@@ -149,7 +138,7 @@ class Contexts:
         )
         packer = Packer(wanted.budget - tokens.of([frame])[0], tokens, block.passage, wanted.order)
         for turn in rounds:
-            compression = Compression(wanted.compress, turn.question, turn.gathered, tokens)
+            compression = Compression(wanted.compress, turn.gathered, tokens)
             compression.find_repeated(self._repeated)
             matching, further, linked = (
                 compression.weighed(of)
@@ -343,7 +332,7 @@ def _rounds(
         try:
             filled = fill(slot, _values(node), node.title)
             gathered = _gathered(questions, filled, slug, cache, path, audience)
-            rounds.append(Round(filled.query, gathered))
+            rounds.append(Round(gathered))
             if not gathered.matching:
                 wanted.warnings.append(f"{filled.heading}: no note was found for {filled.query!r}")
         except KeyError as error:
@@ -377,26 +366,27 @@ def _gathered(
     questions: SearchService, slot: Filled, slug: str, cache: Cache, path: str, audience: Audience
 ) -> Gathered:
     filters = filters_of(questions.resources.root, slot.where)
-    of_slot = partial(
-        gather, questions, slot.query, notes=slot.k, without=(path,), slot=slot.heading, audience=audience
-    )
+    of_slot = partial(gather, questions, notes=slot.k, without=(path,), slot=slot.heading, audience=audience)
+    # A slot has its filters beside its question, which has no operators.
     if slot.neighbours is None:
-        return of_slot(filters)
+        return of_slot(Question(slot.query, slot.query, filters=filters))
     filters = replace(filters, domains=(slug,))
     if slot.neighbours == "links":
-        return _linked_with(questions, slot, filters, slug, path, audience)
+        question = Question(slot.query, slot.query, filters=filters)
+        return _linked_with(questions, slot, question, slug, path, audience)
     audience.require_communities(slug)
     rank = graph.rank_of(cache, path)
     if rank is None or rank.community is None:
         raise _NoNeighboursError(f"{path} belongs to no community")
-    return of_slot(replace(filters, communities=(rank.community,)))
+    filters = replace(filters, communities=(rank.community,))
+    return of_slot(Question(slot.query, slot.query, filters=filters))
 
 
 def _linked_with(
-    questions: SearchService, slot: Filled, filters: Filters, slug: str, path: str, audience: Audience
+    questions: SearchService, slot: Filled, question: Question, slug: str, path: str, audience: Audience
 ) -> Gathered:
     """Return the nearest passages of the notes that a note links to or is linked from."""
-    page = questions.page(slot.query, 1, filters, audience=audience)
+    page = questions.page(question, 1, audience=audience)
     source = page.ranked.sources.get(slug)
     gathered = Gathered(page, warnings=[f"{name}: {why}" for name, why in page.ranked.failed.items()])
     if source is None:

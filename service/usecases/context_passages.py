@@ -22,12 +22,11 @@ from pipelines.context.block import Tokens, boilerplate_share, repeated_lines, s
 from pipelines.context.candidates import Candidate, whole_section
 from pipelines.context.compress import Aim, CompressionMode, best_part, compress
 from pipelines.errors import CacheError
-from pipelines.filters import Filters
 from pipelines.formats import format_of
-from pipelines.notes import lexical
 from pipelines.notes.frontmatter import line_starts
+from pipelines.question import Question
 from pipelines.search.excerpts import split_sentences
-from pipelines.search.find import Found
+from pipelines.search.fusion import Found
 from pipelines.search.rank import Source
 from pipelines.search.thresholds import Match, is_noise
 from pipelines.sqlite import snapshot
@@ -83,8 +82,7 @@ def most_notes(budget: int) -> int:
 
 def gather(
     questions: SearchService,
-    question: str,
-    filters: Filters,
+    question: Question,
     *,
     notes: int = NOTES,
     beyond: bool = False,
@@ -97,7 +95,7 @@ def gather(
     `beyond`: the notes that are no answers give a passage each, too. Where no note is an answer, the three nearest
     give passages. Raises DomainNotFoundError.
     """
-    page = questions.page(question, notes + len(without), filters, audience=audience)
+    page = questions.page(question, notes + len(without), audience=audience)
     gathered = Gathered(page, warnings=[f"{slug}: {why}" for slug, why in page.ranked.failed.items()])
     shown = [one.first for one in page.shown if one.first.chunk.path not in without]
     first = {(one.first.domain, one.first.hit.path) for one in page.answers or page.shown[:_NEAREST]}
@@ -351,9 +349,9 @@ class RepeatedLines:
 class Compression:
     """Compresses the passages of one question, by the stored vectors of their sentences."""
 
-    def __init__(self, mode: CompressionMode, question: str, gathered: Gathered, tokens: Tokens) -> None:
+    def __init__(self, mode: CompressionMode, gathered: Gathered, tokens: Tokens) -> None:
         self._mode, self._gathered, self._tokens = mode, gathered, tokens
-        self._terms = lexical.query_terms(question)
+        self._terms = gathered.page.ranked.question.marked
         self._vectors: dict[str, dict[int, Quantized]] = {}
         self.repeated: dict[tuple[str, str], frozenset[str]] = {}
 

@@ -13,6 +13,7 @@ from pipelines.cache.passages import ChunkRow, chunks_of, whole_sections
 from pipelines.errors import NotARegularFileError, NoteError, NoteVanishedError
 from pipelines.filters import Filters
 from pipelines.model import Locator, now_iso
+from pipelines.question import read_question
 from pipelines.search.quotes import Reason, check_citations, check_quote, status_of
 from pipelines.sqlite import snapshot
 from pipelines.state.evidence import Citation, Evidence, EvidenceHit, EvidenceRecord
@@ -110,7 +111,9 @@ class Records:
 
     def ask(self, question: str, k: int = 10, domain: str | None = None) -> RecordAnswer:
         """Search, and store the results in a new record. Raises DomainNotFoundError."""
-        answer = self._questions.search(question, k, Filters(domains=(domain,) if domain else ()))
+        answer = self._questions.search(
+            read_question(question, Filters(domains=(domain,) if domain else ())), k
+        )
         texts: dict[str, str] = {}
         hits = []
         for hit in answer.results:

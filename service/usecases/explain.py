@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from pipelines.cache import passages
-from pipelines.cache.cache import Vector
 from pipelines.cache.search import notes_of
 from pipelines.domains import with_setting
 from pipelines.errors import CacheError
-from pipelines.question import read_question
+from pipelines.question import Question, read_question
 from pipelines.search.ablation import RETRIEVERS, Way, as_it_is, steps, with_settings, without
 from pipelines.search.evaluate import Figures, Grades, Loss, Verdict, figures, losses, mean, verdict_of
 from pipelines.search.explain import standing
@@ -27,20 +26,18 @@ _EVERY = sys.maxsize  # all candidates
 
 
 def explain(
-    questions: SearchService, query: str, path: str, k: int, *, audience: Audience = OWNER
+    questions: SearchService, question: Question, path: str, k: int, *, audience: Audience = OWNER
 ) -> Explanation:
     """Say why a note is among the answers to a question, or is not."""
-    path, asked = files.note_key(path), read_question(query)
-    known, vectors = questions.why(path, audience=audience), dict[str, Vector | None]()
-    page = questions.page(asked.text, k, asked.filters, vectors=vectors, audience=audience)
-    every = questions.ranked(
-        asked.text, _EVERY, asked.filters, depth=page.depth, vectors=vectors, audience=audience
-    )
+    path = files.note_key(path)
+    known = questions.why(path, audience=audience)
+    page = questions.page(question, k, audience=audience)
+    every = questions.ranked(question, _EVERY, depth=page.depth, audience=audience)
     found = followed_by(page.found, every.found)
     for slug, source in every.sources.items():
         if passages.node(source.cache, path) is None or not audience.sees(slug, path):
             continue
-        stands = standing(source, asked.text, path, page.depth, found)
+        stands = standing(source, question, path, page.depth, found)
         gone = None if stands.place else gone_because(questions.resources, source.cache, path)
         if not (gone or stands.place or path in notes_of(source.cache, source.only)):
             gone = "it does not pass the filters in the question"
@@ -110,13 +107,10 @@ def measure(questions: SearchService, judged: Judged, ways: Mapping[str, Way], n
     """
     found: Measured = {name: {} for name in ways}
     for query, (typed, grades) in judged.items():
-        asked = read_question(typed)
-        text, filters = asked.text, asked.filters
-        vectors: dict[str, Vector | None] = {}
+        question = read_question(typed)
         for name, way in ways.items():
             first, more = (
-                paths_of(questions.page(text, k, filters, way=way, vectors=vectors, now=now), grades)
-                for k in (_FEW, _MANY)
+                paths_of(questions.page(question, k, way=way, now=now), grades) for k in (_FEW, _MANY)
             )
             found[name][query] = figures(first, more, grades)
     return found

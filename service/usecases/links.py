@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,11 @@ from pipelines.cache import graph, notes
 from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.vectors import mean_vector
 from pipelines.errors import AlreadyThereError, CacheMissingError, EvidenceNotFoundError, NotComparableError
-from pipelines.filters import Filters
 from pipelines.model import Domain
-from pipelines.notes import lexical
 from pipelines.notes.links import suggest
-from pipelines.question import read_question
+from pipelines.question import Question, read_question
 from pipelines.search.operators import notes_that_fail, passing_chunks
+from pipelines.search.rank import Source
 from pipelines.search.thresholds import thresholds_of
 from pipelines.search.walk import (
     Dropped,
@@ -56,7 +55,7 @@ from service.schemas.links import (
     Way,
 )
 from service.usecases.audience import OWNER, Audience, named_domains
-from service.usecases.search import NO_FILTERS, SearchService
+from service.usecases.search import SearchService
 from service.usecases.status import on_disk, uncounted
 from workers.resources import Resources
 
@@ -213,36 +212,29 @@ class Traversal:
         self._resources = questions.resources
 
     def traverse(
-        self,
-        path: str,
-        depth: int,
-        query: str | None,
-        filters: Filters = NO_FILTERS,
-        *,
-        audience: Audience = OWNER,
+        self, path: str, depth: int, question: Question, *, audience: Audience = OWNER
     ) -> TraverseAnswer:
         """Walk from a note, whatever it is, over notes that pass the filters.
 
-        Raises NoteNotFoundError, NotComparableError, DomainNotFoundError.
+        A question without a text stands for what the note says. Raises NoteNotFoundError, NotComparableError,
+        DomainNotFoundError.
         """
-        for slug in filters.domains:
+        for slug in question.filters.domains:
             named_domains(self._resources, slug)
         path = files.note_key(path)
         domain, cache = self._questions.holder(path, audience)
-        if query is not None:
-            read = read_question(query)
-            query, filters = read.text or None, read.within(filters)
-        vector = None if query is None else self._vector(cache, query)
+        vector = self._vector(cache, question) if question.text else None
         compared = vector
-        if vector is None and filters.min_similarity is not None:
+        if vector is None and question.filters.min_similarity is not None:
             compared = mean_vector(notes.vectors_of(cache, path))
-        left_out = self._left_out(domain, cache, filters, audience, compared)
-        return self._traverse(domain, cache, path, depth, query, vector, {*left_out} - {path})
+        left_out = self._left_out(domain, cache, question, audience, compared)
+        return self._traverse(domain, cache, path, depth, question.text or None, vector, {*left_out} - {path})
 
     def _left_out(
-        self, domain: Domain, cache: Cache, filters: Filters, audience: Audience, vector: Vector | None
+        self, domain: Domain, cache: Cache, question: Question, audience: Audience, vector: Vector | None
     ) -> Collection[str]:
         """Return the paths of the notes to which a walk does not come."""
+        filters = question.filters
         if filters.name_communities:
             audience.require_communities(domain.slug)
         if filters.domains and domain.slug not in filters.domains:
@@ -274,35 +266,32 @@ class Traversal:
         walk = _walk(domain, cache, found, effort, started)
         return TraverseAnswer(**dict(walk), path=path, domain=domain.slug, depth=depth, query=query)
 
-    def deep(
-        self, asked: str, mode: Mode, filters: Filters = NO_FILTERS, *, audience: Audience = OWNER
-    ) -> DeepAnswer:
+    def deep(self, asked: Question, mode: Mode, *, audience: Audience = OWNER) -> DeepAnswer:
         """Search and walk on over notes that pass the filters. `asked`: a question, or an evidence record's id.
 
         Only notes that pass the question's operators are found, and walked through.
         Only who sees all notes may name a record: its question is the owner's. Raises DomainNotFoundError.
         """
-        readers = [one for slug in filters.domains or (None,) for one in self._questions.readers(slug)]
+        domains = asked.filters.domains
+        readers = [one for slug in domains or (None,) for one in self._questions.readers(slug)]
         question, record = self._question(asked) if audience.sees_all else (asked, None)
+        if not question.text:  # operators alone say nothing that could be near or far
+            question = replace(question, text=question.typed)
         return DeepAnswer(
-            question=question,
+            question=question.typed,
             record=record,
             mode=mode,
-            domains=[
-                self._retrieve(owner, cache, question, mode, filters, audience) for owner, cache in readers
-            ],
-            index=self._questions.index_state(filters.domains, audience=audience),
+            domains=[self._retrieve(owner, cache, question, mode, audience) for owner, cache in readers],
+            index=self._questions.index_state(domains, audience=audience),
         )
 
     def _retrieve(
-        self, domain: Domain, cache: Cache, question: str, mode: Mode, filters: Filters, audience: Audience
+        self, domain: Domain, cache: Cache, question: Question, mode: Mode, audience: Audience
     ) -> DomainRetrieval:
-        read = read_question(question)
-        # Operators alone say nothing that could be near or far.
-        question, filters = read.text or question, read.within(filters)
-        vector = self._vector(cache, question)
-        left_out = self._left_out(domain, cache, filters, audience, vector)
-        only = passing_chunks(cache, filters, audience.hidden(domain.slug), vector)
+        vector, hidden = self._vector(cache, question), audience.hidden(domain.slug)
+        left_out = self._left_out(domain, cache, question, audience, vector)
+        only = passing_chunks(cache, question.filters, hidden, vector)
+        source = Source(domain, cache, vector, only, hidden=hidden)
         bars = thresholds_of(cache.meta.model)
         efforts = {"fast": fast(bars), "deep": deep(bars)}
         walks: dict[str, Walk] = {}
@@ -310,16 +299,12 @@ class Traversal:
         for name in ("fast", "deep") if mode == "compare" else (mode,):
             started = time.perf_counter()
             found[name] = retrieve(
-                domain,
-                cache,
+                source,
                 question,
-                vector,
                 efforts[name],
                 root=self._resources.root,
                 present=self._resources.present(),
                 now=datetime.now(UTC),
-                only=only,
-                hidden=audience.hidden(domain.slug),
                 left_out=left_out,
             )
             walks[name] = _walk(domain, cache, found[name], efforts[name], started)
@@ -332,19 +317,23 @@ class Traversal:
             lost=list(difference.lost) if difference else None,
         )
 
-    def _question(self, asked: str) -> tuple[str, str | None]:
+    def _question(self, asked: Question) -> tuple[Question, str | None]:
         """Return the question that is meant, and the record that has it."""
         with closing(Evidence(self._resources.place.state)) as records:
             try:
-                return records.get(asked).question, asked
+                return read_question(records.get(asked.typed).question, asked.filters), asked.typed
             except EvidenceNotFoundError:
                 return asked, None
 
-    def _vector(self, cache: Cache, question: str) -> Vector:
-        self._questions.load_models()
-        return self._resources.embedders.get(cache.meta.model).encode_query(
-            lexical.without_unwanted(question)
-        )
+    def _vector(self, cache: Cache, question: Question) -> Vector:
+        model = cache.meta.model
+        vector = question.vectors.get(model)
+        if vector is None:
+            self._questions.load_models()
+            vector = question.vectors[model] = self._resources.embedders.get(model).encode_query(
+                question.asked
+            )
+        return vector
 
 
 def _walk(domain: Domain, cache: Cache, found: Found, effort: Effort, started: float) -> Walk:

@@ -13,7 +13,7 @@ from pipelines.cache.notes import data_version
 from pipelines.errors import CacheError
 from pipelines.model import Domain
 from pipelines.search.bm25 import Compared, WordPostings
-from pipelines.search.code import CodeSignals
+from pipelines.search.code import SymbolNames
 from pipelines.search.names import NoteNames
 from pipelines.search.vectors import QuantizedVectors
 from pipelines.state.state import MEMORY, State
@@ -46,7 +46,7 @@ class InMemory:
         self._quantized: dict[Path, QuantizedVectors] = {}
         self._words: dict[Path, WordPostings] = {}
         self._names: dict[Path, NoteNames] = {}
-        self._code: dict[Path, CodeSignals] = {}
+        self._symbols: dict[Path, SymbolNames] = {}
         # A version is valid only for one connection; another one may have opened another file.
         self._followed: dict[Path, tuple[Cache, int]] = {}
         self._compared: dict[Path, int] = {}
@@ -64,9 +64,9 @@ class InMemory:
         """Return the names of a cache's notes; the first question reads them where `follow` did not."""
         return self._names.setdefault(cache.path, NoteNames())
 
-    def code(self, cache: Cache) -> CodeSignals:
-        """Return the signals of a cache's source files, with the symbols that questions read and follow."""
-        return self._code.setdefault(cache.path, CodeSignals())
+    def symbols(self, cache: Cache) -> SymbolNames:
+        """Return the symbols of a cache's source files, which questions read and follow."""
+        return self._symbols.setdefault(cache.path, SymbolNames())
 
     def follow(self, caches: Sequence[Cache]) -> None:
         """Take in what was committed to these caches, and let go of those that are no longer among them.
@@ -103,7 +103,7 @@ class InMemory:
             self._quantized,
             self._words,
             self._names,
-            self._code,
+            self._symbols,
             self._followed,
             self._compared,
         ):

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from pipelines.cache.cache import Vector
 from pipelines.cache.search import vectors_of_chunks
 from pipelines.errors import CacheError
-from pipelines.search.find import Found, SentenceVectors, Similarities
-from pipelines.search.judgement import JUDGED_TOGETHER, Judged, judge
+from pipelines.question import Question
+from pipelines.search.find import SentenceVectors, Similarities
+from pipelines.search.fusion import Found
+from pipelines.search.judgement import JUDGED_TOGETHER, judge
 from pipelines.search.near_duplicates import Folded, fold_near_duplicates
 from pipelines.search.rank import SHALLOWEST, Source
 from pipelines.search.thresholds import Match, best_match, is_noise
@@ -22,13 +24,13 @@ _DEEPEST = 2_000  # passages that each retriever gives
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The notes that answer a question, best first, and by what: its vector by model, and the domains asked.
+    """The notes that answer a question, best first, and the domains that were asked.
 
     `failed` says why a domain could not be asked.
     """
 
     found: list[Found]
-    vectors: Mapping[str, Vector | None]
+    question: Question
     sources: Mapping[str, Source]
     failed: Mapping[str, str]
 
@@ -41,7 +43,7 @@ class Ranked:
         """Return what chooses the sentences of each domain's excerpts, where its model is loaded."""
         similar = {
             model: sentences[model].similarities(vector)
-            for model, vector in self.vectors.items()
+            for model, vector in self.question.vectors.items()
             if vector is not None
         }
         return {slug: similar[model] for slug, model in self.models.items() if model in similar}
@@ -72,7 +74,6 @@ class Page:
 
 def page_of(
     rank: Callable[[int, int], Ranked],
-    query: str,
     k: int,
     offset: int = 0,
     *,
@@ -92,7 +93,7 @@ def page_of(
     while True:
         ranked = rank(many, depth)
         found = followed_by(before, ranked.found)
-        distinct = _folded(found, ranked, query)
+        distinct = _folded(found, ranked)
         if len(distinct) > tens:
             break
         if len(ranked.found) == many:
@@ -103,7 +104,7 @@ def page_of(
             break
     results = distinct if folded else [Folded(one) for one in found]
     first = distinct[:JUDGED_TOGETHER]
-    judged = _judged([*first, *results[offset:end]], ranked, query)
+    judged = _judged([*first, *results[offset:end]], ranked)
     match, shown = best_match(one.first.match for one in judged[: len(first)]), judged[len(first) :]
     return Page(ranked, shown, len(results) > end, match, _is_sparse(found, ranked, k), found, depth)
 
@@ -125,10 +126,10 @@ def _is_sparse(found: Sequence[Found], ranked: Ranked, k: int) -> bool:
     models = ranked.models
     near = sum(not is_noise(models[one.domain], one.hit.scores.get("cosine")) for one in found)
     # While a model loads no cosine is known.
-    return near < k and all(vector is not None for vector in ranked.vectors.values())
+    return near < k and all(vector is not None for vector in ranked.question.vectors.values())
 
 
-def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
+def _folded(found: Sequence[Found], ranked: Ranked) -> list[Folded]:
     """Fold what was found; where vectors cannot be read, by the texts alone."""
     chunks: dict[str, list[int]] = {}
     for one in found:
@@ -138,18 +139,17 @@ def _folded(found: Sequence[Found], ranked: Ranked, query: str) -> list[Folded]:
         with suppress(CacheError):
             of = vectors_of_chunks(ranked.sources[slug].cache, ids)
             vectors |= {(slug, chunk): vector for chunk, vector in of.items()}
-    return fold_near_duplicates(found, query, ranked.models, vectors)
+    return fold_near_duplicates(found, ranked.question, ranked.models, vectors)
 
 
-def _judged(results: Sequence[Folded], ranked: Ranked, query: str) -> list[Folded]:
+def _judged(results: Sequence[Folded], ranked: Ranked) -> list[Folded]:
     """Rate results; if a domain is unreadable, they stay unrated."""
     sources = {slug: source for slug, source in ranked.sources.items() if slug not in ranked.failed}
     known = {(one.first.domain, one.first.hit.path): one.first for one in results}
     rated = [one for one in known.values() if one.domain in sources]
     matches: dict[tuple[str, str], Match] = {}
     with suppress(CacheError):
-        hits = [Judged(sources[one.domain], one.hit, one.chunk) for one in rated]
-        ratings = judge(hits, query, sources.values())
+        ratings = judge(rated, ranked.question, sources)
         matches = {(one.domain, one.hit.path): match for one, match in zip(rated, ratings, strict=True)}
     return [
         replace(one, first=replace(one.first, match=matches.get((one.first.domain, one.first.hit.path))))

@@ -28,17 +28,15 @@ from pipelines.filters import Filters, fold, require_no_question
 from pipelines.indexing.reconcile import rules_of
 from pipelines.indexing.status import nothing_at, why
 from pipelines.model import Domain
-from pipelines.notes import lexical
-from pipelines.question import read_question
+from pipelines.question import Question
 from pipelines.search.ablation import Way, as_it_is
-from pipelines.search.domains import is_list
 from pipelines.search.excerpts import Excerpt
 from pipelines.search.explain import Standing, nothing_left, reason
 from pipelines.search.find import SentenceVectors, excerpts, find, find_newest
 from pipelines.search.fusion import Hit, stage, timing
 from pipelines.search.near_duplicates import Folded
 from pipelines.search.operators import passing_chunks
-from pipelines.search.rank import Source
+from pipelines.search.rank import SIGNALS, Source
 from pipelines.search.spelling import corrected
 from pipelines.sqlite import snapshot
 from pipelines.state.note_log import NoteLog, followed
@@ -103,14 +101,14 @@ class QuestionModels:
             self.sentences[model] = SentenceVectors(embedder.encode_queries)
             self._loaded.add(model)
 
-    def vector(self, model: str, query: str) -> Vector | None:
+    def vector(self, model: str, question: Question) -> Vector | None:
         """Return a question's vector, or None if the model is not loaded or does not work."""
         if model not in self._loaded:
             return None
         try:
             with stage("encode"):
                 # Excluded words would draw the vector towards them.
-                return self._embedders.get(model).encode_query(lexical.without_unwanted(query))
+                return self._embedders.get(model).encode_query(question.asked)
         except (BadVectorError, ModelUnavailableError) as error:
             log.warning("a question is searched by its words alone", reason=str(error))
             if not self._embedders.has_loaded(model):
@@ -261,29 +259,7 @@ def explained(
 
 _DIGITS = 6
 _COSINE_DIGITS = 4
-_SCORES = {
-    "meaning": "cosine",
-    "words": "bm25",
-    "fused": "fused",
-    "symbols": "symbols",
-    "filenames": "filenames",
-    "imported": "imported",
-    "decayed": "decayed",
-    "attended": "attended",
-    "reranked": "reranked",
-    "called": "called",
-    "named": "titled",
-    "merged": "merged",
-}
-_PARTS = {
-    "symbols": ("symbol",),
-    "imported": ("references",),
-    "decayed": ("decay",),
-    "attended": ("attention",),
-    "reranked": ("value", "pagerank", "centrality", "votes", "recency"),
-    "called": ("name_share",),
-    "named": ("named", "defined"),
-}
+_LAYERS = {signal.layer: signal for signal in SIGNALS.values() if signal.layer}
 
 
 def search_hit(folded: Folded, shown: Excerpt, chosen_by_meaning: bool, *, explain: bool) -> SearchHit:  # noqa: FBT001
@@ -349,15 +325,18 @@ def signals_of(hit: Hit) -> dict[str, float]:
 
 def layers_of(hit: Hit, ranks: Mapping[str, int]) -> list[Layer]:
     """Return a hit's rank and score in each layer, in order."""
-    return [
-        Layer(
-            layer=name,
-            rank=rank,
-            score=round(hit.scores.get(_SCORES[name], 0.0), 6),
-            parts={part: round(hit.scores[part], 6) for part in _PARTS.get(name, ()) if part in hit.scores},
-        )
-        for name, rank in ranks.items()
-    ]
+    return [_layer(hit, name, rank) for name, rank in ranks.items()]
+
+
+def _layer(hit: Hit, name: str, rank: int) -> Layer:
+    signal = _LAYERS.get(name)  # fusion and merging are layers, but no signals
+    score, parts = (signal.score or name, signal.parts) if signal else (name, ())
+    return Layer(
+        layer=name,
+        rank=rank,
+        score=round(hit.scores.get(score, 0.0), _DIGITS),
+        parts={part: round(hit.scores[part], _DIGITS) for part in parts if part in hit.scores},
+    )
 
 
 def explanation(
@@ -392,25 +371,27 @@ def _place(path: str, shown: Sequence[Folded]) -> tuple[int | None, str | None]:
     return None, None
 
 
-def why_nothing(ranked: Ranked, query: str, filters: Filters) -> str | None:
+def why_nothing(ranked: Ranked) -> str | None:
     """Say why a question's quotes, minus signs and filters leave no note in the domains that answered."""
     answered = _answered(ranked)
     # The ranking read the same tables; if they break only now, there is no certain reason.
     with suppress(CacheError):
-        unknown = unknown_values([(source.cache, source.hidden) for source in answered], filters)
-        return "; ".join(unknown) or nothing_left(answered, query, filtered=filters != Filters())
+        unknown = unknown_values(
+            [(source.cache, source.hidden) for source in answered], ranked.question.filters
+        )
+        return "; ".join(unknown) or nothing_left(answered, ranked.question)
     return None
 
 
-def meant_by(ranked: Ranked, query: str, resources: Resources) -> str | None:
+def meant_by(ranked: Ranked, resources: Resources) -> str | None:
     """Return the question with its misspelt words corrected by the domains that answered.
 
     None if there are none, or if no model is loaded that knows how words are spelled.
     """
-    loaded = [model for model, vector in ranked.vectors.items() if vector is not None]
+    loaded = [model for model, vector in ranked.question.vectors.items() if vector is not None]
     with suppress(CacheError):
         return (
-            corrected(_answered(ranked), query, resources.embedders.get(loaded[0]).count_tokens)
+            corrected(_answered(ranked), ranked.question, resources.embedders.get(loaded[0]).count_tokens)
             if loaded
             else None
         )
@@ -440,7 +421,6 @@ def unindexed(known: Mapping[str, Any], path: str, depth: int) -> Explanation:
 
 
 Answer = TypeVar("Answer")
-NO_FILTERS = Filters()
 
 
 def _unobserved(_stage: str, _seconds: float) -> None:
@@ -476,7 +456,7 @@ class SearchService:
         return found
 
     def _ask(
-        self, question: Callable[[Domain, Cache], Answer], slugs: Collection[str] = ()
+        self, ask: Callable[[Domain, Cache], Answer], slugs: Collection[str] = ()
     ) -> tuple[dict[str, Answer], dict[str, str]]:
         """Query every domain (or some); return the answers and the failures. One damaged cache affects no other."""
         answers, failed = {}, {}
@@ -484,7 +464,7 @@ class SearchService:
             if slugs and domain.slug not in slugs:
                 continue
             try:
-                answers[domain.slug] = question(domain, self.resources.reader(domain))
+                answers[domain.slug] = ask(domain, self.resources.reader(domain))
             except CacheMissingError:
                 continue  # the watcher is about to make it
             except CacheError as error:
@@ -506,45 +486,45 @@ class SearchService:
         """Compare a part of the data in memory with the caches. Called by the thread that follows commits."""
         check_memory(self.resources, self._in_memory, self.readers())
 
-    def _vector(self, model: str, query: str) -> Vector | None:
-        if self._wait and not self._models.has_loaded(model):
+    def _embed(self, question: Question, model: str) -> None:
+        """See that a question has its vector by a model, or None where there is none."""
+        if model in question.vectors:
+            return
+        if self._wait and not (question.is_list or self._models.has_loaded(model)):
             self.load_models()
-        return self._models.vector(model, query)
+        question.vectors[model] = None if question.is_list else self._models.vector(model, question)
 
     def search(
         self,
-        query: str,
+        question: Question,
         k: int,
-        filters: Filters = NO_FILTERS,
         *,
         explain: bool = False,
         offset: int = 0,
         fold: bool = True,
         audience: Audience = OWNER,
     ) -> SearchAnswer:
-        """Answer what a person typed by `k` results after the first `offset`, copies folded.
+        """Answer a question by `k` results after the first `offset`, copies folded.
 
-        Its operators narrow the filters. Raises DomainNotFoundError, FilterError.
+        Raises DomainNotFoundError, FilterError.
         """
         started = time.perf_counter()
-        asked = read_question(query)
-        text, filters = asked.text, asked.within(filters)
         self.resources.embedders.leave_a_core()
         with timing() as seconds:
-            page = self.page(text, k, filters, offset=offset, fold=fold, audience=audience)
+            page = self.page(question, k, offset=offset, fold=fold, audience=audience)
             cut = excerpts(
-                [one.first for one in page.shown], text, page.ranked.similarities(self._models.sentences)
+                [one.first for one in page.shown], question, page.ranked.similarities(self._models.sentences)
             )
-        index = self.index_state(filters.domains, audience=audience)
+        index = self.index_state(question.filters.domains, audience=audience)
         index.failed |= page.ranked.failed
         took = time.perf_counter() - started
         for name, spent in {**seconds, "total": took}.items():
             self.observe(name, spent)
         return SearchAnswer(
-            query=query,
-            text=text,
-            order="newest" if is_list(text, filters) else "relevance",
-            filters=typed_filters(asked),
+            query=question.typed,
+            text=question.text,
+            order="newest" if question.is_list else "relevance",
+            filters=typed_filters(question),
             results=[
                 search_hit(one, *show, explain=explain) for one, show in zip(page.shown, cut, strict=True)
             ],
@@ -556,20 +536,18 @@ class SearchService:
             deep_available=page.match in ("weak", "none") or page.sparse,
             took_ms=round(took * 1000, 1),
             index=index,
-            reason=None if page.ranked.found else why_nothing(page.ranked, text, filters),
-            did_you_mean=asked.with_text(meant_by(page.ranked, text, self.resources)),
+            reason=None if page.ranked.found else why_nothing(page.ranked),
+            did_you_mean=question.with_text(meant_by(page.ranked, self.resources)),
         )
 
     def page(
         self,
-        query: str,
+        question: Question,
         k: int,
-        filters: Filters = NO_FILTERS,
         *,
         offset: int = 0,
         fold: bool = True,
         way: Way = as_it_is,
-        vectors: dict[str, Vector | None] | None = None,
         now: datetime | None = None,
         audience: Audience = OWNER,
     ) -> Page:
@@ -578,64 +556,58 @@ class SearchService:
         Searches, explanations and measurements all use this. It must not learn from a question, or every
         measurement would change the next. A question without words, beside filters, has the newest notes that pass.
         """
-        known = {} if vectors is None else vectors
-        if is_list(query, filters):
-            ranked = self.ranked(query, offset + k + 1, filters, vectors=known, now=now, audience=audience)
+        if question.is_list:
+            ranked = self.ranked(question, offset + k + 1, now=now, audience=audience)
             return page_of_list(ranked, k, offset)
 
         def rank(most: int, depth: int) -> Ranked:
-            return self.ranked(
-                query, most, filters, depth=depth, way=way, vectors=known, now=now, audience=audience
-            )
+            return self.ranked(question, most, depth=depth, way=way, now=now, audience=audience)
 
-        return page_of(rank, query, k, offset, folded=fold)
+        return page_of(rank, k, offset, folded=fold)
 
     def ranked(
         self,
-        query: str,
+        question: Question,
         k: int,
-        filters: Filters = NO_FILTERS,
         *,
         depth: int | None = None,
         way: Way = as_it_is,
-        vectors: dict[str, Vector | None] | None = None,
         now: datetime | None = None,
         audience: Audience = OWNER,
     ) -> Ranked:
         """Rank the notes of all domains, or those of the filters, for a question.
 
-        `depth`: see `find`. `way` changes what each domain is asked by. `vectors` are the question's own by model,
-        as far as they are known; others are added to it. Raises DomainNotFoundError, FilterError.
+        `depth`: see `find`. `way` changes what each domain is asked by. Raises DomainNotFoundError, FilterError.
         """
         root, present, now = self.resources.root, self.resources.present(), now or datetime.now(UTC)
-        known, lists = {} if vectors is None else vectors, is_list(query, filters)
-        if lists:
+        filters = question.filters
+        if question.is_list:
             require_no_question(filters)
 
         def source(domain: Domain, cache: Cache) -> Source:
             model, held, hidden = cache.meta.model, self._in_memory, audience.hidden(domain.slug)
-            if model not in known:
-                known[model] = None if lists else self._vector(model, query)
+            self._embed(question, model)
             if filters.name_communities:
                 audience.require_communities(domain.slug)
-            only = passing_chunks(cache, filters, hidden, known[model])
+            vector = question.vectors[model]
+            only = passing_chunks(cache, filters, hidden, vector)
             memory, names = (held.quantized(cache), held.words(cache)), held.names(cache)
-            own = Source(domain, cache, known[model], only, *memory, names=names, hidden=hidden)
-            return way(replace(own, attended=attended(self.resources, now), code=held.code(cache)))
+            own = Source(domain, cache, vector, only, *memory, names=names, hidden=hidden)
+            return way(replace(own, attended=attended(self.resources, now), symbols=held.symbols(cache)))
 
         for slug in filters.domains:
             named_domains(self.resources, slug)
         sources, failed = self._ask(source, filters.domains)
         asked = list(sources.values())
         found, also_failed = (
-            find_newest(asked, query, k, root=root, present=present)
-            if lists
-            else find(asked, query, k, root=root, present=present, now=now, depth=depth)
+            find_newest(asked, question, k, root=root, present=present)
+            if question.is_list
+            else find(asked, question, k, root=root, present=present, now=now, depth=depth)
         )
         for slug, error in also_failed.items():
             log.warning("a domain cannot be asked", domain=slug, reason=str(error))
             failed[slug] = str(error)
-        return Ranked(found, known, sources, failed)
+        return Ranked(found, question, sources, failed)
 
     def index_state(self, slugs: Collection[str] = (), *, audience: Audience = OWNER) -> IndexState:
         """Say whether the index is behind the disk, and which domains cannot be asked.

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
 
 from pipelines.cache import notes, passages
 from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.vectors import mean_vector
-from pipelines.errors import NO_NOTE
-from pipelines.filters import Filters
+from pipelines.filters import NO_FILTERS, Filters
 from pipelines.model import Domain
-from pipelines.notes.links import NOTE_SUFFIXES
-from pipelines.search.names import NameIndex, NoteName, fold_name, names_of
+from pipelines.search.names import NameIndex, names_of
 from pipelines.search.operators import passing_chunks
 from pipelines.search.walk import nearest_notes
 from pipelines.sqlite import snapshot
 from pipelines.vault import files
 from service.schemas.search import SimilarAnswer, SimilarHit, TitleHit, TitlesAnswer, place_of
 from service.usecases.audience import OWNER, Audience, named_domains
-from service.usecases.search import NO_FILTERS, SearchService
+from service.usecases.search import SearchService
 from service.usecases.status import on_disk
 
 _NO_VECTORS = "the note's passages have no vectors yet; ask again when they are embedded"
@@ -143,59 +139,3 @@ class TitleSearch:
             for path, chunk_id, cosine in near
             if path in there and chunk_id in rows
         ]
-
-
-# Which note a person or an agent means by a name: by its title, an alias, or its file.
-
-
-if TYPE_CHECKING:
-    # Commands load this module, and its library takes longer to load than the service to answer.
-    from service.schemas.search import TitleHit
-
-Hit = TypeVar("Hit", "NoteName", "TitleHit")
-_LONGEST_NAME = 500
-_LOOKED_AT = 20
-
-
-def notes_called(
-    name: str, titles: Callable[[str, int], Sequence[Hit]]
-) -> tuple[Sequence[Hit], Sequence[Hit]]:
-    """Return the notes whose title, alias or file is called exactly so, whatever the case, and all of names like it.
-
-    `titles` finds at most a number of notes by their names, as `TitleSearch` does.
-    """
-    wanted = fold_name(_without_suffix(name))
-    if not wanted:
-        return [], []
-    alike = titles(shown_name(name)[:_LONGEST_NAME], _LOOKED_AT)
-    return [hit for hit in alike if wanted in set(map(fold_name, _names(hit)))], alike
-
-
-def shown_name(name: str) -> str:
-    """Return a name, or the last part of a path, without the suffix of a note's file."""
-    bare = _without_suffix(name)
-    return PurePosixPath(bare).name.strip() or bare.strip()
-
-
-def _without_suffix(name: str) -> str:
-    return next((name[: -len(end)] for end in NOTE_SUFFIXES if name.lower().endswith(end)), name)
-
-
-def is_path(name: str) -> bool:
-    """Return whether a name is written like the path of a note, not like a title."""
-    return name.lower().endswith(NOTE_SUFFIXES)
-
-
-def may_be_a_title(name: str, known: Mapping[str, Any]) -> bool:
-    """Return whether `why` knows nothing of a name as a path, so that a note may be called so."""
-    return known["state"] in NO_NOTE and not known.get("renamed_to") and not is_of_file(name, known)
-
-
-def is_of_file(name: str, known: Mapping[str, Any]) -> bool:
-    """Return whether `why` answered a name with the only unindexed file that has it."""
-    return is_path(known["path"]) and known["path"] != name
-
-
-def _names(hit: NoteName | TitleHit) -> tuple[str, ...]:
-    file = PurePosixPath(hit.path)
-    return hit.name, hit.title, file.name, file.stem, str(file.with_suffix(""))

@@ -25,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from pipelines.errors import NotComparableError, NoteNotFoundError, NotFoundError
 from pipelines.model import HIGH_PRIORITY
+from pipelines.question import read_question
 from pipelines.search.walk import MOST_HOPS
 from pipelines.state.jobs import LAST_ID, JobFilter, JobOrder, JobState, SortKey
 from pipelines.state.state import HELD
@@ -36,12 +37,13 @@ from service.schemas.notes import NodeAnswer
 from service.schemas.operations import DomainOverview, Overview, ParkedNote, QueueState, Series
 from service.schemas.search import TitleHit
 from service.usecases.links import Graph, Traversal
+from service.usecases.naming import may_be_a_title, notes_called
 from service.usecases.notes import Reader, log_entries
 from service.usecases.operations import Operations
 from service.usecases.search import SearchService
 from service.usecases.tags import Tags
 from service.usecases.text import counted, nearest_first, way_to, why_kept, why_left_out
-from service.usecases.titles import TitleSearch, may_be_a_title, notes_called
+from service.usecases.titles import TitleSearch
 from service.web.filters import BACKGROUND, TASKS, Pages, count, millis, span
 from service.web.note import add_note_page
 
@@ -225,7 +227,7 @@ class NotePages:
     def walk(self, path: str, q: str, depth: int) -> HTMLResponse:
         """Show what a walk from a note keeps and leaves out, or why the note is not indexed."""
         try:
-            walk = self._traversal.traverse(files.note_key(path), depth, q.strip() or None)
+            walk = self._traversal.traverse(files.note_key(path), depth, read_question(q.strip()))
         except (NoteNotFoundError, NotComparableError):
             return self.note(path, 404)
         return self._pages.show(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,6 @@ from starlette.responses import Response
 from pipelines.errors import DomainNotFoundError, FilterError, ScopesFileError
 from pipelines.filters import HAS, is_filter
 from pipelines.formats import NAMES as FORMATS
-from pipelines.notes import lexical
 from pipelines.question import Operator, Question, read_question
 from pipelines.search.scopes import filters_of
 from pipelines.vault.obsidian import is_vault, open_link
@@ -154,18 +153,21 @@ def add_pages(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The parameters in the address of the search page: question, filters, page, and whether to follow links."""
+    """The parameters in the address of the search page: question, filters, page, and whether to follow links.
 
-    q: str
+    `question` is without these `filters`, which may be such as cannot be used.
+    """
+
+    question: Question
     filters: tuple[tuple[str, str], ...]
     offset: int
     generation: str
     deep: bool
 
     @property
-    def question(self) -> Question:
-        """Return the question, read."""
-        return read_question(self.q)
+    def q(self) -> str:
+        """Return the question as it was typed."""
+        return self.question.typed
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -174,7 +176,7 @@ class _Asked:
 
     def address_without(self, operator: Operator) -> str:
         """Return the address of the same question without one of its operators."""
-        return replace(self, q=self.question.without(operator)).address()
+        return self.address(q=self.question.without(operator))
 
     def address(
         self, *changed: tuple[str, object], without: tuple[str, str] | None = None, q: str | None = None
@@ -202,7 +204,7 @@ class _SearchPage:
         return self._shown(
             "search.html",
             asked,
-            titles=[] if asked.pairs or asked.offset else self._titles(asked.q),
+            titles=[] if asked.filters or asked.offset else self._titles(asked.question),
             domains=[domain.slug for domain in self._questions.resources.domains()],
             has=HAS,
             formats=FORMATS,
@@ -215,9 +217,11 @@ class _SearchPage:
         """Show the parts that depend on the answers."""
         return self._shown("search/answers.html", asked)
 
-    def titles(self, q: str) -> HTMLResponse:
+    def titles(self, question: Question) -> HTMLResponse:
         """Show the notes that have such a name."""
-        return HTMLResponse(self._templates.get_template("search/titles.html").render(titles=self._titles(q)))
+        return HTMLResponse(
+            self._templates.get_template("search/titles.html").render(titles=self._titles(question))
+        )
 
     def passage(self, path: str, at: Sequence[int]) -> HTMLResponse:
         """Show a whole passage. Raises NoteNotFoundError."""
@@ -230,11 +234,11 @@ class _SearchPage:
         communities = self._graph.communities(None).communities[:_MOST_COMMUNITIES]
         return HTMLResponse(template.render(offered=self._browsing.filter_values(), communities=communities))
 
-    def _titles(self, q: str) -> list[TitleHit]:
+    def _titles(self, question: Question) -> list[TitleHit]:
         # A question that leaves words out asks for passages: no note that has such a word may be offered by its name.
-        leaves_out = read_question(q).operators or lexical.without_unwanted(q) != q
-        is_name = 0 < len(q) <= _LONGEST_NAME and not leaves_out
-        return self._names.titles(q, _TITLES).results if is_name else []
+        leaves_out = question.operators or question.asked != question.text
+        is_name = 0 < len(question.typed) <= _LONGEST_NAME and not leaves_out
+        return self._names.titles(question.typed, _TITLES).results if is_name else []
 
     def _shown(self, template: str, asked: _Asked, **context: Any) -> HTMLResponse:
         answer, listed, complaint = self._answer(asked)
@@ -264,8 +268,8 @@ class _SearchPage:
     def _linked(self, asked: _Asked, answer: SearchAnswer) -> list[KeptNode]:
         """Return the notes that a walk along links finds besides the answers, most similar first."""
         known = {hit.path for hit in answer.results}
-        filters = filters_of(self._questions.resources.root, asked.filters)
-        walks = [one.deep for one in self._traversal.deep(asked.q, "deep", filters).domains]
+        question = asked.question.within(filters_of(self._questions.resources.root, asked.filters))
+        walks = [one.deep for one in self._traversal.deep(question, "deep").domains]
         nodes = [node for walk in walks if walk for node in walk.nodes if node.path not in known]
         return sorted(nodes, key=lambda node: -(node.similarity or 0))[:_LINKED]
 
@@ -274,11 +278,11 @@ class _SearchPage:
         if not (asked.filters or asked.q.strip()):
             return None, None, None
         try:
-            filters = filters_of(self._questions.resources.root, asked.filters)
-            if asked.question.text.strip():
-                answer = self._questions.search(asked.q, _SHOWN, filters, explain=True, offset=asked.offset)
+            question = asked.question.within(filters_of(self._questions.resources.root, asked.filters))
+            if question.text.strip():
+                answer = self._questions.search(question, _SHOWN, explain=True, offset=asked.offset)
                 return answer, None, None
-            return None, list_notes(self._questions, asked.question.within(filters), "date"), None
+            return None, list_notes(self._questions, question.filters, "date"), None
         except (FilterError, DomainNotFoundError, ScopesFileError) as error:
             return None, None, str(error)
 
@@ -305,7 +309,7 @@ def _add_search_page(
     @app.get("/parts/titles", response_class=HTMLResponse, include_in_schema=False)
     def titles(q: _Question = "") -> HTMLResponse:
         """Show the part of the search page that names notes."""
-        return page.titles(q)
+        return page.titles(read_question(q))
 
     @app.get("/parts/filter-values", response_class=HTMLResponse, include_in_schema=False)
     def filter_values() -> HTMLResponse:
@@ -328,7 +332,11 @@ def _asked(q: str, given: QueryParams) -> _Asked:
     last = dict(pairs)
     filters = [pair for pair in pairs if pair[0] not in _ONCE or pair[1] == last[pair[0]]]
     return _Asked(
-        q, tuple(dict.fromkeys(filters)), _offset(given), given.get("generation", ""), "deep" in given
+        read_question(q),
+        tuple(dict.fromkeys(filters)),
+        _offset(given),
+        given.get("generation", ""),
+        "deep" in given,
     )
 
 

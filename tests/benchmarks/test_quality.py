@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.quality import STACK, SetAnswers, layers_table, others, over_all, ways_table
-from pipelines.search.ablation import WITHOUT
 from pipelines.search.evaluate import Figures
+from pipelines.search.rank import SIGNALS
 
 FIGURES = Figures(0.5, 0.6, 0.7, 0.8)
 
@@ -12,7 +12,7 @@ FIGURES = Figures(0.5, 0.6, 0.7, 0.8)
 def answers(name, questions, **changed):
     """Return what came of a set whose questions each score a half, but for what is without some layers."""
     plain = {str(n): 0.5 for n in range(questions)}
-    ways = {way: dict(plain) for way in (STACK, *WITHOUT, *others())}
+    ways = {way: dict(plain) for way in (STACK, *SIGNALS, *others())}
     for way, score in changed.items():
         ways[way] = dict.fromkeys(plain, score)
     return SetAnswers(name, FIGURES, [ways, {way: dict(found) for way, found in ways.items()}])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -86,7 +88,7 @@ def test_operators_and_filters_beside_the_question_must_both_hold(notes, operato
     typed = read_question(" ".join(operators)).filters
     for pair in OPERATORS.values():
         beside = parse_filters([pair])
-        both = read_question(" ".join(operators)).within(beside)
+        both = read_question(" ".join(operators), beside).filters
         assert notes(both) == notes(typed) & notes(beside)
 
 
@@ -219,3 +221,32 @@ def test_the_fifty_first_operator_is_a_word():
     asked = read_question(" ".join(f"tag:t{number}" for number in range(60)))
     assert len(asked.operators) == 50
     assert asked.text == " ".join(f"tag:t{number}" for number in range(50, 60))
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_list"),
+    [
+        ("tag:a", True),
+        ("tag:a -soil", True),
+        ("tag:a soil", False),
+        ("soil", False),
+        ("-soil", False),
+        ("", False),
+    ],
+)
+def test_filters_without_anything_that_is_asked_for_make_a_list(typed, is_list):
+    assert read_question(typed).is_list is is_list
+    assert read_question("", parse_filters([("tag", "a")])).is_list
+
+
+def test_only_a_question_with_the_same_text_has_its_vectors():
+    asked = read_question("soil")
+    asked.vectors["model"] = None
+    assert not replace(asked, text="clay").vectors
+    assert asked == read_question("soil")
+
+
+def test_phrases_without_quotes_have_two_words_that_carry_meaning():
+    assert read_question("the sort by").whole_phrases == ()
+    assert read_question('"sort by"').whole_phrases == ("sort by",)
+    assert read_question("salt road").whole_phrases == ("salt road",)

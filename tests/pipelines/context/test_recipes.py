@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.context.recipes import Slot, fill, parse, read_recipe
 from pipelines.errors import ContextsFileError, RecipeNotFoundError
-from pipelines.notes import lexical
+from pipelines.question import read_question
 
 GOOD = """
 pre-analysis:
@@ -167,7 +167,7 @@ def test_a_value_brings_no_operators_formats_or_floods(value):
         assert not value.strip() or not value.split()
         return
     assert len(found.query) <= 206
-    assert lexical.operators(found.query) == lexical.operators("about x")
+    assert read_question(found.query).signs == read_question("about x").signs
 
 
 def test_braces_reach_no_attributes():

@@ -3,20 +3,16 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pipelines.notes.lexical import (
-    MOST_TERMS,
-    chunk_words,
-    index_text,
-    index_tokens,
-    operators,
-    query_terms,
-    telling_words,
-    wanted,
-    whole_words,
-)
+from pipelines.notes.lexical import chunk_words, index_text, index_tokens, telling_words, whole_words
+from pipelines.question import MOST_TERMS, Question
 
 CREATE = """CREATE VIRTUAL TABLE t USING fts5(
     text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')"""
+
+
+def asked(query):
+    """Return a question with this text."""
+    return Question(query, query)
 
 
 def matching(query, *texts):
@@ -26,7 +22,7 @@ def matching(query, *texts):
     for rowid, text in enumerate(texts):
         database.execute("INSERT INTO t(rowid, text) VALUES (?, ?)", (rowid, index_text(text)))
     rows = database.execute(
-        "SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (wanted(query).expression(),)
+        "SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (asked(query).wanted.expression(),)
     )
     found = [rowid for (rowid,) in rows]
     database.close()
@@ -183,8 +179,8 @@ def test_a_word_that_looks_like_an_option_or_a_number_is_searched():
 
 def test_a_year_with_a_minus_is_not_searched():
     assert matching("car -1970", "a car of 1970", "a car of 1980", "1970") == [0, 1]
-    assert operators('"antique car" -1970').unwanted_words == ("1970",)
-    assert operators("moon -1969-07-20").unwanted_words == ("1969-07-20",)
+    assert asked('"antique car" -1970').signs.unwanted_words == ("1970",)
+    assert asked("moon -1969-07-20").signs.unwanted_words == ("1969-07-20",)
 
 
 def test_a_hyphen_within_a_word_does_not_exclude():
@@ -207,7 +203,7 @@ def test_stopwords_are_dropped_unless_nothing_is_left():
     "query", ["", " ", "-xyz", '-"a b"', '""', '"', "\0", "!?", "...", "---", "(", "*", "・"]
 )
 def test_there_may_be_nothing_to_search(query):
-    assert wanted(query) is None
+    assert asked(query).wanted is None
 
 
 @pytest.mark.parametrize(
@@ -229,21 +225,23 @@ def test_no_query_is_taken_for_fts5_syntax(query):
 
 
 def test_a_word_that_is_repeated_counts_again():
-    assert wanted("apple pie Apple").weights == {"apple": 2, "pie": 1}
-    assert wanted("apple pie Apple").expression() == '"apple" OR "apple" OR "pie"'
+    assert asked("apple pie Apple").wanted.weights == {"apple": 2, "pie": 1}
+    assert asked("apple pie Apple").wanted.expression() == '"apple" OR "apple" OR "pie"'
 
 
 def test_a_compound_and_its_parts_count_half_as_much_as_a_word():
-    assert wanted("well-read cats").expression() == '"cats" OR "cats" OR "well read" OR "well" OR "read"'
-    assert wanted("well-read").expression() == '"well read" OR "well" OR "read"'
+    assert (
+        asked("well-read cats").wanted.expression() == '"cats" OR "cats" OR "well read" OR "well" OR "read"'
+    )
+    assert asked("well-read").wanted.expression() == '"well read" OR "well" OR "read"'
 
 
 def test_a_compound_without_a_word_of_its_own_is_a_word():
-    assert wanted("§3 cats").expression() == '"syma7 3" OR "cats"'
+    assert asked("§3 cats").wanted.expression() == '"syma7 3" OR "cats"'
 
 
 def test_a_pasted_page_is_cut_to_its_first_terms():
-    expression = wanted(" ".join(f"word{number}x" for number in range(500))).expression()
+    expression = asked(" ".join(f"word{number}x" for number in range(500))).wanted.expression()
     assert expression.count(" OR ") == MOST_TERMS - 1
     assert finds('"' + "long " * 500 + '"', "long " * 500)
 
@@ -252,16 +250,16 @@ def test_the_words_of_a_text_are_those_that_a_query_for_them_looks_for():
     assert telling_words("The Cafés of getUserId, 机器.") == {
         *("Cafés", "getuserid", "get", "user", "id", "机", "器"),
     }
-    assert telling_words("Apple pies") == wanted("apple pies").weights.keys()
+    assert telling_words("Apple pies") == asked("apple pies").wanted.weights.keys()
 
 
-def test_query_terms_are_what_an_excerpt_marks():
-    assert query_terms('The C++ (getUserById), "Quoted Phrase" -not 机器学 §3.') == (
+def test_an_excerpt_marks_words_and_parts_of_identifiers():
+    assert asked('The C++ (getUserById), "Quoted Phrase" -not 机器学 §3.').marked == (
         *("c++", "getuserbyid", "get", "user", "id", "quoted", "phrase", "机器", "器学", "§3"),
     )
-    assert query_terms("Cafe\u0301Bar") == ("cafébar", "café", "bar")
-    assert query_terms("the") == ("the",)
-    assert query_terms("-xyz") == ()
+    assert asked("Cafe\u0301Bar").marked == ("cafébar", "café", "bar")
+    assert asked("the").marked == ("the",)
+    assert asked("-xyz").marked == ()
 
 
 # Anything at all
@@ -299,7 +297,7 @@ def test_words_typed_as_in_a_text_find_it(text, data):
     words = [word for word in text.split() if not word.startswith("-") and '"' not in word]
     assume(words)
     query = data.draw(st.sampled_from(words)) if data else words[0]
-    if wanted(query) is not None:
+    if asked(query).wanted is not None:
         assert finds(query, text)
         assert finds(f'"{query}"', text)
 
@@ -311,10 +309,10 @@ def test_words_typed_as_in_a_text_find_it(text, data):
 def test_no_query_makes_fts5_raise(query):
     database = apsw.Connection(":memory:")
     database.execute(CREATE)
-    found = wanted(query)
+    found = asked(query).wanted
     if found is not None:
         assert database.execute("SELECT rowid FROM t WHERE t MATCH ?", (found.expression(),)).fetchall() == []
-    assert len(query_terms(query)) <= MOST_TERMS
+    assert len(asked(query).marked) <= MOST_TERMS
     database.close()
 
 
@@ -339,11 +337,11 @@ def test_every_word_of_a_phrase_has_an_index_token():
     ],
 )
 def test_of_phrases_between_or_one_is_required(query, required):
-    assert operators(query).required == required
+    assert asked(query).signs.required == required
 
 
 def test_marks_between_words_require_nothing():
-    asked = operators('apple "・" -・ -"・"')
-    assert not asked
-    assert asked.asks
-    assert not operators('"・"').asks
+    signs = asked('apple "・" -・ -"・"').signs
+    assert not signs
+    assert signs.asks
+    assert not asked('"・"').signs.asks

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pipelines.cache import search
 from pipelines.cache.cache import Cache
 from pipelines.indexing.ingest import index_words
-from pipelines.notes import lexical
+from pipelines.question import read_question
 from pipelines.search import bm25 as module
 from pipelines.search.bm25 import WordPostings, _best
 from pipelines.sqlite import snapshot
@@ -48,7 +48,7 @@ TEXTS = [
 
 
 def agree(words, cache, query, depth=60, only=None):
-    wanted = lexical.wanted(query)
+    wanted = read_question(query).wanted
     with snapshot(cache.con):
         ours = words.look_up(cache, wanted).scores().best(depth, only)
         theirs = search.matching(cache, wanted.expression(), depth, only)
@@ -120,7 +120,7 @@ def test_a_save_is_found_before_anyone_followed_it(house, words):
     write_many(house, 20)
     words.follow(house.cache)
     house.save("3.md", "A walrus.")
-    assert len(words.look_up(house.cache, lexical.wanted("walrus")).scores().best(5)) == 1
+    assert len(words.look_up(house.cache, read_question("walrus").wanted).scores().best(5)) == 1
 
 
 def test_only_the_end_of_a_list_is_read_again(house, words, monkeypatch):
@@ -262,7 +262,7 @@ def test_memory_equals_fts5_whatever_is_committed_by_others_meanwhile(tiny_embed
             while not stop.is_set():
                 with snapshot(cache.con):
                     for query in QUERIES:
-                        words.look_up(cache, lexical.wanted(query)).scores()
+                        words.look_up(cache, read_question(query).wanted).scores()
             cache.close()
 
         with (
@@ -330,13 +330,13 @@ def test_who_asks_from_an_older_moment_hides_nothing_from_others(house, words):
     words.follow(house.cache)
     old = Cache.open(house.cache.path)
     with snapshot(old.con):
-        found = words.look_up(old, lexical.wanted("walrus garden")).scores().best(60)
+        found = words.look_up(old, read_question("walrus garden").wanted).scores().best(60)
         house.save("3.md", "A walrus in the garden.")
         (house.root / "4.md").unlink()
         house.index()
         words.follow(house.cache)
-        assert words.look_up(old, lexical.wanted("walrus")).scores().best(60) == []
-        assert len(words.look_up(old, lexical.wanted("garden")).scores().best(60)) <= len(found)
+        assert words.look_up(old, read_question("walrus").wanted).scores().best(60) == []
+        assert len(words.look_up(old, read_question("garden").wanted).scores().best(60)) <= len(found)
     old.close()
     agree(words, house.cache, "walrus")
     agree(words, house.cache, "garden")

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.domains import parse
 from pipelines.graph.ranking import rank_domain
+from pipelines.question import read_question
 from pipelines.search.rank import Source, depth_for, rank_notes
 from tests.pipelines.conftest import House
 
@@ -63,7 +64,7 @@ def test_one_question_by_hand(house):
     (domain,) = parse("vault: {legacy: true, preset: source, decay: {mode: ranked_grouped}}")
     assert rank_domain(house.cache, domain).problem is None
     question = np.array([1.0, 0.0], np.float32)
-    ranking = rank_notes(Source(domain, house.cache, question), "river", depth_for(10), NOW)
+    ranking = rank_notes(Source(domain, house.cache, question), read_question("river"), depth_for(10), NOW)
     by_path = {hit.path: hit for hit in ranking.hits}
     figures = {
         "fresh.md": (0.024326, 0.024326, 1.0),

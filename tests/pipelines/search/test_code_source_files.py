@@ -9,8 +9,9 @@ import pytest
 
 from pipelines.cache import passages
 from pipelines.domains import load
+from pipelines.question import read_question
 from pipelines.search.ablation import without
-from pipelines.search.code import NO_CODE, CodeSignals
+from pipelines.search.code import SymbolNames
 from pipelines.search.find import find
 from pipelines.search.rank import Source, depth_for, rank_notes
 from tests.pipelines.conftest import housed
@@ -64,7 +65,7 @@ def ranked(house, query, way=lambda source: source, **given):
     (domain,) = load(house.root).domains
     domain = replace(domain, **given)
     source = Source(domain, house.cache, house.embedder._embedder.encode_query(query))
-    return rank_notes(way(source), query, depth_for(10), NOW)
+    return rank_notes(way(source), read_question(query), depth_for(10), NOW)
 
 
 def place_of(house, hit):
@@ -117,10 +118,12 @@ def test_a_definition_that_no_retriever_finds_is_found(tree):
     allowed = tree.cache.con.execute("SELECT id FROM vault_chunk WHERE path LIKE 'notes/%'").fetchall()
     ids = [chunk for (chunk,) in allowed]
     (domain,) = load(tree.root).domains
-    source = Source(domain, tree.cache, None, by_words=False)
-    assert [hit.path for hit in rank_notes(source, "round_to_tenth", 60, NOW).hits] == ["src/money.py"]
+    source = Source(domain, tree.cache, None, without=frozenset({"words"}))
+    assert [hit.path for hit in rank_notes(source, read_question("round_to_tenth"), 60, NOW).hits] == [
+        "src/money.py"
+    ]
     filtered = replace(source, only=ids)
-    assert rank_notes(filtered, "round_to_tenth", 60, NOW).hits == []
+    assert rank_notes(filtered, read_question("round_to_tenth"), 60, NOW).hits == []
 
 
 def test_a_files_name_and_what_several_found_files_import_are_signals_of_their_own(tree):
@@ -140,10 +143,7 @@ def test_a_files_name_and_what_several_found_files_import_are_signals_of_their_o
 
 def test_notes_rank_as_before_beside_source_files_and_without_them(tree):
     """A question without a name, and any question of a domain without the format, is answered as without signals."""
-
-    def off(source):
-        return replace(source, code=NO_CODE)
-
+    off = without(["symbol", "filename", "imports"])
     for query in ("round_to_tenth", "price share", "labels of bread", "titled market"):
         assert ranked(tree, query, formats=("md",)) == ranked(tree, query, off, formats=("md",))
     before = [hit.path for hit in ranked(tree, "how is the ledger of the market", off).hits]
@@ -155,13 +155,13 @@ def test_without_source_files_nothing_is_read_for_their_signals(house):
     house.write("a.md", "Bread and river.")
     house.index()
 
-    class Untouched(CodeSignals):
-        def asked(self, *_args, **_given):
+    class Untouched(SymbolNames):
+        def follow(self, _cache):
             raise AssertionError("the domain has no source files")
 
     (domain,) = load(house.root).domains
-    source = Source(domain, house.cache, house.embedder._embedder.encode_query("bread"), code=Untouched())
-    assert [hit.path for hit in rank_notes(source, "bread", 60, NOW).hits] == ["a.md"]
+    source = Source(domain, house.cache, house.embedder._embedder.encode_query("bread"), symbols=Untouched())
+    assert [hit.path for hit in rank_notes(source, read_question("bread"), 60, NOW).hits] == ["a.md"]
 
 
 def test_the_definition_comes_first_across_domains_and_is_no_copy(tree):
@@ -174,7 +174,7 @@ def test_the_definition_comes_first_across_domains_and_is_no_copy(tree):
             [i for (i,) in tree.cache.con.execute("SELECT id FROM vault_chunk WHERE path LIKE ?", (like,))]
         ]
     ]
-    found, failed = find(both, "round_to_tenth", 10, root=tree.root, present=True, now=NOW)
+    found, failed = find(both, read_question("round_to_tenth"), 10, root=tree.root, present=True, now=NOW)
     assert not failed
     assert (found[0].hit.path, found[0].hit.is_named, found[0].domain) == ("src/money.py", True, "code")
     assert found[0].chunk.place.shown() == "round_to_tenth"

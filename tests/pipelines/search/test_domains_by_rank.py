@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pipelines.cache import passages
 from pipelines.model import Domain
+from pipelines.question import read_question
 from pipelines.search.domains import Placed, merge_by_rank
 from pipelines.search.fusion import Hit
 from pipelines.search.rank import Ranking, Source
@@ -58,7 +59,7 @@ def test_a_note_that_is_no_match_stays_below_the_strong_ones(cache, query, is_be
         group(cache, "d", {"rare.md": False}),
         group(cache, "e", {"strong.md": True, "phrase.md": True}),
     ]
-    assert (paths(merge_by_rank(groups, query))[-1] == "rare.md") == is_below
+    assert (paths(merge_by_rank(groups, read_question(query)))[-1] == "rare.md") == is_below
 
 
 @given(
@@ -68,7 +69,7 @@ def test_a_note_that_is_no_match_stays_below_the_strong_ones(cache, query, is_be
 )
 def test_what_gave_way_is_below_every_strong_match_and_scores_descend(cache, one, other, query):
     groups = [several for several in (group(cache, "d", one), group(cache, "e", other)) if several]
-    ranked = merge_by_rank(groups, query)
+    ranked = merge_by_rank(groups, read_question(query))
     assert sorted(paths(ranked)) == sorted([*one, *other])
     scores = [place.hit.score for place in ranked]
     if len(groups) > 1:
@@ -81,10 +82,10 @@ def test_what_gave_way_is_below_every_strong_match_and_scores_descend(cache, one
 def test_of_the_firsts_of_two_models_the_strong_match_leads(cache):
     one, strong = group(cache, "d", {"nothing.md": False}), group(cache, "e", {"rare.md": True})
     for groups in ([one, strong], [strong, one]):
-        assert paths(merge_by_rank(groups, "?")) == ["rare.md", "nothing.md"]
+        assert paths(merge_by_rank(groups, read_question("?"))) == ["rare.md", "nothing.md"]
 
 
 def test_one_group_alone_stays_as_it_is(cache):
     alone = group(cache, "d", {"nothing.md": False, "rare.md": True})
-    assert merge_by_rank([alone], "?") == alone
-    assert merge_by_rank([], "?") == []
+    assert merge_by_rank([alone], read_question("?")) == alone
+    assert merge_by_rank([], read_question("?")) == []

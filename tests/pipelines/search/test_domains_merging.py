@@ -16,7 +16,7 @@ from pipelines.cache import passages
 from pipelines.cache.passages import chunk_paths
 from pipelines.errors import CacheCorruptError
 from pipelines.model import Decay, Domain
-from pipelines.notes import lexical
+from pipelines.question import read_question
 from pipelines.search import rank as layers
 from pipelines.search.bm25 import WordPostings, read_words
 from pipelines.search.domains import Asked
@@ -57,7 +57,7 @@ def source(house, slug, query, **settings):
 def rank(sources, query):
     asked = Asked(sources)
     with asked.snapshots():
-        ranked = asked.rank(query, depth_for(10), NOW)
+        ranked = asked.rank(read_question(query), depth_for(10), NOW)
     assert not asked.failed
     return ranked
 
@@ -78,7 +78,7 @@ def test_each_domain_keeps_its_own_order_and_loses_no_note(houses, chosen, query
     sources = [source(houses[slug], slug, query, **given) for slug, given in chosen.items()]
     ranked = rank(sources, query)
     for one in sources:
-        alone = [hit.path for hit in rank_notes(one, query, depth_for(10), NOW).hits]
+        alone = [hit.path for hit in rank_notes(one, read_question(query), depth_for(10), NOW).hits]
         assert [placed.hit.path for placed in ranked if placed.source is one] == alone
 
 
@@ -96,7 +96,7 @@ def test_the_score_is_the_sum_of_its_signals_and_never_rises_down_the_list(house
 @given(st.sampled_from(sorted(FOLDERS)), settings, questions)
 def test_one_domain_alone_is_answered_as_it_ranks_its_notes(houses, slug, given, query):
     only = source(houses[slug], slug, query, **given)
-    expected = rank_notes(only, query, depth_for(10), NOW)
+    expected = rank_notes(only, read_question(query), depth_for(10), NOW)
     assert [one.hit for one in rank([only], query)] == expected.hits
     assert all(one.ranks == expected.ranks_of(one.hit.path) for one in rank([only], query))
 
@@ -120,7 +120,7 @@ def from_file(house, wanted):
 @pytest.mark.parametrize("look_up", [from_memory, from_file])
 @given(query=questions)
 def test_bm25_counts_over_all_domains_as_over_one_that_has_all_their_notes(houses, look_up, query):
-    wanted = lexical.wanted(query)
+    wanted = read_question(query).wanted
     found = {slug: look_up(houses[slug], wanted) for slug in [*FOLDERS, "whole"]}
     over = reduce(add, (found[slug].statistics for slug in FOLDERS))
     assert over == found["whole"].statistics
@@ -151,7 +151,10 @@ def test_while_the_model_loads_domains_are_compared_by_their_words(houses):
 
 
 def test_without_words_nothing_is_looked_up(houses):
-    asked = [replace(source(houses[slug], slug, "river"), by_words=False) for slug in ("garden", "river")]
+    asked = [
+        replace(source(houses[slug], slug, "river"), without=frozenset({"words"}))
+        for slug in ("garden", "river")
+    ]
     assert all(one.hit.signals["words"] == 0.0 for one in rank(asked, "river"))
 
 
@@ -168,6 +171,6 @@ def test_a_domain_that_fails_is_named_and_silences_no_other(houses, monkeypatch,
     monkeypatch.setattr(owner, name, damaged)
     asked = Asked([source(houses[slug], slug, "winter") for slug in ("garden", "river")])
     with asked.snapshots():
-        ranked = asked.rank("winter", depth_for(10), NOW)
+        ranked = asked.rank(read_question("winter"), depth_for(10), NOW)
     assert {one.source.domain.slug for one in ranked} == {"garden"}
     assert {slug: str(error) for slug, error in asked.failed.items()} == {"river": "river is damaged"}

@@ -9,16 +9,19 @@ import pytest
 
 from pipelines.cache import passages
 from pipelines.domains import load
+from pipelines.question import read_question
 from pipelines.search.excerpts import split_sentences
-from pipelines.search.find import Found, excerpts, find
-from pipelines.search.fusion import Hit
+from pipelines.search.find import excerpts, find
+from pipelines.search.fusion import Found, Hit
 from pipelines.search.rank import Source
 
 
 def asked(house, query, *, present=True):
     (domain,) = load(house.root).domains
     source = Source(domain, house.cache, house.embedder._embedder.encode_query(query))
-    found, failed = find([source], query, 10, root=house.root, present=present, now=datetime.now(UTC))
+    found, failed = find(
+        [source], read_question(query), 10, root=house.root, present=present, now=datetime.now(UTC)
+    )
     assert not failed
     return {one.hit.path: one.stale for one in found}
 
@@ -79,8 +82,8 @@ def test_the_excerpt_of_a_note_without_text_is_its_title_and_its_description_or_
     house.index()
     (domain,) = load(house.root).domains
     source = Source(domain, house.cache, house.embedder._embedder.encode_query("what"))
-    found, _ = find([source], "what", 10, root=house.root, present=True, now=datetime.now(UTC))
-    ((cut, _),) = excerpts(found, "what", {})
+    found, _ = find([source], read_question("what"), 10, root=house.root, present=True, now=datetime.now(UTC))
+    ((cut, _),) = excerpts(found, read_question("what"), {})
     assert cut.text == shown
 
 
@@ -103,7 +106,7 @@ def test_a_sentence_at_the_edge_of_a_passage_is_shown_whole(house):
         for at in (0, len(own) - 1):
             # The sentences of a passage that begin or end it are the most similar ones.
             chosen = [float(n == at) for n in range(len(own))]
-            ((cut, _),) = excerpts([one], "beans", {"d": lambda *_, chosen=chosen: chosen})
+            ((cut, _),) = excerpts([one], read_question("beans"), {"d": lambda *_, chosen=chosen: chosen})
             assert set(cut.text.split(" … ")) <= set(sentences)
             cuts += own[at].text not in sentences
             assert all(0 <= start < end <= len(chunk.text) for start, end in cut.sentences)

@@ -9,6 +9,7 @@ from threading import Thread
 import pytest
 
 from pipelines.model import Decay, Domain
+from pipelines.question import read_question
 from pipelines.search.fusion import STAGES, stage, timing
 from pipelines.search.rank import Source, depth_for, rank_notes
 
@@ -57,6 +58,6 @@ def test_each_step_of_a_ranking_is_timed(house):
     domain = Domain("vault", "", legacy=True, decay=Decay(mode="ranked_grouped"))
     source = Source(domain, house.cache, house.embedder._embedder.encode_query("river"))
     with timing() as seconds:
-        rank_notes(source, "river", depth_for(10), datetime.now(UTC))
+        rank_notes(source, read_question("river"), depth_for(10), datetime.now(UTC))
     assert list(seconds) == ["words", "knn", "fusion", "decay", "graph"]
     assert all(seconds[name] > 0 for name in STAGES if name in seconds)

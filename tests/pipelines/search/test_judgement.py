@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from pipelines.cache import passages
 from pipelines.model import Domain
+from pipelines.question import read_question
 from pipelines.search import judgement
 from pipelines.search.bm25 import WordPostings
-from pipelines.search.fusion import Hit
-from pipelines.search.judgement import Judged
+from pipelines.search.fusion import Found, Hit
 from pipelines.search.rank import Source
 from tests.pipelines.conftest import housed
 
@@ -47,17 +47,17 @@ def source(request, house):
     return Source(Domain("d", ""), house.cache, None, words=words)
 
 
-def judge(hits, query):
-    return judgement.judge(hits, query, {one.source.domain.slug: one.source for one in hits}.values())
+def judge(source, hits, query):
+    return judgement.judge(hits, read_question(query), {"d": source})
 
 
 def hit_of(source, path, **scores):
     chunk = passages.chunks_of(source.cache, path)[0]
-    return Judged(source, Hit(path, chunk.chunk_id, {"meaning": 0.5}, scores), chunk)
+    return Found("d", Hit(path, chunk.chunk_id, {"meaning": 0.5}, scores), chunk)
 
 
 def rated(source, query, *paths):
-    return judge([hit_of(source, path) for path in paths], query)
+    return judge(source, [hit_of(source, path) for path in paths], query)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_passage_with_the_whole_question_as_a_phrase_is_a_strong_match(source,
 
 
 def test_a_note_that_the_question_names_is_a_strong_match(source):
-    assert judge([hit_of(source, "nothing.md", named=1.2), hit_of(source, "phrase.md")], "x") == [
+    assert judge(source, [hit_of(source, "nothing.md", named=1.2), hit_of(source, "phrase.md")], "x") == [
         "strong",
         "none",
     ]
@@ -122,27 +122,27 @@ def english(source, monkeypatch):
 
 @pytest.mark.parametrize(("cosine", "match"), [(0.9, "strong"), (0.58, "weak"), (0.3, "none")])
 def test_nearness_alone_decides_where_no_word_is_shared(english, cosine, match):
-    assert judge([hit_of(english, "words.md", cosine=cosine)], "what zebras eat") == [match]
+    assert judge(english, [hit_of(english, "words.md", cosine=cosine)], "what zebras eat") == [match]
 
 
 def test_words_make_up_for_what_a_hit_lacks_in_nearness(english):
-    assert judge([hit_of(english, "words.md", cosine=0.45)], "ledger of zebras") == ["weak"]
-    assert judge([hit_of(english, "words.md", cosine=0.45)], "herds of zebras") == ["none"]
+    assert judge(english, [hit_of(english, "words.md", cosine=0.45)], "ledger of zebras") == ["weak"]
+    assert judge(english, [hit_of(english, "words.md", cosine=0.45)], "herds of zebras") == ["none"]
 
 
 def test_where_a_hit_is_a_match_less_evidence_makes_others_weak_ones(english):
     near, farther = hit_of(english, "words.md", cosine=0.6), hit_of(english, "nothing.md", cosine=0.46)
-    assert judge([farther], "what zebras eat") == ["none"]
-    assert judge([near, farther], "what zebras eat") == ["weak", "weak"]
+    assert judge(english, [farther], "what zebras eat") == ["none"]
+    assert judge(english, [near, farther], "what zebras eat") == ["weak", "weak"]
 
 
 def test_a_cosine_that_is_high_for_every_chinese_question_is_no_match(english):
-    assert judge([hit_of(english, "chinese.md", cosine=0.8)], "瑞士与哪些国家接壤") == ["none"]
-    assert judge([hit_of(english, "chinese.md", cosine=0.8)], "发酵食品怎么做") != ["none"]
+    assert judge(english, [hit_of(english, "chinese.md", cosine=0.8)], "瑞士与哪些国家接壤") == ["none"]
+    assert judge(english, [hit_of(english, "chinese.md", cosine=0.8)], "发酵食品怎么做") != ["none"]
 
 
 def test_a_cosine_between_two_languages_says_nothing(english):
-    assert judge([hit_of(english, "chinese.md", cosine=0.9)], "what do zebras eat") == ["none"]
+    assert judge(english, [hit_of(english, "chinese.md", cosine=0.9)], "what do zebras eat") == ["none"]
 
 
 ORDER = ("none", "weak", "strong")
@@ -156,8 +156,8 @@ ORDER = ("none", "weak", "strong")
 )
 def test_a_nearer_hit_is_never_rated_lower(house, query, paths, cosine, nearer):
     source = Source(Domain("d", ""), house.cache, np.ones(house.cache.meta.dimension, np.float32))
-    one = judge([hit_of(source, path, cosine=cosine) for path in paths], query)
-    other = judge([hit_of(source, path, cosine=cosine + nearer) for path in paths], query)
+    one = judge(source, [hit_of(source, path, cosine=cosine) for path in paths], query)
+    other = judge(source, [hit_of(source, path, cosine=cosine + nearer) for path in paths], query)
     assert all(ORDER.index(before) <= ORDER.index(after) for before, after in zip(one, other, strict=True))
 
 
@@ -166,5 +166,6 @@ def test_a_word_is_as_rare_as_it_is_in_all_domains_together(source, tmp_path, ti
     with housed(tmp_path, tiny_embedder, ledgers) as house:
         other = Source(Domain("e", "", legacy=True), house.cache, None)
         hit = hit_of(source, "phrase.md")
-        assert judgement.judge([hit], "ledger of walruses and gates", [source]) == ["weak"]
-        assert judgement.judge([hit], "ledger of walruses and gates", [source, other]) == ["none"]
+        question = read_question("ledger of walruses and gates")
+        assert judgement.judge([hit], question, {"d": source}) == ["weak"]
+        assert judgement.judge([hit], question, {"d": source, "e": other}) == ["none"]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.model import Domain
+from pipelines.question import read_question
 from pipelines.search.fusion import Hit
 from pipelines.search.names import (
     NoteNames,
@@ -85,7 +86,7 @@ def house(tmp_path_factory, tiny_embedder):
 
 def ranked(house, query, domain=DOMAIN, **given):
     vector = house.embedder._embedder.encode_query(query)
-    return rank_notes(Source(domain, house.cache, vector, **given), query, depth_for(10), NOW)
+    return rank_notes(Source(domain, house.cache, vector, **given), read_question(query), depth_for(10), NOW)
 
 
 @pytest.mark.parametrize(("query", "path"), NAMES.items())
@@ -122,7 +123,7 @@ def test_the_note_about_nothing_else_comes_before_a_glossary_in_any_form_of_its_
     first, second = ranked(house, query).hits[:2]
     assert (first.path, second.path) == ("Aliases.md", "Glossary.md")
     assert first.signals["name_words"] > 0
-    without = ranked(house, query, name_words=False)
+    without = ranked(house, query, without=frozenset({"name_words"}))
     assert "called" not in without.layers
     assert without.hits[0].path == "Glossary.md"
 
@@ -211,21 +212,21 @@ def test_a_name_that_many_notes_have_names_none_of_them(house):
     house.write("two/a.md", "# Twice")
     house.write("two/b.md", "---\naliases: [twice]\n---\nAgain.")
     house.index()
-    assert names.called(house.cache, "index") == {}
-    assert names.called(house.cache, "twice") == {"two/a.md": 1.2, "two/b.md": 1.15 / 2}
+    assert names.called(house.cache, read_question("index")) == {}
+    assert names.called(house.cache, read_question("twice")) == {"two/a.md": 1.2, "two/b.md": 1.15 / 2}
 
 
 def test_names_follow_the_notes(house):
     names = NoteNames()
-    assert names.called(house.cache, "A fleeting thing") == {}
+    assert names.called(house.cache, read_question("A fleeting thing")) == {}
     house.save("fleeting.md", "# A fleeting thing")
-    assert names.called(house.cache, "a fleeting thing").keys() == {"fleeting.md"}
+    assert names.called(house.cache, read_question("a fleeting thing")).keys() == {"fleeting.md"}
     house.save("fleeting.md", "---\naliases: [passing]\n---\n# Another thing")
-    assert names.called(house.cache, "A fleeting thing") == {}
-    assert names.called(house.cache, "Passing").keys() == {"fleeting.md"}
+    assert names.called(house.cache, read_question("A fleeting thing")) == {}
+    assert names.called(house.cache, read_question("Passing")).keys() == {"fleeting.md"}
     (house.root / "fleeting.md").rename(house.root / "moved.md")
     house.index()
-    assert names.called(house.cache, "passing") == {"moved.md": 1.15}
+    assert names.called(house.cache, read_question("passing")) == {"moved.md": 1.15}
 
 
 _words = st.text(st.sampled_from(string.ascii_letters + "éßñøжя豆腐が한"), min_size=1, max_size=8)

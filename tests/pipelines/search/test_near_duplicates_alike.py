@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.cache.passages import ChunkRow
-from pipelines.search.find import Found
-from pipelines.search.fusion import Hit
+from pipelines.question import read_question
+from pipelines.search.fusion import Found, Hit
 from pipelines.search.near_duplicates import fold_near_duplicates
 
 KNOWN, UNKNOWN = "hub/all-MiniLM-L6-v2", "hub/another"
@@ -32,7 +32,7 @@ def folded(several, query="revenue", model=KNOWN, cosine=None):
         if angle is not None:
             vectors[one.domain, one.hit.chunk_id] = np.array([np.cos(angle), np.sin(angle)], np.float32)
     models = {one.domain: model for one in several}
-    result = fold_near_duplicates(several, query, models, vectors)
+    result = fold_near_duplicates(several, read_question(query), models, vectors)
     return [(one.first.hit.path, [other.hit.path for other in one.alike]) for one in result]
 
 
@@ -64,8 +64,8 @@ def test_notes_without_text_are_like_none_however_near_their_names_are():
 def test_vectors_of_different_models_are_not_compared():
     near = [found("a.md"), found("b.md", TEXT + " More.", domain="e")]
     vectors = {(one.domain, one.hit.chunk_id): np.array([1.0, 0.0], np.float32) for one in near}
-    assert len(fold_near_duplicates(near, "revenue", {"d": KNOWN, "e": UNKNOWN}, vectors)) == 2
-    assert len(fold_near_duplicates(near, "revenue", {"d": KNOWN, "e": KNOWN}, vectors)) == 1
+    assert len(fold_near_duplicates(near, read_question("revenue"), {"d": KNOWN, "e": UNKNOWN}, vectors)) == 2
+    assert len(fold_near_duplicates(near, read_question("revenue"), {"d": KNOWN, "e": KNOWN}, vectors)) == 1
 
 
 @pytest.mark.parametrize("query", ["Zone Two", "zone-two", '"Zone Two"', "later"])

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.cache import passages
+from pipelines.filters import NO_FILTERS, Filters
 from pipelines.model import Domain
-from pipelines.notes import lexical
+from pipelines.question import read_question
 from pipelines.search.bm25 import WordPostings
 from pipelines.search.explain import nothing_left
 from pipelines.search.operators import notes_with_phrase, restricted, why_not
@@ -58,7 +59,7 @@ def ask(request, house):
             words.follow(house.cache)
         vector = house.embedder._embedder.encode_query(query)
         source = Source(DOMAIN, house.cache, vector, only, words=words)
-        return {hit.path for hit in rank_notes(source, query, depth_for(20), NOW).hits}
+        return {hit.path for hit in rank_notes(source, read_question(query), depth_for(20), NOW).hits}
 
     return paths
 
@@ -162,25 +163,25 @@ def test_operators_hold_within_filters(ask, house):
     ],
 )
 def test_options_numbers_and_sentences_ask_nothing_of_a_note(query):
-    assert not lexical.operators(query)
+    assert not read_question(query).signs
 
 
 def test_a_sentence_says_what_it_quotes_and_its_minus_signs_are_words():
     query = 'the long question of one who has pasted a message with "a phrase" in it -template'
-    assert {"template", "a phrase"} <= lexical.wanted(query).weights.keys()
-    assert lexical.without_unwanted(query) == query
+    assert {"template", "a phrase"} <= read_question(query).wanted.weights.keys()
+    assert read_question(query).asked == query
 
 
 def test_what_is_not_wanted_is_no_part_of_the_question():
-    assert lexical.without_unwanted('daily "a note" -template -"x y"') == 'daily "a note"'
-    assert lexical.without_unwanted("daily  note") == "daily  note"
+    assert read_question('daily "a note" -template -"x y"').asked == 'daily "a note"'
+    assert read_question("daily  note").asked == "daily  note"
 
 
 def why_none(house, query, only=None):
     """Return why a question finds nothing among all notes, or among those that pass its filters."""
     ids = only and [chunk.chunk_id for path in only for chunk in passages.chunks_of(house.cache, path)]
     source = Source(DOMAIN, house.cache, None, ids)
-    return nothing_left([source], query, filtered=only is not None)
+    return nothing_left([source], read_question(query, NO_FILTERS if only is None else Filters(has=("tag",))))
 
 
 @pytest.mark.parametrize(
@@ -233,9 +234,9 @@ def test_an_empty_answer_says_why_for_the_notes_that_pass_the_filters(house, que
 
 
 def test_the_reason_for_leaving_a_note_out_is_given(house):
-    assert "lacks the phrase" in why_not(house.cache, '"daily note"', "order.md")
-    assert "leaves out with a minus sign" in why_not(house.cache, "note -template", "daily.md")
-    assert why_not(house.cache, '"daily note" -template', "plain.md") is None
+    assert "lacks the phrase" in why_not(house.cache, read_question('"daily note"'), "order.md")
+    assert "leaves out with a minus sign" in why_not(house.cache, read_question("note -template"), "daily.md")
+    assert why_not(house.cache, read_question('"daily note" -template'), "plain.md") is None
 
 
 _CHARACTERS = st.sampled_from('"- -"a7') | st.characters(min_codepoint=0x3000, max_codepoint=0x31FF)
@@ -243,11 +244,11 @@ _CHARACTERS = st.sampled_from('"- -"a7') | st.characters(min_codepoint=0x3000, m
 
 @given(st.text(_CHARACTERS | st.characters(), max_size=30))
 def test_a_question_with_any_characters_between_its_quotes_and_minus_signs_can_be_asked(house, query):
-    asked = lexical.operators(query)
+    asked = read_question(query).signs
     why_none(house, query)
-    left = restricted(house.cache, query, None)
+    left = restricted(house.cache, read_question(query), None)
     (chunk,) = passages.chunks_of(house.cache, "katakana.md")
-    kept = (asked.asks or not asked) and why_not(house.cache, query, "katakana.md") is None
+    kept = (asked.asks or not asked) and why_not(house.cache, read_question(query), "katakana.md") is None
     assert (left is None or chunk.chunk_id in left) == kept
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.domains import parse
 from pipelines.model import Domain
+from pipelines.question import read_question
 from pipelines.search.fusion import Hit
 from pipelines.search.rank import Source, depth_for, lift_attended, rank_notes
 
@@ -61,7 +62,7 @@ def rivers(house):
 
 
 def rank(source):
-    return rank_notes(source, "river harvest", depth_for(10), NOW)
+    return rank_notes(source, read_question("river harvest"), depth_for(10), NOW)
 
 
 def test_the_layer_asks_about_the_candidates_only_and_leaves_its_order_and_its_number(rivers):

@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.cache.dates import keep_commits
 from pipelines.model import Decay, Domain, as_iso
+from pipelines.question import read_question
 from pipelines.search.explain import reason, standing
 from pipelines.search.find import find, prepare
 from pipelines.search.rank import Source, depth_for, most_lifted, rank_notes
@@ -37,7 +38,7 @@ def source(house, domain=PLAIN, query="river harvest"):
 
 def test_each_layer_leaves_its_order_and_its_number(reports):
     domain = replace(PLAIN, decay=Decay(mode="ranked_grouped"))
-    ranking = rank_notes(source(reports, domain), "river harvest", depth_for(10), NOW)
+    ranking = rank_notes(source(reports, domain), read_question("river harvest"), depth_for(10), NOW)
     assert list(ranking.layers) == ["meaning", "words", "fused", "decayed"]
     first = ranking.hits[0]
     assert first.scores.keys() == {"cosine", "bm25", "fused", "decay", "decayed"}
@@ -46,7 +47,7 @@ def test_each_layer_leaves_its_order_and_its_number(reports):
 
 def test_the_newest_of_an_authors_notes_comes_first_and_the_others_weigh_less(reports):
     domain = replace(PLAIN, decay=Decay(mode="ranked_grouped"))
-    ranking = rank_notes(source(reports, domain), "river harvest", depth_for(10), NOW)
+    ranking = rank_notes(source(reports, domain), read_question("river harvest"), depth_for(10), NOW)
     weights = {hit.path: hit.scores["decay"] for hit in ranking.hits}
     assert {path: weights[path] for path in ("2025.md", "2024.md", "2023.md")} == {
         "2025.md": 1.0,
@@ -57,7 +58,7 @@ def test_the_newest_of_an_authors_notes_comes_first_and_the_others_weigh_less(re
 
 
 def test_convex_fusion_scores_what_either_retriever_found_by_both(reports):
-    ranking = rank_notes(source(reports), "river harvest", depth_for(10), NOW)
+    ranking = rank_notes(source(reports), read_question("river harvest"), depth_for(10), NOW)
     found = {hit.path: hit.scores for hit in ranking.hits}
     assert all("cosine" in scores for scores in found.values())
     assert "bm25" not in found["other.md"]
@@ -69,7 +70,9 @@ def test_convex_fusion_scores_what_either_retriever_found_by_both(reports):
 
 def test_sentences_count_once_they_are_prepared_and_scores_are_fused(reports):
     def signals(query="the river and its harvest", **settings):
-        ranking = rank_notes(source(reports, replace(PLAIN, **settings), query), query, depth_for(10), NOW)
+        ranking = rank_notes(
+            source(reports, replace(PLAIN, **settings), query), read_question(query), depth_for(10), NOW
+        )
         return {hit.path: hit.signals for hit in ranking.hits}
 
     assert not any("sentences" in of for of in signals().values())
@@ -80,12 +83,14 @@ def test_sentences_count_once_they_are_prepared_and_scores_are_fused(reports):
 
 
 def test_a_question_is_answered_by_its_words_while_the_model_loads(reports):
-    ranking = rank_notes(Source(PLAIN, reports.cache, None), "harvest", depth_for(10), NOW)
+    ranking = rank_notes(Source(PLAIN, reports.cache, None), read_question("harvest"), depth_for(10), NOW)
     assert {hit.path for hit in ranking.hits} == {"2023.md", "2024.md", "2025.md"}
 
 
 def test_few_links_are_no_graph(reports):
-    ranking = rank_notes(source(reports, replace(PLAIN, graph_mode="linear")), "river", depth_for(10), NOW)
+    ranking = rank_notes(
+        source(reports, replace(PLAIN, graph_mode="linear")), read_question("river"), depth_for(10), NOW
+    )
     assert "reranked" not in ranking.layers
 
 
@@ -111,8 +116,8 @@ LIFT = replace(PLAIN, graph_mode="lift")
 @pytest.mark.parametrize("fusion", ["convex", "rrf"])
 def test_a_note_that_the_best_matches_link_to_comes_first(linked, fusion):
     plain, lift = (replace(domain, fusion=fusion) for domain in (PLAIN, LIFT))
-    before = rank_notes(source(linked, plain), "river harvest", depth_for(10), NOW)
-    after = rank_notes(source(linked, lift), "river harvest", depth_for(10), NOW)
+    before = rank_notes(source(linked, plain), read_question("river harvest"), depth_for(10), NOW)
+    after = rank_notes(source(linked, lift), read_question("river harvest"), depth_for(10), NOW)
     assert before.hits[0].path != "locks.md"
     assert after.hits[0].path == "locks.md"
     fused = {hit.path: hit.score for hit in before.hits}
@@ -130,13 +135,17 @@ def test_what_frontmatter_calls_updated_lately_gets_the_bonus_and_a_file_copied_
     linked.write("locks.md", "---\nmodified: no date\n---\nLocks of the river harvest, in winter.")
     linked.index()
     later = datetime.now(UTC) + timedelta(days=40)
-    ranking = rank_notes(source(linked, replace(PLAIN, graph_mode=mode)), "river harvest", depth_for(10), NOW)
+    ranking = rank_notes(
+        source(linked, replace(PLAIN, graph_mode=mode)), read_question("river harvest"), depth_for(10), NOW
+    )
     recency = {hit.path: hit.signals["recency"] for hit in ranking.hits}
     fused = [hit.scores["fused"] for hit in ranking.hits]
     unit = max(fused) - min(fused) if mode == "lift" else 1.0
     assert recency["mills.md"] == pytest.approx(0.05 * unit)
     assert recency["boats.md"] == 0.0
-    aged = rank_notes(source(linked, replace(PLAIN, graph_mode=mode)), "river harvest", depth_for(10), later)
+    aged = rank_notes(
+        source(linked, replace(PLAIN, graph_mode=mode)), read_question("river harvest"), depth_for(10), later
+    )
     assert {hit.signals["recency"] for hit in aged.hits} == {0.0}
 
 
@@ -148,7 +157,7 @@ def test_what_was_committed_long_ago_gets_no_bonus_for_the_time_of_its_file(link
     ]
     keep_commits(linked.cache.con, "head", files)
     try:
-        ranking = rank_notes(source(linked, LIFT), "river harvest", depth_for(10), later)
+        ranking = rank_notes(source(linked, LIFT), read_question("river harvest"), depth_for(10), later)
     finally:
         keep_commits(linked.cache.con, "", [])
     recency = {hit.path: hit.signals["recency"] for hit in ranking.hits}
@@ -158,12 +167,12 @@ def test_what_was_committed_long_ago_gets_no_bonus_for_the_time_of_its_file(link
 
 def test_what_is_asked_about_a_note_is_what_the_layers_made_of_it(reports):
     asked = source(reports)
-    every, _ = find([asked], "river harvest", 99, root=reports.root, present=True, now=NOW)
-    found = standing(asked, "river harvest", "other.md", 60, every)
+    every, _ = find([asked], read_question("river harvest"), 99, root=reports.root, present=True, now=NOW)
+    found = standing(asked, read_question("river harvest"), "other.md", 60, every)
     assert found.found.ranks["fused"] == found.place == found.candidates == 4
     assert reason(found, 2, None, None).startswith("it is number 4 of 4 candidates, and 2 are shown")
     assert reason(found, 4, 4, None) == "it is number 4 of 4 candidates"
-    missed = standing(asked, "river harvest", "other.md", 60, every[:3])
+    missed = standing(asked, read_question("river harvest"), "other.md", 60, every[:3])
     assert reason(missed, 2, None, None).startswith("neither retriever")
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from pipelines.cache.graph import Linked
 from pipelines.model import Decay, Domain
+from pipelines.question import read_question
+from pipelines.search.rank import Source
 from pipelines.search.thresholds import BGE_LARGE
 from pipelines.search.walk import Dropped, Found, Kept, compare, deep, fast, retrieve
 
@@ -54,12 +56,10 @@ OPEN = replace(BGE_LARGE, prune=-1.0, noise=-1.0)
 
 
 def asked(garden, tiny_embedder, effort):
-    query = "compost"
+    source = Source(DECAYING, garden.cache, tiny_embedder.encode_query("compost"))
     return retrieve(
-        DECAYING,
-        garden.cache,
-        query,
-        tiny_embedder.encode_query(query),
+        source,
+        read_question("compost"),
         replace(effort, seeds=1),
         root=garden.root,
         present=True,

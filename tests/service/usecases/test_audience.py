@@ -19,6 +19,7 @@ from pipelines.indexing.reconcile import check_paths
 from pipelines.model import Privacy
 from pipelines.notes.markdown import parse_note
 from pipelines.notes.privacy import compared, may_leave
+from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.schemas.evidence import Cited
 from service.usecases.audience import OWNER, agents
@@ -102,7 +103,9 @@ def searched(questions, audience):
     """Yield questions, each with what a search tells an audience."""
     given = [*((query, []) for query in QUERIES), *(("garden soil", filters) for filters in FILTERS)]
     for query, filters in given:
-        found = questions.search(query, 50, parse_filters(filters), explain=True, audience=audience)
+        found = questions.search(
+            read_question(query, parse_filters(filters)), 50, explain=True, audience=audience
+        )
         yield f"{query} {filters}", as_text(found)
 
 
@@ -136,10 +139,10 @@ def compared_with(questions, audience):
     names, walks = TitleSearch(questions), Traversal(questions)
     for path in sorted(NOTES):
         yield path, told(names.similar, path, 50, audience=audience)
-        yield path, told(walks.traverse, path, 4, None, audience=audience)
-        yield path, told(explain, questions, "garden soil", path, 50, audience=audience)
+        yield path, told(walks.traverse, path, 4, read_question(""), audience=audience)
+        yield path, told(explain, questions, read_question("garden soil"), path, 50, audience=audience)
     for query in QUERIES[:3]:
-        yield query, as_text(walks.deep(query, "compare", audience=audience))
+        yield query, as_text(walks.deep(read_question(query), "compare", audience=audience))
 
 
 WAYS = (searched, named, opened, compared_with)
@@ -158,7 +161,7 @@ def test_the_owner_sees_such_words(questions, asked):
 
 
 def test_an_agent_sees_every_other_note(questions, resources):
-    found = questions.search("garden soil", 50, audience=agents(resources))
+    found = questions.search(read_question("garden soil"), 50, audience=agents(resources))
     assert {hit.path for hit in found.results} == SEEN
     assert questions.node("Soil.md", audience=agents(resources)).title == "Soil"
 
@@ -174,7 +177,7 @@ def test_a_private_note_answers_like_one_that_does_not_exist(questions, resource
             (questions.why, ()),
             (Reader(questions, names).open, ()),
             (names.similar, (5,)),
-            (Traversal(questions).traverse, (2, None)),
+            (Traversal(questions).traverse, (2, read_question(""))),
         ):
             hidden, missing = (told(ask, name, *others, audience=audience) for name in (path, other))
             assert hidden.replace(path, "") == missing.replace(other, "")
@@ -377,7 +380,7 @@ def test_a_note_whose_privacy_is_not_stored_is_hidden_until_it_is_indexed_again(
     con = resources.cache(domain).con
     con.execute("DROP TABLE vault_privacy")  # a cache of an earlier version
     assert not any(audience.sees("garden", path) for path in SEEN)
-    assert questions.search("garden soil", 50, audience=audience).results == []
+    assert questions.search(read_question("garden soil"), 50, audience=audience).results == []
     con.execute(
         "UPDATE vault_meta SET value = '4' || substr(value, instr(value, ':')) WHERE key = 'pipeline'"
     )

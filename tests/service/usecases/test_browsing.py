@@ -10,6 +10,7 @@ import pytest
 from pipelines.errors import NoteNotFoundError
 from pipelines.filters import Filters
 from pipelines.graph.ranking import rank_domain
+from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.usecases.browsing import Browsing
 from service.usecases.maintenance import index_once
@@ -50,7 +51,7 @@ def browsing(questions):
 
 
 def facets(browsing, questions, *used):
-    hits = questions.search("earth water sleep", 10).results
+    hits = questions.search(read_question("earth water sleep"), 10).results
     assert len(hits) == len(NOTES)
     found = browsing.facets(hits, used, TODAY)
     return [(one.filter, one.value, one.count) for one in found]
@@ -116,7 +117,7 @@ def test_a_filter_in_use_is_not_offered_again(browsing, questions):
 
 
 def test_what_all_answers_have_is_not_offered_and_their_folder_offers_what_is_in_it(browsing, questions):
-    hits = questions.search("earth water sleep", 10, Filters(folders=("garden",))).results
+    hits = questions.search(read_question("earth water sleep", Filters(folders=("garden",))), 10).results
     found = [
         (one.filter, one.value, one.count) for one in browsing.facets(hits, [("folder", "Garden")], TODAY)
     ]
@@ -127,7 +128,7 @@ def test_formats_narrow_down_where_the_answers_have_several(vault, questions, br
     (vault / "Earth.txt").write_text("Earth and water.")
     (vault / "Sleep.txt").write_text("Sleep on the earth.")
     index_once(questions.resources, lambda *_: None)
-    hits = questions.search("earth water sleep", 10).results
+    hits = questions.search(read_question("earth water sleep"), 10).results
     found = [(one.value, one.count) for one in browsing.facets(hits, [], TODAY) if one.filter == "format"]
     assert found == [("md", len(NOTES)), ("txt", 2)]
     assert not [one for one in browsing.facets(hits, [("format", "md")], TODAY) if one.filter == "format"]

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipelines.errors import NoteNotFoundError, VaultNotFoundError
+from pipelines.question import read_question
 from pipelines.sqlite import select
 from queue_config import inspect as queue_inspect
 from service.usecases.audience import Audience
@@ -38,7 +39,7 @@ def requests(questions):
 
 
 def found(questions, words):
-    return [hit.path for hit in questions.search(words, 10).results]
+    return [hit.path for hit in questions.search(read_question(words), 10).results]
 
 
 def test_a_new_note_is_findable_when_the_answer_says_so(settings, vault, questions, requests):

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from pipelines.errors import CacheCorruptError, DomainNotFoundError, NoteNotFoundError
 from pipelines.filters import Filters
+from pipelines.question import read_question
 from pipelines.search.excerpts import split_sentences
 from queue_config.settings import Settings
 from service.app import create_app
@@ -68,7 +69,7 @@ def client(settings):
 
 
 def ask(contexts, question="garden soil", *, budget=4_000, compress="none", filters=None):
-    return contexts.ask(question, filters or Filters(), budget=budget, compress=compress)
+    return contexts.ask(read_question(question, filters or Filters()), budget=budget, compress=compress)
 
 
 def test_each_passage_says_where_it_is_and_why(contexts, settings):
@@ -167,7 +168,9 @@ def test_no_list_of_links_and_no_bare_heading_is_packed(vault, tmp_path, tiny_mo
     settings = indexed(vault, tmp_path / "state", tiny_model, notes)
     contexts = Contexts(SearchService(Resources(settings), wait_for_model=True))
     for order in ("relevance", "density"):
-        answer = contexts.ask("how to sleep better", budget=2_000, compress="none", order=order)
+        answer = contexts.ask(
+            read_question("how to sleep better"), budget=2_000, compress="none", order=order
+        )
         assert "get up at a fixed time" in answer.block
         assert {one.path for one in answer.passages} <= {"Sleep.md", "Tea.md"}
         assert "- [[" not in answer.block
@@ -324,10 +327,10 @@ def test_private_notes_are_absent_for_an_agent(tmp_path, tiny_model):
     questions = SearchService(resources, wait_for_model=True)
     contexts, agent = Contexts(questions), agents(resources)
     for question in ("garden soil and worms", "kanarytextone", "heading"):
-        owner = contexts.ask(question, budget=8_000, compress="strong", audience=OWNER)
+        owner = contexts.ask(read_question(question), budget=8_000, compress="strong", audience=OWNER)
         assert canaries.leaks(owner.model_dump_json(), question)
         for reader in (None, agent):
-            answer = contexts.ask(question, budget=8_000, compress="strong", audience=reader)
+            answer = contexts.ask(read_question(question), budget=8_000, compress="strong", audience=reader)
             assert canaries.leaks(answer.model_dump_json(), question) == []
     for about in ("Soil.md", "Worms.md"):
         answer = context_by_recipe(questions, contexts, "all", about, audience=agent)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.errors import CacheCorruptError
+from pipelines.question import read_question
 from pipelines.sqlite import connect, empty_journal
 from queue_config.settings import Settings
 from service.cli.main import app
@@ -52,14 +53,14 @@ def test_the_other_domain_answers_and_the_way_out_works(settings, what):
     con.execute(DAMAGE[what])
     con.close()
     questions = SearchService(Resources(settings), wait_for_model=True)
-    answer = questions.search("garden", 10)
+    answer = questions.search(read_question("garden"), 10)
     found = [hit.path for hit in answer.results]
     assert "b.md" in found
     # It answers, too, or the answer says why not; where only its state cannot be read, it may do both.
     failed = answer.index.failed
     assert "damaged/a.md" in found or "damaged" in failed
     assert all("everindex index --rebuild" in reason for reason in failed.values())
-    unfound = questions.search('"no such phrase" -garden', 10)
+    unfound = questions.search(read_question('"no such phrase" -garden'), 10)
     assert unfound.reason.startswith('no note has the phrase "no such phrase"')
     assert failed.keys() <= unfound.index.failed.keys()
     questions.health(questions.resources.queue())
@@ -78,7 +79,7 @@ def test_the_other_domain_answers_and_the_way_out_works(settings, what):
     assert result.exit_code == 0, result.output
     result = CliRunner().invoke(app, ["verify", *where], env=environment)
     assert result.exit_code == 0, result.output
-    answer = SearchService(Resources(settings), wait_for_model=True).search("garden", 10)
+    answer = SearchService(Resources(settings), wait_for_model=True).search(read_question("garden"), 10)
     assert {"b.md", "damaged/a.md"} == {hit.path for hit in answer.results}
 
 
@@ -155,5 +156,7 @@ def test_a_rebuild_succeeds_wherever_the_old_cache_is_damaged(indexed, tmp_path,
         rebuild_caches(Resources(made), lambda *_: None)
         (verdict,) = verify_caches(Resources(made)).values()
         assert (verdict.differences, verdict.compared) == ((), 60), (kind, page)
-        found = SearchService(Resources(made), wait_for_model=True).search("water of week 3 for 42", 5)
+        found = SearchService(Resources(made), wait_for_model=True).search(
+            read_question("water of week 3 for 42"), 5
+        )
         assert found.results[0].path == "42.md", (kind, page)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from pipelines.question import read_question
 from pipelines.search import quotes as citations
 from queue_config.settings import Settings
 from service.app import create_app
@@ -200,7 +201,7 @@ def test_how_well_the_notes_answered_is_kept_where_the_models_cosines_are_judged
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(judged)))
     index_once(resources, lambda *_: None)
     questions = SearchService(resources, wait_for_model=True)
-    match = questions.search("river boat", 10).match
+    match = questions.search(read_question("river boat"), 10).match
     assert match in ("strong", "weak", "none")
     record = Records(questions).ask("river boat")
     assert record.match == match

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from pipelines.question import read_question
 from pipelines.search.fusion import Hit
 from queue_config.settings import Settings
 from service.http.routes import add_search
@@ -177,10 +178,10 @@ def test_a_copy_is_said_to_be_folded_behind_its_original(vault):
 
 
 def test_a_result_that_only_a_deeper_ranking_gives_is_explained(vault_of_one_long_note):
-    answer = vault_of_one_long_note.search("heron", 10, explain=True)
+    answer = vault_of_one_long_note.search(read_question("heron"), 10, explain=True)
     assert answer.count == 10
     for place, hit in enumerate(answer.results, start=1):
-        said = explain(vault_of_one_long_note, "heron", hit.path, 10)
+        said = explain(vault_of_one_long_note, read_question("heron"), hit.path, 10)
         assert (said.result, said.score, said.signals, said.layers) == (
             place,
             hit.score,

@@ -10,8 +10,10 @@ from click.testing import CliRunner
 from pipelines.errors import CacheError, ConfigurationError
 from pipelines.indexing.ingest import embed_owed, index_words
 from pipelines.indexing.reconcile import reconcile
-from pipelines.search.ablation import WITHOUT, as_it_is, without
+from pipelines.question import read_question
+from pipelines.search.ablation import as_it_is, without
 from pipelines.search.evaluate import figures
+from pipelines.search.rank import SIGNALS
 from pipelines.sqlite import connect
 from pipelines.state.attention import Attention
 from queue_config.settings import Settings
@@ -66,14 +68,16 @@ def test_what_is_measured_is_what_a_search_answers(resources):
     questions = asked(resources)
     for query, found in measure(questions, JUDGED, {"": as_it_is}, NOW)[""].items():
         text, grades = JUDGED[query]
-        first, more = ([hit.path for hit in questions.search(text, k).results] for k in (10, 60))
+        first, more = (
+            [hit.path for hit in questions.search(read_question(text), k).results] for k in (10, 60)
+        )
         assert found == figures(first, more, grades)
     assert measure(questions, JUDGED, {"": as_it_is}, NOW)[""]["bread"].recall_60 == 0.0
 
 
 def test_a_note_that_is_folded_behind_its_copy_is_found_where_the_copy_is(resources):
     questions = asked(resources)
-    (hit,) = [hit for hit in questions.search("hot oven", 10).results if hit.alike]
+    (hit,) = [hit for hit in questions.search(read_question("hot oven"), 10).results if hit.alike]
     found = {
         path: measure(questions, {"q": ("hot oven", {path: 1})}, {"": as_it_is}, NOW)[""]["q"]
         for path in ("Bread.md", "Copy.md")
@@ -90,14 +94,14 @@ def test_measuring_is_no_question_of_a_user(resources):
 
 def test_each_step_has_one_layer_more_and_the_last_has_all(resources):
     found = measure_steps(asked(resources), JUDGED)
-    assert list(found.means) == ["meaning", "words", "fused", *list(WITHOUT)[2:]]
+    assert list(found.means) == ["meaning", "words", "fused", *list(SIGNALS)[2:]]
     assert list(found.means.values())[-1] == compare(lambda: asked(resources), JUDGED, [], []).as_it_is
 
 
-@pytest.mark.parametrize("layer", WITHOUT)
+@pytest.mark.parametrize("layer", SIGNALS)
 def test_no_note_has_a_signal_of_a_layer_that_is_left_out(resources, layer):
     for text, _ in JUDGED.values():
-        for one in asked(resources).ranked(text, 10, way=without([layer])).found:
+        for one in asked(resources).ranked(read_question(text), 10, way=without([layer])).found:
             assert one.hit.signals.get(layer, 0.0) == 0.0
 
 

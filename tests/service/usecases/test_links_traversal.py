@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.app import create_app
 from service.cli.main import app as commands
@@ -203,12 +204,12 @@ def test_deep_mode_refuses_an_unknown_domain_and_an_unknown_mode(program):
 
 def test_a_records_id_stands_for_its_question(questions):
     record = Records(questions).ask("garden tools")
-    answer = Traversal(questions).deep(record.id, "fast")
+    answer = Traversal(questions).deep(read_question(record.id), "fast")
     assert (answer.question, answer.record) == ("garden tools", record.id)
 
 
 def test_what_is_no_records_id_is_a_question(questions):
-    answer = Traversal(questions).deep("deadbeef0000", "fast")
+    answer = Traversal(questions).deep(read_question("deadbeef0000"), "fast")
     assert (answer.question, answer.record) == ("deadbeef0000", None)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.indexing.ingest import chunking_of
 from pipelines.maintenance import rebuild
+from pipelines.question import read_question
 from pipelines.sqlite import connect
 from pipelines.state.state import EMBEDDING_SPEED, EmbeddingSpeed
 from queue_config.settings import Settings
@@ -59,7 +60,10 @@ def cost(resources):
 
 
 def found(resources, question):
-    return [hit.path for hit in SearchService(resources, wait_for_model=True).search(question, 5).results]
+    return [
+        hit.path
+        for hit in SearchService(resources, wait_for_model=True).search(read_question(question), 5).results
+    ]
 
 
 def test_an_index_says_which_files_it_could_have_besides(vault, opened):

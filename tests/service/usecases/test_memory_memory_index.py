@@ -13,7 +13,7 @@ from pipelines.cache.search import matching
 from pipelines.errors import CacheCorruptError
 from pipelines.indexing.ingest import embed_owed, index_words
 from pipelines.indexing.reconcile import reconcile
-from pipelines.notes import lexical
+from pipelines.question import read_question
 from pipelines.search.bm25 import WordPostings
 from pipelines.sqlite import snapshot
 from queue_config.settings import Settings
@@ -51,7 +51,7 @@ def index(resources, notes):
 
 
 def answers(questions):
-    found = {q: questions.search(q, 10, explain=True).results for q in QUESTIONS}
+    found = {q: questions.search(read_question(q), 10, explain=True).results for q in QUESTIONS}
     return {q: [(hit.path, pytest.approx(hit.score, rel=1e-4)) for hit in hits] for q, hits in found.items()}
 
 
@@ -65,7 +65,7 @@ def test_a_question_has_the_same_answers_from_memory_as_from_the_file(resources,
     assert len(questions._in_memory.words(cache)) == len(questions._in_memory.quantized(cache)) == 4
     assert answers(questions) == before
     index(resources, {"Walrus.md": "# Walrus\n\nA walrus in the garden."})
-    assert questions.search("walrus", 1).results[0].path == "Walrus.md"
+    assert questions.search(read_question("walrus"), 1).results[0].path == "Walrus.md"
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
@@ -89,13 +89,15 @@ def test_a_note_that_comes_while_a_question_is_asked_is_found_by_the_next(resour
 
     monkeypatch.setattr("pipelines.search.bm25.store.newest_chunk", interrupted)
     for _ in range(3):
-        questions.search("garden", 10)
+        questions.search(read_question("garden"), 10)
     assert len(calls) >= at
     (domain,) = resources.domains()
     cache = resources.reader(domain)
     with snapshot(cache.con):
-        found = questions._in_memory.words(cache).look_up(cache, lexical.wanted("garden")).scores().best(10)
-    expected = matching(cache, lexical.wanted("garden").expression(), 10)
+        found = (
+            questions._in_memory.words(cache).look_up(cache, read_question("garden").wanted).scores().best(10)
+        )
+    expected = matching(cache, read_question("garden").wanted.expression(), 10)
     assert found == [(chunk, pytest.approx(score)) for chunk, score in expected]
     assert len(expected) == 3
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from pipelines.errors import NotFoundError
+from pipelines.question import read_question
 from pipelines.sqlite import connect
 from pipelines.state.attention import WINDOW_S, Attention
 from queue_config.settings import Settings
@@ -74,7 +75,7 @@ def test_a_note_that_is_opened_on_the_page_is_chosen_and_those_that_are_shown_ar
 
 def test_a_note_that_an_agent_reads_is_chosen_and_one_that_it_cannot_see_is_not(questions):
     library = Library(questions, TitleSearch(questions), Traversal(questions))
-    questions.search("soil", 10, audience=library.audience)
+    questions.search(read_question("soil"), 10, audience=library.audience)
     for name in ("Diary.md", "Nowhere.md"):
         with pytest.raises(NotFoundError):
             read(library, Read(note=name))
@@ -108,24 +109,26 @@ def weighed(settings, questions):
 
 
 def test_an_explanation_names_what_attention_adds(weighed):
-    before = explain(weighed, "soil winter", "River.md", 10)
+    before = explain(weighed, read_question("soil winter"), "River.md", 10)
     weighed.resources.stores.of(Attention).add(["River.md"], "opened", datetime.now(UTC).timestamp())
-    after = explain(weighed, "soil winter", "River.md", 10)
+    after = explain(weighed, read_question("soil winter"), "River.md", 10)
     assert "attention" not in before.signals
     assert after.signals["attention"] > 0.0
     (layer,) = (one for one in after.layers if one.layer == "attended")
     assert layer.parts["attention"] == pytest.approx(1.0, abs=1e-3)
     (hit,) = (
-        hit for hit in weighed.search("soil winter", 10, explain=True).results if hit.path == "River.md"
+        hit
+        for hit in weighed.search(read_question("soil winter"), 10, explain=True).results
+        if hit.path == "River.md"
     )
     assert hit.signals["attention"] == pytest.approx(after.signals["attention"], abs=1e-3)
 
 
 def test_choices_that_cannot_be_read_cost_no_answer(weighed):
-    paths = [hit.path for hit in weighed.search("soil winter", 10).results]
+    paths = [hit.path for hit in weighed.search(read_question("soil winter"), 10).results]
     connect(weighed.resources.place.state / "state.db").execute("DROP TABLE attention")
     with capture_logs() as logs:
-        assert [hit.path for hit in weighed.search("soil winter", 10).results] == paths
+        assert [hit.path for hit in weighed.search(read_question("soil winter"), 10).results] == paths
     assert "attention cannot be read" in [line["event"] for line in logs]
 
 

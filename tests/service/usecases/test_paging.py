@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from pipelines.filters import Filters
+from pipelines.question import read_question
 from pipelines.search import thresholds
 from queue_config.settings import Settings
 from service.app import create_app
@@ -53,26 +54,26 @@ def paths(answer):
 
 
 def test_copies_are_folded_behind_one_and_cost_no_result(questions):
-    answer = questions.search("heron", 10)
+    answer = questions.search(read_question("heron"), 10)
     assert answer.count == 10
     folded = [hit for hit in answer.results if hit.alike]
     assert len(folded) == 1
     assert folded[0].path.startswith("copies/")
     assert {one.path for one in folded[0].alike} < {f"copies/{n:02}.md" for n in range(COPIES)}
     assert {one.score <= folded[0].score for one in folded[0].alike} == {True}
-    unfolded = questions.search("heron", 10, fold=False)
+    unfolded = questions.search(read_question("heron"), 10, fold=False)
     assert unfolded.count == 10
     assert all(not hit.alike for hit in unfolded.results)
 
 
 def test_a_note_whose_name_is_asked_for_is_not_folded(questions):
-    assert "copies/42.md" in paths(questions.search("42", 10))
+    assert "copies/42.md" in paths(questions.search(read_question("42"), 10))
 
 
 def test_pages_are_one_list(questions):
     whole, offset = [], 0
     while True:
-        page = questions.search("heron", 7, offset=offset)
+        page = questions.search(read_question("heron"), 7, offset=offset)
         assert (page.offset, page.count) == (offset, len(page.results))
         whole += paths(page)
         offset += 7
@@ -80,18 +81,20 @@ def test_pages_are_one_list(questions):
             break
         assert page.count == 7
     assert len(whole) == len(set(whole)) == OTHERS + 1
-    assert questions.search("heron", 7, offset=offset).results == []
+    assert questions.search(read_question("heron"), 7, offset=offset).results == []
     unfolded = [
-        path for n in range(3) for path in paths(questions.search("heron", 7, offset=7 * n, fold=False))
+        path
+        for n in range(3)
+        for path in paths(questions.search(read_question("heron"), 7, offset=7 * n, fold=False))
     ]
     assert len(set(unfolded)) == 21
 
 
 def test_words_decide_where_the_model_was_not_measured(questions):
-    answer = questions.search("heron", 10)
+    answer = questions.search(read_question("heron"), 10)
     assert answer.match != "none"
     assert answer.answers == answer.count
-    assert questions.search("zebra", 10).match == "none"
+    assert questions.search(read_question("zebra"), 10).match == "none"
 
 
 @pytest.fixture(scope="module")
@@ -133,15 +136,15 @@ FILTERS = (Filters(), Filters(domains=("work",)), Filters(folders=("home",)))
 def test_what_a_question_finds_does_not_depend_on_how_many_notes_are_asked_for(
     judging, query, filters, fold, k, offset
 ):
-    whole = judging.search(query, 200, filters, fold=fold)
-    page = judging.search(query, k, filters, offset=offset, fold=fold)
+    whole = judging.search(read_question(query, filters), 200, fold=fold)
+    page = judging.search(read_question(query, filters), k, offset=offset, fold=fold)
     assert paths(page) == paths(whole)[offset : offset + k]
     assert page.match == whole.match is not None
     rated = [hit.match for hit in whole.results[offset : offset + k]]
     assert [hit.match for hit in page.results] == rated
     assert page.answers == sum(match != "none" for match in rated)
     assert page.more is (offset + k < whole.count)
-    assert judging.search(query, k, filters, fold=not fold).match == whole.match
+    assert judging.search(read_question(query, filters), k, fold=not fold).match == whole.match
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from pipelines.errors import FilterError
 from pipelines.filters import parse_filters
+from pipelines.question import read_question
 from pipelines.search.scopes import scopes_of
 from queue_config.settings import Settings
 from service.app import create_app
@@ -171,9 +172,11 @@ def test_a_scope_opens_no_private_note(vault, tmp_path, tiny_model):
     questions, agent = SearchService(resources, wait_for_model=True), Audience(resources)
     for name, seen in (("all", ["Worms.md"]), ("open", [])):
         filters = parse_filters([("scope", name)], scopes_of(vault))
-        answer = questions.search("garden soil", 50, filters, audience=agent)
+        answer = questions.search(read_question("garden soil", filters), 50, audience=agent)
         listed_notes = list_notes(questions, filters, "path", audience=agent)
-        block = Contexts(questions).ask("garden soil", filters, budget=8_000, compress="none", audience=agent)
+        block = Contexts(questions).ask(
+            read_question("garden soil", filters), budget=8_000, compress="none", audience=agent
+        )
         for one in (answer, listed_notes, block):
             assert leaks(one.model_dump_json()) == []
         assert [hit.path for hit in answer.results] == seen

@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.errors import FilterError, ModelUnavailableError
 from pipelines.filters import Filters, parse_filters
+from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.usecases.browsing import list_notes
 from service.usecases.context import Contexts
@@ -26,7 +27,7 @@ def test_a_question_is_answered_although_it_cannot_be_noted_that_it_was_asked(va
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     resources.caches()
     (resources.place.state / LAST_QUERY_FILE).symlink_to("/nowhere/at/all")
-    assert SearchService(resources).search("the garden", 3).count == 0
+    assert SearchService(resources).search(read_question("the garden"), 3).count == 0
 
 
 def test_a_search_tells_how_long_each_of_its_steps_took(vault, tmp_path, tiny_model):
@@ -34,7 +35,7 @@ def test_a_search_tells_how_long_each_of_its_steps_took(vault, tmp_path, tiny_mo
     resources.caches()
     questions, told = SearchService(resources, wait_for_model=True), {}
     questions.observe = told.__setitem__
-    questions.search("the garden", 3)
+    questions.search(read_question("the garden"), 3)
     assert list(told) == ["encode", "words", "knn", "fusion", "graph", "excerpts", "total"]
     assert sum(told.values()) - told["total"] <= told["total"]
 
@@ -47,9 +48,12 @@ def test_deep_retrieval_is_offered_where_fewer_than_k_notes_are_above_the_noise(
         (vault / f"{name}.md").write_text("garden soil")
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     index_once(resources, lambda *_: None)
-    assert SearchService(resources, wait_for_model=True).search("garden soil", k).deep_available is available
+    assert (
+        SearchService(resources, wait_for_model=True).search(read_question("garden soil"), k).deep_available
+        is available
+    )
     # While the model loads no cosine is known.
-    assert not SearchService(resources).search("garden soil", k).deep_available
+    assert not SearchService(resources).search(read_question("garden soil"), k).deep_available
 
 
 DOMAINS = """
@@ -78,7 +82,7 @@ def questions(vault, tmp_path, tiny_model):
 
 
 def found(questions, query):
-    return [hit.path for hit in questions.search(query, 10).results]
+    return [hit.path for hit in questions.search(read_question(query), 10).results]
 
 
 def test_configuration_is_found_by_its_name_alone_and_stays_a_note_for_links(questions):
@@ -97,7 +101,7 @@ def test_configuration_is_found_by_its_name_alone_and_stays_a_note_for_links(que
 def test_configuration_is_like_no_note_and_lies_on_no_way(questions):
     similar = TitleSearch(questions).similar("Soil.md", 10).results
     assert {hit.path for hit in similar} == {"Worms.md", "work/Meeting.md", "work/_notes.md"}
-    walk = Traversal(questions).traverse("Soil.md", 3, None)
+    walk = Traversal(questions).traverse("Soil.md", 3, read_question(""))
     assert "Words.md" not in {note.path for note in (*walk.nodes, *walk.dropped)}
 
 
@@ -121,7 +125,7 @@ def test_a_domain_without_a_vocabulary_is_named_and_its_notes_are_not_asked_for(
 
 def test_a_name_comes_first_over_all_domains(questions):
     for name, path in {"meeting": "work/Meeting.md", "STANDUP": "work/Meeting.md", "soil": "Soil.md"}.items():
-        hit = questions.ranked(name, 10).found[0]
+        hit = questions.ranked(read_question(name), 10).found[0]
         assert hit.hit.path == path
         assert hit.hit.signals["title"] > 0
 
@@ -129,11 +133,13 @@ def test_a_name_comes_first_over_all_domains(questions):
 def test_quotes_and_minus_signs_hold_in_every_domain(questions):
     assert set(found(questions, '"garden soil"')) == {"Worms.md", "work/Meeting.md"}
     assert set(found(questions, "garden -worms")) == {"work/Meeting.md", "work/_notes.md"}
-    answer = questions.search('"no such phrase"', 10)
+    answer = questions.search(read_question('"no such phrase"'), 10)
     assert answer.results == []
     assert answer.reason.startswith('no note has the phrase "no such phrase"')
-    assert questions.search("garden", 10).reason is None
-    assert questions.search("-garden", 10).reason.startswith("the question says only what to leave out")
+    assert questions.search(read_question("garden"), 10).reason is None
+    assert questions.search(read_question("-garden"), 10).reason.startswith(
+        "the question says only what to leave out"
+    )
 
 
 NO_NOTE = Filters(since="9999-12-31")
@@ -158,34 +164,39 @@ NO_NOTE = Filters(since="9999-12-31")
 def test_an_empty_answer_says_why_for_the_domains_and_notes_that_were_asked(
     questions, query, filters, reason
 ):
-    answer = questions.search(query, 10, filters)
+    answer = questions.search(read_question(query, filters), 10)
     assert answer.results == []
     assert answer.reason.startswith(reason)
 
 
 def test_minus_signs_are_no_reason_where_no_note_has_the_words(questions):
     by_words = SearchService(questions.resources)
-    assert by_words.search("zzzz -qqqq", 10).results == []
-    assert by_words.search("zzzz -qqqq", 10).reason is None
+    assert by_words.search(read_question("zzzz -qqqq"), 10).results == []
+    assert by_words.search(read_question("zzzz -qqqq"), 10).reason is None
 
 
 def test_minus_signs_are_no_reason_in_an_empty_vault(vault, tmp_path, tiny_model):
     resources = Resources(Settings(vault=vault, state=tmp_path / "state", embedding_model=str(tiny_model)))
     resources.caches()
     for query in ("zzzz -qqqq", '"zzzz"'):
-        answer = SearchService(resources).search(query, 10)
+        answer = SearchService(resources).search(read_question(query), 10)
         assert (answer.results, answer.reason) == ([], None)
 
 
 def test_a_note_that_quotes_leave_out_is_explained(questions):
-    assert explain(questions, '"garden soil"', "Soil.md", 10).reason.startswith("it lacks the phrase")
-    assert explain(questions, "garden -worms", "Soil.md", 10).reason.startswith(
+    assert explain(questions, read_question('"garden soil"'), "Soil.md", 10).reason.startswith(
+        "it lacks the phrase"
+    )
+    assert explain(questions, read_question("garden -worms"), "Soil.md", 10).reason.startswith(
         "it has what the question leaves"
     )
 
 
 def test_what_is_not_wanted_is_not_part_of_the_vector(questions):
-    plain, without = (questions.ranked(text, 10).vectors for text in ("garden soil", "garden soil -meetings"))
+    plain, without = (
+        questions.ranked(read_question(text), 10).question.vectors
+        for text in ("garden soil", "garden soil -meetings")
+    )
     assert all((plain[model] == without[model]).all() for model in plain)
 
 
@@ -205,7 +216,7 @@ def test_two_domains_are_one_answer(vault, tmp_path, tiny_model):
     (vault / "boats/Gone.md").unlink()
     (vault / "Oven.md").write_text("# Oven\n\nIt is cold.", encoding="utf-8")
     questions = SearchService(resources, wait_for_model=True)
-    hits = questions.search("hot oven", 10, explain=True).results
+    hits = questions.search(read_question("hot oven"), 10, explain=True).results
     assert {hit.path: (hit.domain, hit.stale) for hit in hits} == {
         "Bread.md": ("kitchen", False),
         "Oven.md": ("kitchen", True),
@@ -217,14 +228,14 @@ def test_two_domains_are_one_answer(vault, tmp_path, tiny_model):
     in_memory = SearchService(resources, wait_for_model=True)
     in_memory.load_models()
     in_memory.follow_commits()
-    again = in_memory.search("hot oven", 10).results
+    again = in_memory.search(read_question("hot oven"), 10).results
     assert [(hit.path, pytest.approx(hit.score, abs=1e-4)) for hit in again] == [
         (h.path, h.score) for h in hits
     ]
     for slug in ("kitchen", "boats"):
-        alone = questions.search("hot oven", 10, Filters(domains=(slug,))).results
+        alone = questions.search(read_question("hot oven", Filters(domains=(slug,))), 10).results
         assert [hit.path for hit in alone] == [hit.path for hit in hits if hit.domain == slug]
-    assert [hit.path for hit in questions.search("hot oven", 1).results] == [hits[0].path]
+    assert [hit.path for hit in questions.search(read_question("hot oven"), 1).results] == [hits[0].path]
 
 
 def test_a_model_that_breaks_is_a_problem_until_it_is_loaded_again_and_words_are_searched(
@@ -237,24 +248,24 @@ def test_a_model_that_breaks_is_a_problem_until_it_is_loaded_again_and_words_are
     index_once(resources, lambda *_: None)
     questions = SearchService(resources)
     questions.load_models()
-    assert questions.search("garden", 3).index.model_ready
+    assert questions.search(read_question("garden"), 3).index.model_ready
     break_in_memory(resources.embedders.get(str(model)))
     weights = model / "model.safetensors"
     kept = weights.read_bytes()
     weights.write_bytes(kept[:1000])
-    (hit,) = questions.search("soil", 3).results
+    (hit,) = questions.search(read_question("soil"), 3).results
     assert hit.path == "a.md"
     for _ in range(2):
         with pytest.raises(ModelUnavailableError), model_reported(resources, "query", lambda: True):
             questions.load_models()
-        answer = questions.search("soil", 3)
+        answer = questions.search(read_question("soil"), 3)
         assert ([hit.path for hit in answer.results], answer.index.model_ready) == (["a.md"], False)
         assert "the embedding model cannot be used" in answer.index.model_problem
         assert answer.index.model_problem in questions.health(resources.queue()).problems
     weights.write_bytes(kept)
     with model_reported(resources, "query", lambda: True):
         questions.load_models()
-    answer = questions.search("garden", 3)
+    answer = questions.search(read_question("garden"), 3)
     assert (answer.index.model_ready, answer.index.model_problem) == (True, None)
 
 
@@ -287,8 +298,8 @@ def tagged(vault, tmp_path, tiny_model):
 )
 @pytest.mark.parametrize("question", ["the garden soil", '"garden soil"', "garden -worms"])
 def test_an_operator_answers_as_its_filter_does(tagged, question, operators, pairs):
-    typed = tagged.search(f"{question} {operators}", 10)
-    beside = tagged.search(question, 10, parse_filters(pairs))
+    typed = tagged.search(read_question(f"{question} {operators}"), 10)
+    beside = tagged.search(read_question(question, parse_filters(pairs)), 10)
     assert typed.results == beside.results
     assert (typed.text, typed.answers, typed.match) == (question, beside.answers, beside.match)
     assert [(one.filter, *one.values) for one in typed.filters] == [
@@ -298,10 +309,10 @@ def test_an_operator_answers_as_its_filter_does(tagged, question, operators, pai
 
 @pytest.mark.parametrize("query", ["tag:soil", "#soil", "#SOIL "])
 def test_operators_alone_list_the_notes_that_pass_the_newest_first_and_copies_too(tagged, query):
-    answer = tagged.search(query, 2)
+    answer = tagged.search(read_question(query), 2)
     assert [hit.path for hit in answer.results] == ["a.md", "c/d.md"]
     assert (answer.order, answer.answers, answer.more, answer.match) == ("newest", 2, True, None)
-    assert [hit.path for hit in tagged.search(query, 2, offset=2).results] == ["c/copy.md"]
+    assert [hit.path for hit in tagged.search(read_question(query), 2, offset=2).results] == ["c/copy.md"]
     listed = list_notes(tagged, parse_filters([("tag", "soil")]), "date")
     assert [note.path for note in listed.notes] == found(tagged, query)
     assert answer.results[0].excerpt.startswith("The garden soil")
@@ -310,32 +321,34 @@ def test_operators_alone_list_the_notes_that_pass_the_newest_first_and_copies_to
 def test_what_is_left_out_beside_operators_alone_is_not_listed(tagged):
     assert found(tagged, "tag:soil -draft") == ["c/d.md", "c/copy.md"]
     assert found(tagged, "-draft") == []
-    assert tagged.search("kind:letter -draft -clay", 10).reason == (
+    assert tagged.search(read_question("kind:letter -draft -clay"), 10).reason == (
         'every note that passes the filters has "draft" or "clay", which the question leaves out'
     )
-    assert tagged.search("tag:soyl", 10).reason == "no note has the tag soyl; did you mean soil?"
+    assert (
+        tagged.search(read_question("tag:soyl"), 10).reason == "no note has the tag soyl; did you mean soil?"
+    )
 
 
 def test_a_list_leaves_out_a_note_whose_file_is_gone_and_a_nearness_has_nothing_to_compare(tagged, vault):
     (vault / "a.md").unlink()
     assert found(tagged, "tag:soil") == ["c/d.md", "c/copy.md"]
     with pytest.raises(FilterError, match="min_similarity"):
-        tagged.search("tag:soil", 10, parse_filters([("min_similarity", "weak")]))
+        tagged.search(read_question("tag:soil", parse_filters([("min_similarity", "weak")])), 10)
 
 
 def test_why_a_note_is_no_answer_names_its_filters(tagged):
-    assert explain(tagged, "garden soil tag:soil", "b.md", 10).reason == (
+    assert explain(tagged, read_question("garden soil tag:soil"), "b.md", 10).reason == (
         "it does not pass the filters in the question"
     )
-    assert explain(tagged, "tag:soil", "c/copy.md", 1).reason == (
+    assert explain(tagged, read_question("tag:soil"), "c/copy.md", 1).reason == (
         "it is number 3 of 3 candidates, the newest first, and 1 are shown"
     )
 
 
 def test_a_context_and_a_deep_walk_keep_to_the_operators(tagged):
-    block = Contexts(tagged).ask("garden kind:letter", budget=500, compress="none")
+    block = Contexts(tagged).ask(read_question("garden kind:letter"), budget=500, compress="none")
     assert {one.path for one in block.passages} <= {"b.md", "c/d.md"}
     assert (block.question, [one.written for one in block.filters]) == ("garden kind:letter", ["kind:letter"])
-    assert Contexts(tagged).ask("kind:letter", budget=500, compress="none").passages
-    walk = Traversal(tagged).deep("garden soil -kind:letter", "deep").domains[0].deep
+    assert Contexts(tagged).ask(read_question("kind:letter"), budget=500, compress="none").passages
+    walk = Traversal(tagged).deep(read_question("garden soil -kind:letter"), "deep").domains[0].deep
     assert {node.path for node in walk.nodes} == {"a.md", "c/copy.md"}

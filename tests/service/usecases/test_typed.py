@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.mcp.library import Library
 from service.usecases.links import Traversal
@@ -51,7 +52,7 @@ def questions(tmp_path_factory):
     ],
 )
 def test_words_in_a_row_find_the_note_that_has_them_in_its_text_or_its_name(questions, query, path):
-    found = [hit.path for hit in questions.search(query, 10).results]
+    found = [hit.path for hit in questions.search(read_question(query), 10).results]
     assert found[0] == path
     if query.startswith('"'):
         assert found == [path]
@@ -73,7 +74,7 @@ def test_words_in_a_row_find_the_note_that_has_them_in_its_text_or_its_name(ques
     ],
 )
 def test_a_word_is_found_and_marked_as_the_note_writes_it(questions, query, path, marked):
-    hit = questions.search(query, 10).results[0]
+    hit = questions.search(read_question(query), 10).results[0]
     assert hit.path == path
     if marked:
         assert marked in [hit.excerpt[start:end] for start, end in hit.marks]
@@ -98,7 +99,7 @@ def test_a_word_is_found_and_marked_as_the_note_writes_it(questions, query, path
     ],
 )
 def test_what_a_note_has_word_for_word_is_an_answer(questions, query, path, matches):
-    answer = questions.search(query, 10)
+    answer = questions.search(read_question(query), 10)
     assert (answer.results[0].path, answer.match in matches) == (path, True)
     assert answer.answers >= 1
     if query.startswith(('"', "tag:", "#")):
@@ -106,7 +107,7 @@ def test_what_a_note_has_word_for_word_is_an_answer(questions, query, path, matc
 
 
 def test_what_no_note_says_has_no_answer(questions):
-    answer = questions.search("how do I bake sourdough bread", 10)
+    answer = questions.search(read_question("how do I bake sourdough bread"), 10)
     assert (answer.match, answer.answers) == ("none", 0)
 
 
@@ -133,22 +134,24 @@ def test_what_no_note_says_has_no_answer(questions):
 def test_a_misspelt_word_is_corrected_by_the_words_of_notes_and_others_are_left_alone(
     questions, query, meant
 ):
-    assert questions.search(query, 3).did_you_mean == meant
+    assert questions.search(read_question(query), 3).did_you_mean == meant
 
 
 def test_agents_are_offered_no_word_that_only_a_private_note_has(questions):
     library = Library(questions, TitleSearch(questions), Traversal(questions))
-    assert questions.search("chrysanthemmum", 3, audience=library.audience).did_you_mean is None
+    assert (
+        questions.search(read_question("chrysanthemmum"), 3, audience=library.audience).did_you_mean is None
+    )
 
 
 def test_without_a_model_nothing_is_corrected_and_no_similarity_is_known(questions):
-    answer = SearchService(questions.resources).search("antiqeu car", 3)
+    answer = SearchService(questions.resources).search(read_question("antiqeu car"), 3)
     assert answer.did_you_mean is None
     assert {hit.similarity for hit in answer.results} == {None}
 
 
 def test_each_hit_says_how_near_it_is_to_the_question(questions):
-    answer = questions.search("Book - The Salt Road", 10)
+    answer = questions.search(read_question("Book - The Salt Road"), 10)
     similarities = [hit.similarity for hit in answer.results]
     assert all(-1 <= one <= 1 for one in similarities)
     assert similarities == [round(one, 4) for one in similarities]

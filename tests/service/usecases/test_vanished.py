@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from pipelines.filters import Filters
+from pipelines.question import read_question
 from queue_config.settings import Settings
 from service.app import create_app
 from service.runtime.client import read_token
@@ -59,7 +60,9 @@ def test_every_count_is_without_them(settings, resources):
 
 def test_a_search_says_how_many_they_are(resources):
     questions = SearchService(resources)
-    assert questions.search("tool", 5).index.held.startswith("25 notes vanished at once, and no answer has")
+    assert questions.search(read_question("tool"), 5).index.held.startswith(
+        "25 notes vanished at once, and no answer has"
+    )
 
 
 @pytest.mark.usefixtures("resources")
