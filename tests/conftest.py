@@ -75,7 +75,7 @@ SLOW = (
     "service/cli/test_run_demo.py",
     "service/cli/test_setup.py",
     "service/cli/test_setup_doctor.py",
-    "service/commands/test_commands.py",
+    "service/cli/test_commands.py",
     "service/http/test_attacks.py",
     "service/http/test_limits.py",
     "service/http/test_openapi.py",

@@ -15,23 +15,24 @@ LONGEST_MODULE = 800
 LONGEST_FUNCTION = 60
 FULLEST_FOLDER = 20
 
-# What is left of the time before these two rules. These figures may only go down.
-NEIGHBOURS = 85
-FULL_FOLDERS = {
-    "pipelines": 24,
-    "pipelines.documents.readers": 27,
-    "pipelines.retrieval": 43,
-    "pipelines.store": 58,
-    "service.commands": 34,
-    "service.mcp": 24,
-    "service.usecases": 51,
-    "workers": 23,
-}
+# What is left to bring under these two rules. These figures may only go down.
+NEIGHBOURS = 18
+FULL_FOLDERS = {"service.cli": 21, "service.usecases": 21}
 BOUNDARIES = {
-    "pipelines.documents.sandbox_child": "the process that reads documents gives up its rights here",
-    "pipelines.documents.readers.scanned_pdf": "a library: tesserocr",
     "pipelines.embedding.bert": "a library: torch",
     "pipelines.embedding.openvino": "a library: optimum, with OpenVINO",
+    "pipelines.graph.louvain": "a process of its own, and a library: networkx",
+    "service.watcher.inotify": "a library: watchdog's observer of Linux, which other systems cannot import",
+    **dict.fromkeys(
+        (
+            f"service.cli.{name}"
+            for name in (
+                *("agents", "context", "links", "main", "maintenance", "notes"),
+                *("quality", "search", "setup", "systemd", "tags"),
+            )
+        ),
+        "a group of commands, which `everindex` lists",
+    ),
 }
 """Modules that one neighbour alone imports, and that stay: a library, or a process, is the boundary."""
 

@@ -96,6 +96,7 @@ ELSEWHERE = {
     "pipelines.cache.ledger.Ledger.keep_indexed": "a note that the brake holds: tests/pipelines/indexing/test_ingest.py",
     "pipelines.cache.graph.forget_ranks": "a repair of ranks: tests/pipelines/maintenance/test_verify_schema.py",
     "service.usecases.tags": "asks for what `tag_places` enqueues itself",
+    "service.usecases.operations.Parked.retry": "asks for a retry: the life retries a parked note through the ledger",
     **dict.fromkeys(
         (
             "pipelines.vault.write",

@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from tests.service.commands.test_commands import arguments, each, ends, is_one_sentence, named, program
+from tests.service.cli.test_commands import arguments, each, ends, is_one_sentence, named, program
 
 
 @pytest.fixture

@@ -332,7 +332,7 @@ def test_no_command_loads_a_web_framework_when_no_service_runs(place, tmp_path):
     ]
     code = (
         "import json, sys\n"
-        "from service.cli import main\n"
+        "from service.cli.main import main\n"
         f"for line in json.loads({json.dumps(lines)!r}):\n"
         "    sys.argv = line\n"
         "    try: main()\n"
