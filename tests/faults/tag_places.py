@@ -34,18 +34,16 @@ from .stage import in_child, quick_folder
 
 MODULES = (
     "pipelines.vault.write",
-    "pipelines.vault.write",
     "pipelines.vault.in_folder",
-    "pipelines.state.tags",
-    "pipelines.state.tags",
-    "pipelines.state.tags",
-    "pipelines.state.tags",
     "pipelines.state.tags",
     "pipelines.tagging",
     "workers.tag_context",
     "workers.tag_sweep",
     "workers.tagging",
 )
+RENAMES = "pipelines.state.tags.RenameLog."
+"""tests/workers/test_tagging.py dies at each of the steps of a rename."""
+
 _TAXONOMY = "# Tags\n\n- soil: what plants stand in\n- compost: leaves\n- bread: flour\n\n## Renames\n\n- dirt -> soil\n"
 _STATES = ("waiting", "addition", "accepted", "applied", "rejected", "refused")
 _TURNS = 300
@@ -318,7 +316,8 @@ notes are gone: each is one statement, repeated at the next sweep.
 
 def _is_ours(place: str) -> bool:
     module = place.partition(":")[0]
-    return any(module == name or module.startswith(f"{name}.") for name in MODULES)
+    inside = any(module == name or module.startswith(f"{name}.") for name in MODULES)
+    return inside and not module.startswith(RENAMES)
 
 
 @contextmanager
