@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.once import made_once
 from tests.sweeps import ALL
-from tests.temporary import in_memory
+from tests.temporary import folder_of_a_run
 from tests.tiny import build_tiny_model
 from workers.heartbeat import raise_limit
 
@@ -113,8 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == "not slow":
         settings.load_profile("quick")
     is_worker = hasattr(config, "workerinput")  # it takes what the process that started it has
-    if not is_worker and config.option.basetemp is None and (memory := in_memory(ROOM)):
-        folder = tempfile.TemporaryDirectory(prefix="ei-", dir=memory, ignore_cleanup_errors=True)
+    if not is_worker and config.option.basetemp is None and (folder := folder_of_a_run(ROOM)):
         config.add_cleanup(folder.cleanup)
         Path(folder.name).chmod(0o711)  # some tests give other users a folder of their own
         patch = pytest.MonkeyPatch()

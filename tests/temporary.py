@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -18,6 +20,17 @@ def in_memory(room: int) -> Path | None:
     system = os.statvfs(_MEMORY)
     free = min(system.f_bavail * system.f_frsize, psutil.virtual_memory().available)
     return _MEMORY if free > room and not system.f_flag & os.ST_NOEXEC else None
+
+
+def folder_of_a_run(room: int) -> tempfile.TemporaryDirectory[str] | None:
+    """Return a new folder in memory for all files of a run; those of runs that were killed go."""
+    memory = in_memory(room)
+    if memory is None:
+        return None
+    for old in memory.glob("ei-*-*"):
+        if not psutil.pid_exists(int(old.name.split("-")[1])):
+            shutil.rmtree(old, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=f"ei-{os.getpid()}-", dir=memory, ignore_cleanup_errors=True)
 
 
 def on_another_system(folder: Path) -> Path | None:
