@@ -26,10 +26,10 @@ from rich.table import Table
 
 from benchmarks.command import EXAMPLE, folder_of, parser
 from pipelines.cache import notes
+from pipelines.notes.lexical import fold_name
 from pipelines.question import read_question
 from pipelines.search.ablation import Way, as_it_is, without
 from pipelines.search.evaluate import ndcg
-from pipelines.search.names import fold_name
 from pipelines.search.rank import SIGNALS
 from queue_config.settings import Settings
 from service.schemas.search import LONGEST_QUERY

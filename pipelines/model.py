@@ -128,6 +128,7 @@ LOWEST_PRIORITY = 1
 """Optional work (ranks, sentence vectors); runs only when nothing else waits."""
 
 
+Matched = Literal["title", "alias", "path"]
 LinkKind = Literal["wikilink", "embed", "markdown", "property"]
 EdgeKind = Literal["citation", "wikilink", "embed"]
 PagerankOver = Literal["citations", "links"]
@@ -490,3 +491,14 @@ class Counts:
     vectors_pending: int
     parked: int
     ignored: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NoteName:
+    """A name of a note: its title, an alias, or its path."""
+
+    domain: str
+    path: str
+    title: str
+    matched: Matched
+    name: str

@@ -88,11 +88,21 @@ def plain_letters(text: str) -> str:
     return _variant().sub(_typed_for, normal_form("NFC", compatible))
 
 
+_BETWEEN_WORDS = re.compile(r"[\s/_.-]+")
+
+
 def fold_letters(text: str) -> str:
     """Return a text in the form in which words are compared: plain letters, no accents, no case."""
     if text.isascii():
         return text.lower()
     return normal_form("NFC", without_diacritics(plain_letters(text), "NFD")).casefold()
+
+
+def fold_name(name: str) -> str:
+    """Return a name as it is compared: folded letters, and one space per run of `/`, `-`, `_`, `.` and spaces."""
+    # Of a symbol, too, a name has what it stands for: \u2122 is TM.
+    folded = fold_letters(name if name.isascii() else normal_form("NFKC", name))
+    return _BETWEEN_WORDS.sub(" ", folded).strip()
 
 
 def _typed_for(variant: re.Match[str]) -> str:

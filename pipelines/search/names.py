@@ -8,11 +8,9 @@ import threading
 import unicodedata
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import accumulate, islice, pairwise, takewhile
 from pathlib import PurePosixPath
-from typing import Literal
 
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
@@ -20,9 +18,10 @@ from rapidfuzz.distance import JaroWinkler
 from pipelines.cache import notes as store
 from pipelines.cache.cache import Cache
 from pipelines.cache.search import newest_chunk
+from pipelines.model import Matched, NoteName
 from pipelines.notes import lexical
 from pipelines.notes.chunk import CJK
-from pipelines.notes.lexical import STOPWORDS, fold_letters, normal_form
+from pipelines.notes.lexical import STOPWORDS, fold_name, normal_form
 from pipelines.notes.links import NOTE_SUFFIXES
 from pipelines.question import Question
 from pipelines.search.fusion import Hit
@@ -31,25 +30,11 @@ from pipelines.sqlite import stem
 # Find notes by name, as a quick switcher does: by prefix, by part of a name, or by similar spelling.
 
 
-Matched = Literal["title", "alias", "path"]
-
 _SHORTEST_MISSPELT = 3
 _MOST_MISSPELT = 3
 _NAMES_A_NOTE = 4
 _ALIKE = 0.85  # at most 1; allows one letter wrong, missing or swapped in a short word
 _ORDER: dict[Matched, int] = {"title": 0, "alias": 1, "path": 2}
-_BETWEEN_WORDS = re.compile(r"[\s/_.-]+")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class NoteName:
-    """A name of a note: its title, an alias, or its path."""
-
-    domain: str
-    path: str
-    title: str
-    matched: Matched
-    name: str
 
 
 def names_of(domain: str, path: str, title: str, aliases: Sequence[str]) -> list[NoteName]:
@@ -59,13 +44,6 @@ def names_of(domain: str, path: str, title: str, aliases: Sequence[str]) -> list
         *(NoteName(domain, path, title, "alias", alias) for alias in aliases),
         NoteName(domain, path, title, "path", path),
     ]
-
-
-def fold_name(name: str) -> str:
-    """Return a name as it is compared: folded letters, and one space per run of `/`, `-`, `_`, `.` and spaces."""
-    # Of a symbol, too, a name has what it stands for: \u2122 is TM.
-    folded = fold_letters(name if name.isascii() else normal_form("NFKC", name))
-    return _BETWEEN_WORDS.sub(" ", folded).strip()
 
 
 class NameIndex:

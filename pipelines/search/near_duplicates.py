@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipelines.cache.cache import Vector
+from pipelines.notes.lexical import fold_name
 from pipelines.question import Question
 from pipelines.search.fusion import Found
-from pipelines.search.names import fold_name
 from pipelines.search.thresholds import thresholds_of
 
 _NUMBER = re.compile(r"\d+")

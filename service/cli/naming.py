@@ -44,7 +44,7 @@ def about_note(client: Client, name: str, ask: Callable[[str], Answer]) -> Answe
 
 def paths_called(client: Client, name: str) -> tuple[list[str], list[str]]:
     """Return the paths of the notes that are called so, and of those with a name like it."""
-    from pipelines.search.names import NoteName  # noqa: PLC0415 - most paths are right
+    from pipelines.model import NoteName  # noqa: PLC0415 - most paths are right
     from service.usecases.naming import notes_called  # noqa: PLC0415 - likewise
 
     def titles(typed: str, most: int) -> list[NoteName]:

@@ -8,9 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.model import Locator as StoredLocator
-from pipelines.model import LocatorKind
+from pipelines.model import LocatorKind, Matched
 from pipelines.question import Question
-from pipelines.search.names import Matched
 from pipelines.search.thresholds import Match
 
 # Where in a file a passage is, by the kind of the place.

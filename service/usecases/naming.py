@@ -7,11 +7,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipelines.errors import NO_NOTE
+from pipelines.notes.lexical import fold_name
 from pipelines.notes.links import NOTE_SUFFIXES
-from pipelines.search.names import NoteName, fold_name
 
 if TYPE_CHECKING:
-    # Commands load this module, and its library takes longer to load than the service to answer.
+    # Commands load this module, and these libraries take longer to load than the service to answer.
+    from pipelines.model import NoteName
     from service.schemas.search import TitleHit
 
 Hit = TypeVar("Hit", "NoteName", "TitleHit")

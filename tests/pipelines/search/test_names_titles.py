@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.search.names import NameIndex, fold_name, names_of
+from pipelines.notes.lexical import fold_name
+from pipelines.search.names import NameIndex, names_of
 
 NOTES = [
     ("Garden/Winter Soil.md", "Winter Soil", ["Frost"]),
