@@ -19,6 +19,7 @@ def _load_once(info: ModelInfo, *, threads: int, openvino: Path | None = None) -
     if loaded is None or loaded.is_broken:
         loaded = _LOADED[info, openvino] = Embedder(info, threads=threads, openvino=openvino)
     loaded.use_threads(threads)
+    loaded._vector_of_question.cache_clear()  # a model that was just loaded has no vector of an earlier question
     return loaded
 
 

@@ -51,6 +51,5 @@ def build_tiny_model(folder: Path) -> Path:
 
 
 def break_in_memory(embedder: Embedder) -> None:
-    """Spoil the weights of a loaded model, as damaged memory does; it keeps no vector of an earlier question."""
-    embedder._vector_of_question.cache_clear()
+    """Spoil the weights of a loaded model, as damaged memory does."""
     embedder._model._words.fill_(float("nan"))  # type: ignore[attr-defined]
