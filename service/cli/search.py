@@ -23,7 +23,7 @@ from service.cli.options import (
     state_option,
     vault_option,
 )
-from service.runtime.client import standing_of
+from service.runtime.refusals import standing_of
 
 app = click.Group()
 

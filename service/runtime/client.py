@@ -20,19 +20,14 @@ from typing import IO, Any, ClassVar
 from urllib.parse import urlencode
 
 from pipelines.errors import (
-    EverindexError,
-    FilterError,
-    NotComparableError,
-    NoteNotFoundError,
-    NotFoundError,
     NotRunningError,
     ServiceError,
     StateError,
-    WorkerTimeoutError,
 )
 from pipelines.vault.atomic import write_atomic
 from queue_config.folders import state_home
 from queue_config.secrets import TOKEN, NotPrivateError, read_secret
+from service.runtime.refusals import refusal
 from workers.vault_paths import VAULT_FILE, cannot_be_written
 
 # How a service proves to a program that it is the vault's own, before the program sends it the token.
@@ -60,34 +55,6 @@ def proof(token: str, nonce: str, host: str, port: int) -> str | None:
         return None
     text = f"everindex service {host}:{port} {nonce}"
     return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
-
-
-# Turn a running service's refusals into the errors that the use cases raise, so that messages are the same.
-
-
-_ERRORS: dict[int, type[EverindexError]] = {
-    400: ServiceError,
-    404: NotFoundError,
-    409: NotComparableError,
-    422: FilterError,
-    504: WorkerTimeoutError,
-}
-
-
-def standing_of(known: Mapping[str, Any]) -> str:
-    """Return the state of a path as a sentence; `known` is the answer of `why`."""
-    reason = f": {known['reason']}" if known["reason"] else ""
-    state = "a folder" if known["state"] == "folder" else known["state"]
-    return f"{known['path']} is {state}{reason}"
-
-
-def refusal(address: str, status: int, detail: Any) -> EverindexError:
-    """Return the error that the service at an address answered with."""
-    if isinstance(detail, Mapping) and {"path", "state", "reason"} <= detail.keys():
-        return NoteNotFoundError(standing_of(detail), detail)
-    if status in _ERRORS:
-        return _ERRORS[status](str(detail))
-    return ServiceError(f"the service at {address} answered {status}: {detail}")
 
 
 # The token that programs show: a file of mode 0600 in the state folder, made at the first start.

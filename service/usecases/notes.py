@@ -23,7 +23,7 @@ from pipelines.state.evidence import Evidence, EvidenceRecord
 from pipelines.state.note_log import NoteEntry, NoteLog
 from pipelines.vault import files
 from pipelines.vault import files as vault
-from service.runtime.client import standing_of
+from service.runtime.refusals import standing_of
 from service.schemas.notes import LogEntry, NodeAnswer, NoteLogAnswer
 from service.schemas.search import Lines, Part, SimilarHit
 from service.usecases.audience import OWNER, Audience

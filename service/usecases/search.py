@@ -43,7 +43,7 @@ from pipelines.state.note_log import NoteLog, followed
 from pipelines.state.state import HELD
 from pipelines.vault import files
 from queue_config.queue import Queue
-from service.runtime.client import standing_of
+from service.runtime.refusals import standing_of
 from service.schemas.notes import NodeAnswer
 from service.schemas.operations import Health
 from service.schemas.search import (

@@ -12,7 +12,7 @@ from pipelines.errors import (
     ServiceError,
     WorkerTimeoutError,
 )
-from service.runtime.client import refusal
+from service.runtime.refusals import refusal
 
 KNOWN = {"path": "a.md", "state": "parked", "reason": "it is too large"}
 
