@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from pipelines.cache import verify as check
-from pipelines.cache import verify as derived
 from pipelines.cache.cache import Cache
 from pipelines.cache.graph import forget_ranks
 from pipelines.cache.verify import make_owed, word_drift
@@ -74,9 +73,9 @@ def verify(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
     """
     slug, earlier = ingest.domain, split_otherwise(cache.meta.pipeline, ingest)
     try:
-        if earlier and derived.is_of_an_earlier_version(cache):
+        if earlier and check.is_of_an_earlier_version(cache):
             return Verdict((Difference(slug, "damage", "", earlier),), 0, 0)
-        broken = check.damage(cache) or derived.lost_tables(cache) or derived.unreadable(cache)
+        broken = check.damage(cache) or check.lost_tables(cache) or check.unreadable(cache)
     except CacheCorruptError as error:
         return Verdict((Difference(slug, "damage", "", str(error)),), 0, 0)
     if broken:
@@ -143,9 +142,7 @@ def _compare_ignored(
     slug: str, ignored: Mapping[str, str], registry: Registry, cache: Cache, indexed: Collection[str]
 ) -> Iterator[Difference]:
     own = {p: rule for p, rule in ignored.items() if (registry.owner(p) or registry.domains[0]).slug == slug}
-    for path in sorted(
-        {path for path, _ in own.items() ^ derived.kept_ignored(cache).items()} - set(indexed)
-    ):
+    for path in sorted({path for path, _ in own.items() ^ check.kept_ignored(cache).items()} - set(indexed)):
         what = "ignored, but not recorded" if path in own else "recorded as ignored, but is not"
         yield Difference(slug, "path", path, f"is {what} by this rule; run `everindex reload`")
 
@@ -153,7 +150,7 @@ def _compare_ignored(
 def _compare_stat(
     slug: str, found: Mapping[str, FoundFile], settled: Collection[str], cache: Cache
 ) -> Iterator[Difference]:
-    kept = derived.kept_files(cache)
+    kept = check.kept_files(cache)
     for path in sorted(settled):
         if path in found and path in kept and kept[path] != found[path]:
             names = [
@@ -208,21 +205,21 @@ def _check_rows(slug: str, cache: Cache) -> Iterator[Difference]:
 
 
 def _check_derived(slug: str, cache: Cache, registry: Registry) -> Iterator[Difference]:
-    counters = list(derived.counter_drift(cache))
-    for detail in (*derived.schema_drift(cache), *counters):
+    counters = list(check.counter_drift(cache))
+    for detail in (*check.schema_drift(cache), *counters):
         yield Difference(slug, "schema", "", detail)
-    files, notes = derived.name_drift(cache)
+    files, notes = check.name_drift(cache)
     for path in files:
         yield Difference(slug, "schema", "", f"links to {path} are not resolved: its stored name is wrong")
     for path in notes:
         yield Difference(slug, "link", path, "the stored name of one of its links is wrong")
-    for path in derived.time_drift(cache):
+    for path in check.time_drift(cache):
         yield Difference(slug, "note", path, "its time differs from its file's")
-    for chunk in derived.unfindable(cache):
+    for chunk in check.unfindable(cache):
         yield Difference(
             slug, "damage", "", f"a search of the vector index does not find chunk {chunk}{_REBUILD}"
         )
-    for text_hash in derived.sentence_drift(cache, _count_sentences):
+    for text_hash in check.sentence_drift(cache, _count_sentences):
         yield Difference(
             slug, "sentences", "", f"text {text_hash[:12]}: the vectors of its sentences are incomplete"
         )
@@ -293,7 +290,7 @@ def repair(cache: Cache, verdict: Verdict) -> None:
     ).keys()
     users = check.paths_of_texts(cache, distrusted).values()
     found = {d.path for d in verdict.differences if d.path and d.kind != "rank"}
-    derived.mend(cache, _count_sentences)
+    check.mend(cache, _count_sentences)
     make_owed(cache, sorted(found.union(*users) - gone), sorted(distrusted))
     if any(d.kind == "rank" for d in verdict.differences):
         forget_ranks(cache)

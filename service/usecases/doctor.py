@@ -40,6 +40,7 @@ from pipelines.errors import (
 from pipelines.formats import FORMATS, SCANNED, install_command
 from pipelines.indexing.ingest import chunking_of
 from pipelines.maintenance.databases import current_caches, damage, meta_of, try_library
+from pipelines.model import Domain
 from pipelines.search.evaluate import QUERIES_FILE, read_judged
 from pipelines.search.scopes import SCOPES_FILE, read_scopes
 from pipelines.state.state import STATE_FILE
@@ -209,11 +210,16 @@ def _names(looked_at: Installation) -> list[str]:
     """Return the models that are wanted, each once."""
     if looked_at.settings.embedding_model:
         return [looked_at.settings.embedding_model]
+    known = [domain.embedding or EMBEDDED_MODEL for domain in _domains_of(looked_at.root)]
+    return list(dict.fromkeys(known)) or [EMBEDDED_MODEL]
+
+
+def _domains_of(root: Path | None) -> tuple[Domain, ...]:
+    """Return the domains of a vault; none without a vault, or if their file is wrong, which `check_files` says."""
     try:
-        known = domains.load(looked_at.root).domains if looked_at.root else ()
+        return domains.load(root).domains if root else ()
     except DomainsFileError:
-        known = ()  # its own check says so
-    return list(dict.fromkeys(domain.embedding or EMBEDDED_MODEL for domain in known)) or [EMBEDDED_MODEL]
+        return ()
 
 
 def _examine(name: str, chosen: frozenset[str]) -> Finding:
@@ -461,11 +467,7 @@ def check_indexes(looked_at: Installation) -> Iterator[Finding]:
     place = looked_at.place
     if place is None:
         return
-    try:
-        slugs = [domain.slug for domain in domains.load(place.root).domains]
-    except DomainsFileError:
-        return  # its own check says so
-    for file in current_caches(place.state, slugs):
+    for file in current_caches(place.state, [domain.slug for domain in _domains_of(place.root)]):
         if problem := damage(file):
             yield failure(
                 "index",
@@ -479,10 +481,7 @@ def check_passages(looked_at: Installation) -> Iterator[Finding]:
     place = looked_at.place
     if place is None:
         return
-    try:
-        known = domains.load(place.root).domains
-    except DomainsFileError:
-        return  # its own check says so
+    known = _domains_of(place.root)
     for domain, file in zip(known, current_caches(place.state, [one.slug for one in known]), strict=True):
         meta = meta_of(file)
         if meta is None:
