@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -68,7 +69,8 @@ class _Watch:
             self.listed = listed
 
     def _tell(self, event: ServerEvent) -> None:
-        self.loop.call_soon_threadsafe(self.tell, event)
+        with suppress(RuntimeError):  # the loop has just ended, and with it the client
+            self.loop.call_soon_threadsafe(self.tell, event)
 
 
 class Notices:
@@ -141,6 +143,7 @@ class Notices:
         versions: object = None
         while True:
             with self._lock:
+                self._watches = {watch: None for watch in self._watches if not watch.loop.is_closed()}
                 watches = list(self._watches)
                 if not watches:
                     self._following = False
@@ -151,11 +154,7 @@ class Notices:
                     for watch in watches:
                         watch.look()
                     versions = now
-            except (
-                EverindexError,
-                OSError,
-                RuntimeError,
-            ) as error:  # RuntimeError: a loop that has just ended
+            except (EverindexError, OSError) as error:
                 log.warning("changes cannot be followed", reason=str(error))
             _PAUSE.wait(_LOOK_SECONDS)
 

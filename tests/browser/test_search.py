@@ -80,7 +80,8 @@ def test_a_newer_question_cancels_the_older_one(page):
         field.press_sequentially("soil")
     field.press_sequentially(" bread")
     first_hit(page).wait_for()
-    assert cancelled == ["soil"]
+    assert "soil" in cancelled
+    assert all("soil".startswith(question) for question in cancelled)
     assert len(held) == 1
     assert page.get_by_role("searchbox").input_value() == "soil bread"
 

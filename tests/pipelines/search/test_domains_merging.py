@@ -169,7 +169,8 @@ def test_a_domain_that_fails_is_named_and_silences_no_other(houses, monkeypatch,
         return whole(*given, **named)
 
     monkeypatch.setattr(owner, name, damaged)
-    asked = Asked([source(houses[slug], slug, "winter") for slug in ("garden", "river")])
+    newest_first = Decay(mode="ranked_grouped")  # so that the notes' facts are read
+    asked = Asked([source(houses[slug], slug, "winter", decay=newest_first) for slug in ("garden", "river")])
     with asked.snapshots():
         ranked = asked.rank(read_question("winter"), depth_for(10), NOW)
     assert {one.source.domain.slug for one in ranked} == {"garden"}

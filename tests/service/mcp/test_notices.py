@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from types import SimpleNamespace
 
 import anyio
@@ -9,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 
-from service.mcp.notices import _Watch
+from service.mcp.notices import Notices, _Watch
 from service.usecases.maintenance import index_once
 from workers.tasks import compare
 
@@ -138,3 +140,17 @@ def test_a_note_that_is_indexed_while_the_list_is_read_does_not_change_the_list(
     assert before != read_list(library), "agents see no note whose new version was not judged"
     watch.look()
     assert told == []
+
+
+def test_a_watch_whose_client_left_with_its_loop_ends(library):
+    notices = Notices(library)
+
+    async def leave():
+        notices.watch(library, ["vault://Inbox.md"], lambda _: None, lists=False)
+
+    asyncio.run(leave())
+    deadline = time.monotonic() + PATIENCE
+    while notices._following:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert not notices._watches
