@@ -7,9 +7,10 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -255,6 +256,29 @@ def snapshot(con: apsw.Connection) -> Iterator[None]:
         finally:
             if con.in_transaction:
                 con.execute("END")
+
+
+Steps = Mapping[int, str]
+"""The SQL that makes a database's schema, by number; each step ends by recording its number in the database."""
+
+
+@cache
+def steps_of(package: str) -> Steps:
+    """Return the numbered steps in a package's folder `migrations` (`NNNN_what.sql`), in order."""
+    found = {
+        file.name: file.read_text(encoding="utf-8")
+        for file in files(package).joinpath("migrations").iterdir()
+    }
+    return {int(name.partition("_")[0]): found[name] for name in sorted(found)}
+
+
+def migrate(con: apsw.Connection, steps: Steps, version_of: Callable[[apsw.Connection], int]) -> None:
+    """Run the steps that a database lacks, in one transaction. Raises StorageUnavailableError, CacheCorruptError."""
+    if version_of(con) < max(steps):
+        with transaction(con):
+            for number, sql in steps.items():
+                if version_of(con) < number:  # another process may have run it meanwhile
+                    con.execute(sql)
 
 
 def bound_journal(con: apsw.Connection) -> None:

@@ -77,18 +77,14 @@ class Stores:
     def cache(self, slug: str, opener: Callable[[Path], Cache], *, writable: bool) -> Cache:
         """Return this thread's connection to a domain's current cache.
 
-        It is reopened when another cache became current, when the file was deleted or replaced, because writes to a
-        deleted file are lost, and when the tables of this version were added to it.
+        It is reopened when another cache became current, and when the file was deleted or replaced, because writes to
+        a deleted file are lost.
         """
         path = self.of(State).cache_path(slug)
         held: dict[tuple[str, bool], tuple[Cache, FileId | None]] = self._own.__dict__.setdefault(
             "caches", {}
         )
         cache, opened = held.get((slug, writable), (None, None))
-        if cache and cache.is_outgrown():
-            held.pop((slug, writable))
-            cache.close()
-            cache = None
         if cache and (cache.path != path or opened != file_id(path)):
             if cache.path == path:
                 self.replaced += 1

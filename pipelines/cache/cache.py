@@ -6,6 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,16 +14,26 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cache import dates as date_rows
 from pipelines.cache import ledger
+from pipelines.cache.dates import STATED_COLUMNS
 from pipelines.cache.leases import Leases
 from pipelines.cache.ledger import Ledger, modified_at
 from pipelines.cache.links import Edges
-from pipelines.cache.schema import CacheMeta, add_later, build, check_model, missing, read_meta, show_missing
+from pipelines.cache.schema import CacheMeta, build, check_model, missing, read_meta, steps_for, version_of
 from pipelines.errors import BadVectorError
-from pipelines.model import Chunk, Counts, Dates, FileContent, LeasedRow, Locator, Note, OwnPrivacy, now_iso
+from pipelines.model import Chunk, Counts, FileContent, LeasedRow, Note, now_iso
 from pipelines.notes import lexical
-from pipelines.sqlite import connect, corrupt, first, one, register_functions, select, snapshot, transaction
+from pipelines.sqlite import (
+    connect,
+    corrupt,
+    first,
+    migrate,
+    one,
+    register_functions,
+    select,
+    snapshot,
+    transaction,
+)
 
 # Write a note's chunks with their full-text rows and vectors, so that an edit touches only its own chunks.
 
@@ -112,34 +123,30 @@ class ChunkRows:
     def _move(self, row_id: int, chunk: Chunk) -> None:
         self._con.execute(
             "UPDATE vault_chunk SET position = :position, heading_path = :heading_path, start_offset = :start,"
-            " end_offset = :end, first_line = :first_line, last_line = :last_line WHERE id = :id",
+            " end_offset = :end, first_line = :first_line, last_line = :last_line, locator = :locator WHERE id = :id",
             _position(chunk) | {"id": row_id},
         )
-        if chunk.place is None:
-            self._con.execute("DELETE FROM vault_place WHERE chunk_id = ?", (row_id,))
-        else:
-            self._set_place(row_id, chunk.place)
-
-    def _set_place(self, row_id: int, place: Locator) -> None:
-        self._con.execute("INSERT OR REPLACE INTO vault_place VALUES (?, ?)", (row_id, place.as_json()))
 
     def _insert(self, note: Note, chunk: Chunk, titles: str, words: lexical.ChunkWords) -> None:
         self._con.execute(
             "INSERT INTO vault_chunk (position, heading_path, start_offset, end_offset, first_line,"
-            " last_line, path, section, text, text_hash, has_vector) VALUES"
-            " (:position, :heading_path, :start, :end, :first_line, :last_line, :path, :section, :text, :hash, 0)",
+            " last_line, locator, path, section, text, text_hash, context, has_vector) VALUES"
+            " (:position, :heading_path, :start, :end, :first_line, :last_line, :locator, :path, :section, :text,"
+            " :hash, :context, 0)",
             _position(chunk)
-            | {"path": note.path, "section": chunk.section, "text": chunk.text, "hash": chunk.text_hash},
+            | {
+                "path": note.path,
+                "section": chunk.section,
+                "text": chunk.text,
+                "hash": chunk.text_hash,
+                "context": chunk.context or None,
+            },
         )
         row_id, (section_words, text_words) = self._con.last_insert_rowid(), words
         self._con.execute(
             "INSERT INTO vault_chunk_fts (rowid, title, section, text) VALUES (?, ?, ?, ?)",
             (row_id, titles, section_words, text_words),
         )
-        if chunk.place:
-            self._set_place(row_id, chunk.place)
-        if chunk.context:
-            self._con.execute("INSERT INTO vault_context VALUES (?, ?)", (row_id, chunk.context))
 
     def _remove(self, ids: Sequence[int]) -> None:
         if not ids:
@@ -148,8 +155,6 @@ class ChunkRows:
         deleted = f"DELETE FROM vault_chunk WHERE id IN {these} RETURNING id, text_hash, has_vector"
         gone = select(self._con, deleted, (numbers,))
         self._con.execute(f"DELETE FROM vault_chunk_fts WHERE rowid IN {these}", (numbers,))
-        for table in ("vault_place", "vault_context"):
-            self._con.execute(f"DELETE FROM {table} WHERE chunk_id IN {these}", (numbers,))
         with_vector = ((number,) for number, _, has_vector in gone if has_vector)
         self._con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", with_vector)
         self._con.execute(
@@ -209,28 +214,8 @@ def _position(chunk: Chunk) -> dict[str, object]:
         "end": chunk.end,
         "first_line": chunk.first_line,
         "last_line": chunk.last_line,
+        "locator": chunk.place.as_json() if chunk.place else None,
     }
-
-
-# Write what each note itself says about its privacy, in one transaction with its other rows.
-
-
-def keep(con: apsw.Connection, path: str, own: OwnPrivacy) -> None:
-    """Store what a note says about its privacy (inside the transaction that indexes it)."""
-    tags = "".join(f"\n{tag}" for tag in own.tags) + ("\n" if own.tags else "")
-    con.execute(
-        "INSERT OR REPLACE INTO vault_privacy VALUES (?, ?, ?, ?)", (path, own.private, own.place, tags)
-    )
-
-
-def forget(con: apsw.Connection, path: str) -> None:
-    """Delete what a note said (inside the transaction that removes it)."""
-    con.execute("DELETE FROM vault_privacy WHERE path = ?", (path,))
-
-
-def forget_all(con: apsw.Connection) -> None:
-    """Delete what all notes said, because another version said what is private (inside the caller's transaction)."""
-    con.execute("DELETE FROM vault_privacy")
 
 
 VECTOR_GRACE_SECONDS = 7 * 24 * 3600.0
@@ -252,7 +237,6 @@ class Cache:
         self.chunks = ChunkRows(con)
         self.generation: tuple[tuple[int, int], tuple[str, bool]] | None = None
         """The commits and own changes that this connection saw, and the name of the state that they left."""
-        self._stand_ins: list[str] = []
         self.visible: tuple[object, str] | None = None
         """The same for those from whom notes are hidden; the hidden notes belong to what it depends on."""
         self.private: tuple[object, frozenset[str], frozenset[str]] | None = None
@@ -270,8 +254,7 @@ class Cache:
                 if not first(con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_meta'"):
                     build(con, meta)
             found = read_meta(con, path)
-            with transaction(con):
-                add_later(con)
+            migrate(con, steps_for(found.dimension), version_of)
             cache = cls(path, con, found, clock)
             check_model(found, meta.model, meta.dimension, path)
             if found.pipeline != meta.pipeline:
@@ -286,13 +269,20 @@ class Cache:
 
     @classmethod
     def open(cls, path: Path) -> Cache:
-        """Open an existing cache for reading. Raises CacheMissingError, CacheError, CacheCorruptError."""
+        """Open an existing cache for reading; one of an earlier version is migrated before.
+
+        Raises CacheMissingError, CacheError, CacheCorruptError.
+        """
         if not path.exists():
             raise missing(path)
         con = connect(path, readonly=True)
         try:
-            cache = cls(path, con, read_meta(con, path), time.monotonic)
-            cache._stand_ins = show_missing(con)
+            meta = read_meta(con, path)
+            steps = steps_for(meta.dimension)
+            if version_of(con) < max(steps):
+                with closing(connect(path)) as writing:
+                    migrate(writing, steps, version_of)
+            cache = cls(path, con, meta, time.monotonic)
         except (apsw.CorruptError, apsw.NotADBError) as error:
             con.close()
             raise corrupt(path, error) from error
@@ -300,16 +290,6 @@ class Cache:
             con.close()
             raise
         return cache
-
-    def is_outgrown(self) -> bool:
-        """Say whether the file has tables by now that this connection reads as empty. Raises CacheError."""
-        return bool(self._stand_ins) and bool(
-            first(
-                self.con,
-                "SELECT 1 FROM sqlite_schema WHERE name IN (SELECT value FROM json_each(?))",
-                (json.dumps(self._stand_ins),),
-            )
-        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -319,7 +299,7 @@ class Cache:
         with transaction(self.con):
             ledger.replace_pipeline(self.con, meta.pipeline)
             self.ledger.want_again()
-            forget_all(self.con)
+            self.con.execute("UPDATE vault_node SET private = NULL")  # another version said what is private
             self.con.execute("UPDATE vault_sentence SET codes = NULL")  # a text may have other sentences now
         self.meta = meta
 
@@ -369,8 +349,8 @@ class Cache:
     def owed_texts(self, path: str, most: int) -> dict[str, str]:
         """Return up to `most` of a note's texts, below their contexts, that have no stored vector, by hash."""
         sql = (
-            "SELECT c.text_hash, coalesce(x.context || char(10), '') || c.text FROM vault_chunk c"
-            " LEFT JOIN vault_context x ON x.chunk_id = c.id LEFT JOIN vault_vector v USING (text_hash)"
+            "SELECT c.text_hash, coalesce(c.context || char(10), '') || c.text FROM vault_chunk c"
+            " LEFT JOIN vault_vector v USING (text_hash)"
             " WHERE c.path = ? AND c.has_vector = 0 AND v.text_hash IS NULL LIMIT ?"
         )
         return dict(select(self.con, sql, (path, most)))
@@ -399,8 +379,6 @@ class Cache:
             reworded = old_title != titles_of(note) or row.applied_generation == 0
             self.chunks.replace(note, chunks, words, reworded=reworded)
             self.edges.replace_links(note.path, note.links)
-            keep(self.con, note.path, note.privacy)
-            date_rows.keep(self.con, note.path, note.dates)
             self._keep_vectors(vectors)
             embedded = self.chunks.attach_vectors(note.path)
             self.leases.applied(
@@ -438,21 +416,25 @@ class Cache:
             self.edges.came_or_went(note.path)
         elif (row[0], row[2]) != (note.title, tags):
             self.edges.graph_changed()  # communities are labelled by titles and tags
+        stored = {
+            "path": note.path,
+            "title": note.title,
+            "frontmatter": json.dumps(note.frontmatter, ensure_ascii=False),
+            "tags": tags,
+            "aliases": json.dumps(note.aliases, ensure_ascii=False),
+            "author": note.author,
+            "kind": note.kind,
+            "modified_at": modified_at(content.found.mtime_ns),
+            "evergreen": note.evergreen,
+            "warnings": json.dumps(note.warnings, ensure_ascii=False),
+            "private": note.privacy.private,
+            "place": note.privacy.place,
+            "tag_lines": "".join(f"\n{tag}" for tag in note.privacy.tags)
+            + ("\n" if note.privacy.tags else ""),
+            **dict(zip(STATED_COLUMNS, note.dates.as_row(), strict=True)),
+        }
         self.con.execute(
-            "INSERT OR REPLACE INTO vault_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                note.path,
-                note.title,
-                json.dumps(note.frontmatter, ensure_ascii=False),
-                tags,
-                json.dumps(note.aliases, ensure_ascii=False),
-                note.author,
-                note.kind,
-                note.published_at,
-                modified_at(content.found.mtime_ns),
-                note.evergreen,
-                json.dumps(note.warnings, ensure_ascii=False),
-            ),
+            f"INSERT OR REPLACE INTO vault_node ({', '.join(stored)}) VALUES (:{', :'.join(stored)})", stored
         )
         return "\n".join((row[0], *json.loads(row[1]))) if row else None
 
@@ -460,8 +442,6 @@ class Cache:
         self.chunks.remove_all(path)
         self.edges.came_or_went(path)
         self.con.execute("DELETE FROM vault_node WHERE path = ?", (path,))
-        forget(self.con, path)
-        date_rows.keep(self.con, path, Dates())
         self.edges.replace_links(path, ())
 
     # Figures for `status`

@@ -11,7 +11,7 @@ import apsw
 from pipelines.model import BY_GIT, DateOrder, Dates
 from pipelines.sqlite import first, select, transaction
 
-NODES = "vault_node n LEFT JOIN vault_date d ON d.path = n.path LEFT JOIN vault_git g ON g.path = n.path"
+NODES = "vault_node n LEFT JOIN vault_git g ON g.path = n.path"
 """The tables that the expressions below refer to."""
 
 _GIT_CHANGED = "CASE WHEN g.written = unixepoch(n.modified_at) THEN g.changed END"
@@ -22,39 +22,26 @@ def _date(stated: str, git: str, after: str) -> str:
 
 
 def _source(stated: str, by: str, git: str, after: str) -> str:
-    """Return SQL for the source of a date; a cache of an earlier version knows only dates of properties."""
+    """Return SQL for the source of a date; notes that an earlier version indexed have only dates of properties."""
     return (
         f"CASE WHEN {git} IS NOT NULL AND ({stated} IS NULL OR {after}) THEN '{BY_GIT}'"
         f" WHEN {stated} IS NOT NULL THEN coalesce({by}, 'property') ELSE 'file' END"
     )
 
 
-STATED = _date("n.published_at", "g.created", "d.created_after")
+STATED = _date("n.published_at", "g.created", "n.created_after")
 """The date of creation by the note or git; NULL if only the file's time is known."""
 CREATED = f"coalesce({STATED}, n.modified_at)"
-CREATED_BY = _source("n.published_at", "d.created_by", "g.created", "d.created_after")
-CHANGED = f"coalesce({_date('d.changed', _GIT_CHANGED, 'd.changed_after')}, n.modified_at)"
-CHANGED_BY = _source("d.changed", "d.changed_by", _GIT_CHANGED, "d.changed_after")
-
-
-def keep(con: apsw.Connection, path: str, dates: Dates) -> None:
-    """Store which dates a note states, except the one in its row (inside the caller's transaction)."""
-    if dates.created is None and dates.changed is None:
-        con.execute("DELETE FROM vault_date WHERE path = ?", (path,))
-    else:
-        _, *row = dates.as_row()
-        con.execute("INSERT OR REPLACE INTO vault_date VALUES (?, ?, ?, ?, ?, ?)", (path, *row))
+CREATED_BY = _source("n.published_at", "n.created_by", "g.created", "n.created_after")
+CHANGED = f"coalesce({_date('n.changed', _GIT_CHANGED, 'n.changed_after')}, n.modified_at)"
+STATED_COLUMNS = ("published_at", "created_by", "created_after", "changed", "changed_by", "changed_after")
+"""The columns of a note's row that `Dates.as_row` fills."""
+CHANGED_BY = _source("n.changed", "n.changed_by", _GIT_CHANGED, "n.changed_after")
 
 
 def dates_of(con: apsw.Connection, path: str) -> list[object]:
     """Return which dates a note states and where it does, as `Dates.as_row`. Raises CacheError."""
-    found = first(
-        con,
-        "SELECT n.published_at, d.created_by, coalesce(d.created_after, 0),"
-        " d.changed, d.changed_by, coalesce(d.changed_after, 0)"
-        " FROM vault_node n LEFT JOIN vault_date d USING (path) WHERE path = ?",
-        (path,),
-    )
+    found = first(con, f"SELECT {', '.join(STATED_COLUMNS)} FROM vault_node WHERE path = ?", (path,))
     return list(found or ())
 
 
@@ -80,10 +67,9 @@ def stated(con: apsw.Connection) -> list[tuple[str, str, str]]:
 def restate(con: apsw.Connection, path: str, dates: Dates, warnings: Sequence[str]) -> None:
     """Replace the dates that a note states, and its warnings (inside the caller's transaction)."""
     con.execute(
-        "UPDATE vault_node SET published_at = ?, warnings = ? WHERE path = ?",
-        (dates.created and dates.created.at, json.dumps(warnings, ensure_ascii=False), path),
+        f"UPDATE vault_node SET ({', '.join(STATED_COLUMNS)}, warnings) = (?, ?, ?, ?, ?, ?, ?) WHERE path = ?",
+        (*dates.as_row(), json.dumps(warnings, ensure_ascii=False), path),
     )
-    keep(con, path, dates)
 
 
 def commit_of(con: apsw.Connection) -> str:

@@ -231,8 +231,8 @@ class Rules(NamedTuple):
 
 def kept_of(cache: Cache, path: str) -> dict[str, object] | None:
     """Return what is stored about a note's privacy, by the names of `OwnPrivacy`'s fields; None if nothing is."""
-    found = first(cache.con, "SELECT private, place, tag_lines FROM vault_privacy WHERE path = ?", (path,))
-    if found is None:
+    found = first(cache.con, "SELECT private, place, tag_lines FROM vault_node WHERE path = ?", (path,))
+    if found is None or found[0] is None:
         return None
     return {"private": bool(found[0]), "place": found[1], "tags": found[2].split("\n")[1:-1]}
 
@@ -265,9 +265,9 @@ def indexed_among(cache: Cache, paths: Collection[str]) -> set[str]:
 
 def _private_notes(cache: Cache, rules: Rules) -> list[tuple[str, bool]]:
     """Return the paths of the notes that are private or may be, each with whether it was when it was indexed."""
-    if not rules.settings.llm or not _is_there(cache):
+    if not rules.settings.llm:
         found = select(cache.con, "SELECT path FROM vault_file UNION SELECT path FROM vault_node")
-        return [(path, not rules.settings.llm) for (path,) in found]
+        return [(path, True) for (path,) in found]
     conditions = [
         (sql, json.dumps(names, ensure_ascii=False))
         for sql, names in (
@@ -281,17 +281,12 @@ def _private_notes(cache: Cache, rules: Rules) -> list[tuple[str, bool]]:
     found = select(
         cache.con,
         f"SELECT path, is_known FROM (SELECT f.path, coalesce({known}, 0) AS is_known,"
-        " p.path IS NULL OR f.wanted_hash IS NOT f.indexed_hash AS is_new"
-        " FROM vault_file f LEFT JOIN vault_privacy p USING (path)) WHERE is_known OR is_new"
+        " p.private IS NULL OR f.wanted_hash IS NOT f.indexed_hash AS is_new"
+        " FROM vault_file f LEFT JOIN vault_node p USING (path)) WHERE is_known OR is_new"
         " UNION ALL SELECT path, 0 FROM vault_node WHERE path NOT IN (SELECT path FROM vault_file)",
         [rules.folder, *(names for _, names in conditions)],
     )
     return [(path, bool(is_known)) for path, is_known in found]
-
-
-def _is_there(cache: Cache) -> bool:
-    """Say whether this cache stores privacy; one made by an earlier version does once it was opened for writing."""
-    return bool(first(cache.con, "SELECT 1 FROM sqlite_master WHERE name = 'vault_privacy'"))
 
 
 # Compare a scan of the disk with the ledger.

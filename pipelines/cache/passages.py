@@ -136,8 +136,7 @@ def chunk_paths(cache: Cache, ids: Sequence[int]) -> dict[int, str]:
 
 _CHUNK_COLUMNS = (
     "c.id, c.path, n.title, c.section, c.heading_path, c.text, c.first_line, c.last_line,"
-    f" c.start_offset, c.end_offset, {CHANGED}, {STATED},"
-    " (SELECT locator FROM vault_place WHERE chunk_id = c.id)"
+    f" c.start_offset, c.end_offset, {CHANGED}, {STATED}, c.locator"
 )
 
 
@@ -384,7 +383,7 @@ def symbols_of(cache: Cache, paths: Collection[str]) -> dict[str, FileSymbols]:
     for path, label, chunk_id in select(
         cache.con,
         "SELECT path, section, id FROM vault_chunk WHERE path IN (SELECT value FROM json_each(?))"
-        " AND id IN (SELECT chunk_id FROM vault_place) ORDER BY path, position",
+        " AND locator IS NOT NULL ORDER BY path, position",
         chosen,
     ):
         labels[path].setdefault(label, chunk_id)

@@ -20,7 +20,7 @@ from pipelines.cache.cache import Cache, Vector
 from pipelines.cache.dates import dates_of, forget_commit
 from pipelines.cache.ledger import modified_at
 from pipelines.cache.notes import kept_of
-from pipelines.cache.schema import ADDED_LATER, CacheMeta, build
+from pipelines.cache.schema import CacheMeta, build
 from pipelines.errors import CacheCorruptError
 from pipelines.model import LOW_PRIORITY, Chunk, FoundFile, Link, Locator
 from pipelines.notes import lexical
@@ -113,8 +113,7 @@ def chunks_of(cache: Cache, path: str) -> tuple[Chunk, ...]:
     found = select(
         cache.con,
         "SELECT text, text_hash, section, heading_path, position, start_offset, end_offset, first_line, last_line,"
-        " (SELECT locator FROM vault_place WHERE chunk_id = vault_chunk.id),"
-        " coalesce((SELECT context FROM vault_context WHERE chunk_id = vault_chunk.id), '')"
+        " locator, coalesce(context, '')"
         " FROM vault_chunk WHERE path = ? ORDER BY position, id",
         (path,),
     )
@@ -173,8 +172,6 @@ def node_of(cache: Cache, path: str) -> dict[str, Any]:
 
 NO_NODE = "path NOT IN (SELECT path FROM vault_node)"
 STRAY_WORDS = "SELECT rowid FROM vault_chunk_fts WHERE rowid NOT IN (SELECT id FROM vault_chunk)"
-STRAY_PLACES = "SELECT chunk_id FROM vault_place WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
-STRAY_CONTEXTS = "SELECT chunk_id FROM vault_context WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
 STRAY_VECTORS = "SELECT chunk_id FROM vault_chunk_vec WHERE chunk_id NOT IN (SELECT id FROM vault_chunk)"
 
 
@@ -186,8 +183,6 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
         for what, table in (
             ("chunks", "vault_chunk"),
             ("links", "vault_link"),
-            ("facts", "vault_privacy"),
-            ("dates", "vault_date"),
         )
         for path, count in select(con, f"SELECT path, count(*) FROM {table} WHERE {NO_NODE} GROUP BY path")
     ]
@@ -200,11 +195,6 @@ def orphans(cache: Cache) -> list[tuple[str, str]]:
         *(
             ("", f"vector row {number} of a chunk that does not exist")
             for (number,) in select(con, STRAY_VECTORS)
-        ),
-        *(("", f"place {number} of a chunk that does not exist") for (number,) in select(con, STRAY_PLACES)),
-        *(
-            ("", f"context {number} of a chunk that does not exist")
-            for (number,) in select(con, STRAY_CONTEXTS)
         ),
     ]
 
@@ -311,12 +301,6 @@ def lost_tables(cache: Cache) -> list[str]:
         for name, columns in wanted.items()
         if name not in have or _columns(cache.con, name) != columns
     ]
-
-
-def is_of_an_earlier_version(cache: Cache) -> bool:
-    """Say whether this cache lacks a table that opening it for writing adds."""
-    with closing(_fresh(cache.meta)) as fresh:
-        return not _tables(fresh) & ADDED_LATER <= _tables(cache.con)
 
 
 def unreadable(cache: Cache) -> list[str]:
@@ -674,13 +658,11 @@ def make_owed(cache: Cache, paths: Sequence[str], distrusted: Sequence[str]) -> 
             " OR path NOT IN (SELECT path FROM vault_file)",
             (chosen,),
         )
-        for table in ("vault_chunk", "vault_link", "vault_edge", "vault_privacy", "vault_date"):
+        for table in ("vault_chunk", "vault_link", "vault_edge"):
             con.execute(f"DELETE FROM {table} WHERE {NO_NODE}")
         strays = select(con, STRAY_WORDS)
         con.executemany("DELETE FROM vault_chunk_fts WHERE rowid = ?", strays)
         con.executemany("DELETE FROM vault_chunk_vec WHERE chunk_id = ?", select(con, STRAY_VECTORS))
-        con.executemany("DELETE FROM vault_place WHERE chunk_id = ?", select(con, STRAY_PLACES))
-        con.executemany("DELETE FROM vault_context WHERE chunk_id = ?", select(con, STRAY_CONTEXTS))
         con.execute(
             "UPDATE vault_vector SET unused_since = ? WHERE unused_since IS NULL"
             " AND text_hash NOT IN (SELECT text_hash FROM vault_chunk)",

@@ -448,7 +448,7 @@ def _refuse_foreign(file: Path, folder: Path, manifest: Manifest) -> None:
     """Refuse tables, triggers, views and indexes that are not ours, before any database is opened for use."""
     found: dict[str, str | None] = {STATE_FILE: foreign_in_state(folder / STATE_FILE)}
     for cache in manifest.caches:
-        found[cache.name] = foreign_in_cache(folder / cache.name, cache.dimension)
+        found[cache.name] = foreign_in_cache(folder / cache.name, cache.dimension, cache.schema_version)
     for name, foreign in found.items():
         if foreign:
             raise NotABackupError(

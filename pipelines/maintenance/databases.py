@@ -15,10 +15,18 @@ from typing import Any, NamedTuple
 import apsw
 
 from pipelines.cache.cache import Cache
-from pipelines.cache.schema import ADDED_LATER, SCHEMA_VERSION, CacheMeta, read_meta, schema_of
+from pipelines.cache.schema import CacheMeta, read_meta, steps_for, version_of
 from pipelines.errors import CacheCorruptError, CacheError, ConfigurationError, StorageUnavailableError
-from pipelines.sqlite import check_sqlite_version, connect, corrupt, select, transaction, with_vectors
-from pipelines.state.state import STATE_FILE, State, cache_name, state_schema
+from pipelines.sqlite import (
+    check_sqlite_version,
+    connect,
+    corrupt,
+    select,
+    steps_of,
+    transaction,
+    with_vectors,
+)
+from pipelines.state.state import STATE_FILE, State, cache_name
 
 # Find what a database from elsewhere contains besides our own schema, because none of it may ever run here.
 
@@ -26,6 +34,7 @@ from pipelines.state.state import STATE_FILE, State, cache_name, state_schema
 _SAFE = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
 # A cache without an index gives the same answers, only slower; what `state.db` lacks is created when it is opened.
 _MAY_LACK = frozenset({"index"})
+_UNNUMBERED = 4  # version 0.3.0 and earlier wrote this number, whatever they had added
 
 Object = tuple[str, str, str, str]
 """Type, name, table and SQL of a table, view, index or trigger."""
@@ -36,22 +45,28 @@ def foreign_in_state(path: Path) -> str | None:
 
     Raises CacheCorruptError.
     """
-    return _foreign(_objects(path), _made_by(state_schema()))
+    return _foreign(_objects(path), _made_by(steps_of("pipelines.state").values()))
 
 
-def foreign_in_cache(path: Path, dimension: int) -> str | None:
-    """Describe how a cache differs from ours of that dimension (a foreign or missing object); None if it does not.
+def foreign_in_cache(path: Path, dimension: int, version: int) -> str | None:
+    """Describe how a cache differs from ours of that dimension and version (a foreign or missing object), if it does.
 
     Raises CacheCorruptError.
     """
+    steps = steps_for(dimension)
+    if version not in steps:
+        return f"a schema of version {version}"
+    # A cache without a number of its own has some of the step after it.
+    optional = {_UNNUMBERED + 1} if version == _UNNUMBERED else set()
     try:
-        ours = _made_by(schema_of(dimension))
+        wanted = _made_by(sql for number, sql in steps.items() if number <= version)
+        ours = _made_by(sql for number, sql in steps.items() if number <= version or number in optional)
     except apsw.Error:
         return f"vectors of {dimension} dimensions"
     found = _objects(path)
     if foreign := _foreign(found, ours):
         return foreign
-    missing = (one for one in ours - found if one[0] not in _MAY_LACK and one[1] not in ADDED_LATER)
+    missing = (one for one in wanted - found if one[0] not in _MAY_LACK)
     lacking = sorted(name for _, name, *_ in missing)
     return f"no {lacking[0]!r}" if lacking else None
 
@@ -83,11 +98,12 @@ def _objects(path: Path) -> set[Object]:
         raise corrupt(path, error) from error
 
 
-def _made_by(sql: str) -> set[Object]:
+def _made_by(steps: Iterable[str]) -> set[Object]:
     con = apsw.Connection(":memory:")
     try:
         with_vectors(con)
-        con.execute(sql).fetchall()
+        for sql in steps:
+            con.execute(sql).fetchall()
         return _schema(con)
     finally:
         con.close()
@@ -387,9 +403,8 @@ def check(path: Path) -> None:
 
 def cache_meta(path: Path) -> tuple[CacheMeta, int]:
     """Return what a cache was built with, and the version of its schema. Raises CacheError."""
-    cache = Cache.open(path)
-    cache.close()
-    return cache.meta, SCHEMA_VERSION
+    with closing(connect(path, readonly=True)) as con:
+        return read_meta(con, path), version_of(con)
 
 
 def free_all_rows(path: Path) -> None:

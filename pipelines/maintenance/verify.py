@@ -69,12 +69,10 @@ class Verdict:
 def verify(cache: Cache, ingest: Ingest, registry: Registry) -> Verdict:
     """Compare a domain's cache with the disk and with itself, as of one moment.
 
-    Raises VaultNotFoundError. A file that SQLite finds damaged, or of an earlier version, is not examined further.
+    Raises VaultNotFoundError. A file that SQLite finds damaged is not examined further.
     """
-    slug, earlier = ingest.domain, split_otherwise(cache.meta.pipeline, ingest)
+    slug = ingest.domain
     try:
-        if earlier and check.is_of_an_earlier_version(cache):
-            return Verdict((Difference(slug, "damage", "", earlier),), 0, 0)
         broken = check.damage(cache) or check.lost_tables(cache) or check.unreadable(cache)
     except CacheCorruptError as error:
         return Verdict((Difference(slug, "damage", "", str(error)),), 0, 0)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -15,29 +13,15 @@ import apsw
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
+from pipelines.errors import StateError
 from pipelines.formats import MARKDOWN, NAMES, OF_A_NEW_VAULT, FormatName
-from pipelines.sqlite import BUSY_MS, connect, first, select, transaction
+from pipelines.sqlite import BUSY_MS, connect, first, migrate, one, select, steps_of, transaction
 
 # The file `state.db`: every connection to it is opened here, with all of its tables created.
 
 
 STATE_FILE = "state.db"
 _FORMATS = "vault_format"
-_CREATED = re.compile(r"^CREATE (?:TABLE|INDEX) IF NOT EXISTS (\w+)", re.MULTILINE)
-# Versions 0.1.0 and 0.2.0 kept these two decisions among the facts. A pause counts whatever its value is.
-_OLD_DECISIONS = "key GLOB 'paused:*' OR key GLOB 'forgotten:*'"
-_MOVE_OLD_DECISIONS = f"""
-INSERT OR IGNORE INTO paused_domain
-    SELECT substr(key, 8), coalesce(
-        CASE WHEN json_valid(value) AND json_type(value) = 'object' THEN value ->> '$.since' END,
-        strftime('%Y-%m-%dT%H:%M:%S+00:00', at, 'unixepoch')
-    ) FROM fact WHERE key GLOB 'paused:*';
-INSERT OR IGNORE INTO dismissed_note
-    SELECT substr(fact.key, 11), note.key, note.value
-    FROM fact, json_each(CASE WHEN json_valid(fact.value) THEN fact.value ELSE '{{}}' END) AS note
-    WHERE fact.key GLOB 'forgotten:*' AND note.type = 'integer';
-DELETE FROM fact WHERE {_OLD_DECISIONS};
-"""
 
 
 def cache_name(domain: str, number: int) -> str:
@@ -45,35 +29,36 @@ def cache_name(domain: str, number: int) -> str:
     return f"cache-{domain}.{number}.db"
 
 
-def state_schema() -> str:
-    """Return the SQL that creates whatever a `state.db` lacks."""
-    return files("pipelines.state").joinpath("state.sql").read_text(encoding="utf-8")
-
-
 def open_state(folder: Path) -> apsw.Connection:
-    """Open a vault's `state.db`, and create the tables that it lacks.
+    """Open a vault's `state.db`, and bring it to this version.
 
     Raises StateError, CacheCorruptError, StorageUnavailableError.
     """
     con = connect(folder / STATE_FILE)
-    schema = state_schema()
-    # Only read a file that has every table and index, so that a process that holds its lock delays no reader.
-    present = {name for (name,) in select(con, "SELECT name FROM sqlite_schema")}
-    if not present.issuperset(_CREATED.findall(schema)):
+    steps = steps_of("pipelines.state")
+    version = version_of(con)
+    if version > max(steps):
+        con.close()
+        raise StateError(
+            f"{folder / STATE_FILE} was made by a later version of Everindex (schema {version}; this one knows "
+            f"{max(steps)}); run that version, or give this one another folder with `--state`"
+        )
+    if version < max(
+        steps
+    ):  # only read a file that has it all: a process that holds its lock delays no reader
         with transaction(con):
-            con.execute(schema)
+            present = {name for (name,) in select(con, "SELECT name FROM sqlite_schema")}
+            migrate(con, steps, version_of)
             if _FORMATS not in present:
                 # A vault that an earlier version indexed stays as its owner knows it.
                 formats = (MARKDOWN,) if present else OF_A_NEW_VAULT
                 con.executemany(f"INSERT OR IGNORE INTO {_FORMATS} VALUES (?)", ((name,) for name in formats))
-    _move_old_decisions(con)
     return con
 
 
-def _move_old_decisions(con: apsw.Connection) -> None:
-    if first(con, f"SELECT 1 FROM fact WHERE {_OLD_DECISIONS} LIMIT 1"):
-        with transaction(con):
-            con.execute(_MOVE_OLD_DECISIONS)
+def version_of(con: apsw.Connection) -> int:
+    """Return the number of the last step that made a `state.db`. Raises CacheError."""
+    return int(one(con, "PRAGMA user_version")[0])
 
 
 # The facts that processes tell each other through `state.db`: each subject and the type of its value.

@@ -239,14 +239,11 @@ def _first_difference(one: list[Any], other: list[Any], name: str) -> str:
 
 
 _PICTURE = {
-    "notes": "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, evergreen, warnings"
-    " FROM vault_node ORDER BY path",
+    "notes": "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, evergreen, warnings,"
+    " private, place, tag_lines, created_by, created_after, changed, changed_by, changed_after FROM vault_node ORDER BY path",
     "chunks": "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
     " first_line, last_line, locator, has_vector, embedding FROM vault_chunk c"
-    " LEFT JOIN vault_place p ON p.chunk_id = c.id"
     " LEFT JOIN vault_chunk_vec v ON v.chunk_id = c.id ORDER BY path, position",
-    "privacy": "SELECT * FROM vault_privacy ORDER BY path",
-    "dates": "SELECT * FROM vault_date ORDER BY path",
     "links": "SELECT * FROM vault_link ORDER BY path, position",
     "edges": "SELECT * FROM vault_edge ORDER BY path, position",
     "paths": "SELECT * FROM vault_path ORDER BY path",

@@ -138,8 +138,7 @@ class House:
         con = (cache or self.cache).con
         chunks = con.execute(
             "SELECT path, position, section, heading_path, text, text_hash, start_offset, end_offset,"
-            " first_line, last_line, (SELECT locator FROM vault_place WHERE chunk_id = vault_chunk.id),"
-            " (SELECT context FROM vault_context WHERE chunk_id = vault_chunk.id), has_vector, id FROM vault_chunk ORDER BY path, position"
+            " first_line, last_line, locator, context, has_vector, id FROM vault_chunk ORDER BY path, position"
         ).fetchall()
         vectors = dict(con.execute("SELECT chunk_id, embedding FROM vault_chunk_vec").fetchall())
         fts = {row[0] for row in con.execute("SELECT rowid FROM vault_chunk_fts").fetchall()}
@@ -148,15 +147,14 @@ class House:
         assert set(vectors) == {row[-1] for row in chunks if row[-2]}, "vec rows and chunks differ"
         return {
             "nodes": con.execute(
-                "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, evergreen, warnings"
+                "SELECT path, title, frontmatter, tags, aliases, author, kind, published_at, evergreen, warnings,"
+                " private, place, tag_lines, created_by, created_after, changed, changed_by, changed_after"
                 " FROM vault_node ORDER BY path"
             ).fetchall(),
             "chunks": [row[:-1] for row in chunks],
             "vectors": [
                 np.round(np.frombuffer(vectors[row[-1]], "<f4"), 2).tolist() for row in chunks if row[-2]
             ],
-            "privacy": con.execute("SELECT * FROM vault_privacy ORDER BY path").fetchall(),
-            "dates": con.execute("SELECT * FROM vault_date ORDER BY path").fetchall(),
             "links": con.execute("SELECT * FROM vault_link ORDER BY path, position").fetchall(),
             "edges": con.execute("SELECT * FROM vault_edge ORDER BY path, position").fetchall(),
             "paths": con.execute("SELECT * FROM vault_path ORDER BY path").fetchall(),

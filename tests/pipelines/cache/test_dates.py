@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.cache.cache import Cache
 from pipelines.cache.dates import commit_of, keep_commits, order_of
 from pipelines.cache.filters import matching_notes
 from pipelines.cache.notes import recently_changed
@@ -143,25 +142,3 @@ def test_commits_are_replaced_whole(dated):
     keep_commits(dated.cache.con, "next", [("plain.md", LAST, LAST, None)])
     assert dated.cache.con.execute("SELECT * FROM vault_git").fetchall() == [("plain.md", LAST, LAST, None)]
     assert commit_of(dated.cache.con) == "next"
-
-
-def test_a_note_that_states_no_date_any_more_or_is_gone_leaves_no_row(dated):
-    dated.save("stated.md", "Bread.")
-    (dated.root / "2020-02-29 Leap.md").unlink()
-    dated.index()
-    assert dated.cache.con.execute("SELECT count(*) FROM vault_date").get == 0
-
-
-def test_a_cache_of_an_earlier_version_is_read_and_gets_its_tables_with_the_first_writer(dated):
-    dated.cache.con.execute("DROP TABLE vault_date; DROP TABLE vault_git; DROP TABLE vault_place")
-    path = dated.cache.path
-    dated.cache.close()
-    reader = Cache.open(path)
-    assert node(reader, "stated.md").dates.created_by == "property"
-    assert not reader.is_outgrown()
-    dated.cache = dated.open(path.name)
-    assert reader.is_outgrown()
-    reader.close()
-    reader = Cache.open(path)
-    assert not reader.is_outgrown()
-    reader.close()

@@ -87,20 +87,6 @@ def test_the_words_that_an_earlier_pipeline_chose_are_no_difference(filled):
     assert found(filled) == set()
 
 
-def test_an_index_of_an_earlier_version_is_not_called_damaged(filled):
-    filled.cache.con.execute("DROP TABLE vault_context")
-    filled.cache.con.execute("UPDATE vault_meta SET value = '4:50/7/6000' WHERE key = 'pipeline'")
-    reader = Cache.open(filled.cache.path)
-    (difference,) = verify(reader, filled.ingest, load(filled.root)).differences
-    reader.close()
-    assert difference.detail.startswith("its notes were split by 4:50/7/6000, not by ")
-    assert "rebuild" not in difference.detail
-    filled.cache.close()
-    filled.cache = filled.open(filled.cache.path.name)
-    filled.index()
-    assert found(filled) == set()
-
-
 def saved_later(house: House, path: str) -> None:
     """Save a note with another text and another time."""
     house.write(path, "# Garden\n\nThe soil rests.")
@@ -138,24 +124,19 @@ DRIFT = {
     ),
     "node title": ("UPDATE vault_node SET title = 'x' WHERE path = 'garden.md'", ("note", "garden.md")),
     "node tags": ("UPDATE vault_node SET tags = '[]' WHERE path = 'garden.md'", ("note", "garden.md")),
-    "private": ("UPDATE vault_privacy SET private = 1 WHERE path = 'garden.md'", ("note", "garden.md")),
-    "private path": ("UPDATE vault_privacy SET place = '' WHERE path = 'garden.md'", ("note", "garden.md")),
+    "private": ("UPDATE vault_node SET private = 1 WHERE path = 'garden.md'", ("note", "garden.md")),
+    "private path": ("UPDATE vault_node SET place = '' WHERE path = 'garden.md'", ("note", "garden.md")),
     "private tags": (
-        "UPDATE vault_privacy SET tag_lines = char(10) || 'x' || char(10) WHERE path = 'garden.md'",
+        "UPDATE vault_node SET tag_lines = char(10) || 'x' || char(10) WHERE path = 'garden.md'",
         ("note", "garden.md"),
     ),
-    "privacy unknown": ("DELETE FROM vault_privacy WHERE path = 'garden.md'", ("note", "garden.md")),
-    "privacy without a note": (
-        "INSERT INTO vault_privacy VALUES ('missing.md', 0, 'missing.md', '')",
-        ("orphan", "missing.md"),
+    "privacy unknown": (
+        "UPDATE vault_node SET private = NULL WHERE path = 'garden.md'",
+        ("note", "garden.md"),
     ),
     "date of a note without one": (
-        "INSERT INTO vault_date VALUES ('garden.md', NULL, 0, '2021-03-04', 'property updated', 0)",
+        "UPDATE vault_node SET changed = '2021-03-04', changed_by = 'property updated' WHERE path = 'garden.md'",
         ("note", "garden.md"),
-    ),
-    "date without a note": (
-        "INSERT INTO vault_date VALUES ('missing.md', 'file name', 0, NULL, NULL, 0)",
-        ("orphan", "missing.md"),
     ),
     "node gone": ("DELETE FROM vault_node WHERE path = 'garden.md'", ("ledger", "garden.md")),
     "node without a file": (

@@ -36,13 +36,15 @@ def add(cache, notes):
     con.execute("BEGIN")
     for path, vectors in notes.items():
         con.execute(
-            "INSERT INTO vault_node VALUES (?1, ?1, '{}', '[]', '[]', NULL, NULL, NULL, '', 0, '[]')", (path,)
+            "INSERT INTO vault_node (path, title, frontmatter, tags, aliases, modified_at, evergreen, warnings)"
+            " VALUES (?1, ?1, '{}', '[]', '[]', '', 0, '[]')",
+            (path,),
         )
         for position, each in enumerate(vectors):
             text_hash = f"{path}#{position}"
             con.execute("INSERT INTO vault_vector VALUES (?, ?, NULL)", (text_hash, each.tobytes()))
             con.execute(
-                "INSERT INTO vault_chunk VALUES (NULL, ?, ?, '', '[]', '', ?, 0, 0, 1, 1, 1)",
+                "INSERT INTO vault_chunk VALUES (NULL, ?, ?, '', '[]', '', ?, 0, 0, 1, 1, 1, NULL, NULL)",
                 (path, position, text_hash),
             )
     con.execute("COMMIT")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, is_dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
-from pipelines.cache.cache import Cache, keep
+from pipelines.cache.cache import Cache
 from pipelines.cache.notes import Rules, private_notes
 from pipelines.cache.schema import CacheMeta
 from pipelines.errors import DomainNotFoundError, NoteNotFoundError
@@ -232,7 +233,7 @@ def store(tmp_path_factory):
     cache = Cache.create(tmp_path_factory.mktemp("state") / "cache-a.1.db", meta)
     notes = [parse_note(f"{number}/{path}", text) for number, text in enumerate(TEXTS) for path in PATHS]
     for note in notes:
-        keep(cache.con, note.path, note.privacy)
+        cache._upsert_node(note, SimpleNamespace(found=SimpleNamespace(mtime_ns=0)))
         cache.con.execute(
             "INSERT INTO vault_file (path, raw, size, mtime_ns, inode, wanted_hash, indexed_hash, generation,"
             " priority, dirty_since) VALUES (?, x'', 0, 0, 0, 'a', 'a', 1, 1, 0)",
@@ -378,7 +379,7 @@ def test_a_note_whose_privacy_is_not_stored_is_hidden_until_it_is_indexed_again(
     audience = agents(resources)
     domain = resources.registry().get("garden")
     con = resources.cache(domain).con
-    con.execute("DROP TABLE vault_privacy")  # a cache of an earlier version
+    con.execute("UPDATE vault_node SET private = NULL")  # as an earlier version left it
     assert not any(audience.sees("garden", path) for path in SEEN)
     assert questions.search(read_question("garden soil"), 50, audience=audience).results == []
     con.execute(

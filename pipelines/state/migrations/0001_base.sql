@@ -1,4 +1,5 @@
 -- Decisions and history, one file per vault. It cannot be derived from the vault, so it is backed up.
+-- Versions up to 0.3.0 gave it no number; a file of theirs lacks what later ones added.
 
 -- The number n of each domain's current cache file, cache-<domain>.<n>.db.
 CREATE TABLE IF NOT EXISTS domain_cache (
@@ -292,3 +293,5 @@ CREATE TABLE IF NOT EXISTS vanished (
 CREATE TABLE IF NOT EXISTS vault_format (
     name TEXT PRIMARY KEY
 ) WITHOUT ROWID;
+
+PRAGMA user_version = 1;

@@ -1,5 +1,6 @@
 -- A domain's cache. Derived from the vault: it can be deleted and rebuilt at any time.
 -- `:dimension` is replaced when a cache is created; a table of vectors never changes its dimension.
+-- The later numbers say what changed since. Every new cache runs all of them.
 
 -- Embedding model, dimension, schema version, pipeline version, how notes are cut.
 CREATE TABLE vault_meta (
@@ -190,3 +191,5 @@ CREATE TABLE vault_community (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     label TEXT NOT NULL
 );
+
+INSERT INTO vault_meta VALUES ('schema_version', '4');
